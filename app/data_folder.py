@@ -69,8 +69,12 @@ def data_dir_or_default(chosen: Path | None) -> Path:
     return folder
 
 
-def optional_data_dir() -> Path:
-    """The default folder, for commands that also work where it cannot be written. Raises DataFolderRefused."""
+def optional_data_dir(chosen: Path | None = None) -> Path:
+    """Return the data folder of commands that also work where the default one cannot be written.
+
+    Raises DataFolderRefused."""
+    if chosen:
+        return data_dir_or_default(chosen)
     folder = default_data_dir()
     _require_own(folder)
     with suppress(OSError):

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -12,7 +12,8 @@ import typer
 
 from app.commands.bench import bench
 from app.commands.chats import chats_cli
-from app.commands.console import PlainErrors, errors_as_sentences, replace_unprintable_characters
+from app.commands.command_group import CommandGroup, options_given
+from app.commands.console import errors_as_sentences, replace_unprintable_characters
 from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
@@ -31,7 +32,7 @@ from app.network_log import HUB_WHY, NetworkLog
 from app.programs import settled
 
 cli = typer.Typer(
-    cls=PlainErrors,
+    cls=CommandGroup,
     help="Foresight: chat with a local language model. It decodes with lookahead. Without a command the app opens.",
     add_completion=False,
     rich_markup_mode=None,
@@ -91,6 +92,7 @@ def desktop(
             folder.hold()
         except DataFolderInUse as in_use:
             typer.echo(switch(folder, in_use, None if no_browser else show_page))
+            _print_lines(_unused(options_given(context)))
             return
         try:
             if native:
@@ -131,6 +133,12 @@ def start_network_log() -> NetworkLog:
 
 def _menu_entry(is_native: bool) -> MenuEntry:
     return menu.make_entry(menu.make_launch(is_native), sys.platform, Path.home(), os.environ)
+
+
+def _unused(options: Iterable[str]) -> Iterator[str]:
+    """What is to be said of these options where the app is open already."""
+    if unused := [name for name in options if name not in ("--data-dir", "--no-browser")]:
+        yield f"It goes on without {' and '.join(unused)}. Quit it first to open it with that."
 
 
 def _print_lines(lines: Iterable[str]) -> None:

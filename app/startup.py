@@ -28,7 +28,7 @@ from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
 from app.engine.parallel.plan import ALONE, RankPlan
-from app.errors import AppError, StoreError, impossible_values
+from app.errors import AppError, BadOption, StoreError, impossible_values
 from app.machine_name import machine_name
 from app.messages import Device, Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
@@ -220,6 +220,11 @@ def _engine(locate: Locate, measurements: Path, plan: RankPlan, device: Device) 
 
 def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
     """The settings with the model of the command line. Raises BadOption for an impossible one."""
+    if asked.draft_model and asked.name is None and settings.model.server:
+        raise BadOption(
+            f"{settings.model.name} runs on a server, so --draft-model is not asked. "
+            "Add --model with one of this machine, or leave it out."
+        )
     with impossible_values():
         choice = settings.model if asked.name is None else settings.choice_of(asked.name)
         if asked.draft_model is not None:

@@ -57,7 +57,10 @@ def test_a_taken_port_moves_on_a_second_start_says_where_it_is_and_ctrl_c_frees_
             with start(tmp_path, taken_port) as second:
                 out, err = second.communicate(timeout=SECONDS)
             assert (second.returncode, err) == (0, "")
-            assert out == f"Foresight is already open at {address}\n"
+            assert out == (
+                f"Foresight is already open at {address}\n"
+                "It goes on without --port. Quit it first to open it with that.\n"
+            )
 
             app.send_signal(signal.SIGINT)
             out, err = app.communicate(timeout=SECONDS)

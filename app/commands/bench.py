@@ -11,8 +11,8 @@ from app.commands import options as given
 from app.commands.bench_measurement import BenchPlan, engine_contestant
 from app.commands.bench_report import BenchFiles, run_and_report
 from app.commands.console import errors_as_sentences, print_text
-from app.commands.decoder_options import DecoderSizes, read_lanes
-from app.commands.prompts import PromptSet, SamplingOverride, read_sets
+from app.commands.decoder_options import DecoderSizes, read_lanes, require_drafting
+from app.commands.prompts import PromptSet, SamplingOverride, greedy_note, read_sets
 from app.commands.services import engine_in
 from app.commands.suites import Suite, read_suite
 from app.conversation import ReplyEngine
@@ -83,20 +83,25 @@ def bench(
     rounds: Rounds = 2,
     report: Report = None,
     output: Output = None,
+    data_dir: given.DataDir = None,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
         sets = _sets(prompts or [], suite, suite_data, limit, raw, override)
-        base = DecoderSizes(preset, window, ngram, guesses, rows).apply(Decoding(same_text=same_text == "on"))
-        lanes = read_lanes(decoders, base)
+        sizes = DecoderSizes(preset, window, ngram, guesses, rows)
+        lanes = read_lanes(decoders, sizes, same_text == "on")
+        require_drafting(draft_model, (lane.decoding.decoder for lane in lanes))
         with impossible_values():
+            base = sizes.apply(Decoding(same_text=same_text == "on"))
             options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
             choice = ModelChoice(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
             )
             asked = Asked(choice, sets, lanes, options, rounds)
-        with engine_in(optional_data_dir()) as engine:
+        if note := greedy_note(options.sampling, override, [item for one in sets for item in one.prompts]):
+            print_text(note, err=True)
+        with engine_in(optional_data_dir(data_dir)) as engine:
             run_bench(engine, asked, BenchFiles(report, output))
 
 

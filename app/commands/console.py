@@ -17,7 +17,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
-from typer.core import TyperGroup
 
 from app.errors import AppError, BadOption
 
@@ -34,31 +33,6 @@ def errors_as_sentences() -> Iterator[None]:
     except AppError as error:
         print_text(f"Error: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, BadOption) else 1) from error
-
-
-class PlainErrors(TyperGroup):
-    """Commands whose impossible arguments are told as sentences, without the terms of Typer's validator."""
-
-    def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Read the options before the command."""
-        with _in_plain_words():
-            return super().make_context(*arguments, **more)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        with _in_plain_words():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _in_plain_words() -> Iterator[None]:
-    try:
-        yield
-    except typer.BadParameter as error:
-        words = error.message.removeprefix("Value error, ").partition(", unable to parse")[0]
-        if words:  # a missing argument has none
-            error.message = f"{words.replace('Input should be', 'it must be').rstrip('.')}."
-        raise
 
 
 def printable(text: str) -> str:

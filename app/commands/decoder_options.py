@@ -3,11 +3,11 @@
     plain   auto   auto:32 (rows)   lookahead   lookahead:15/5/15 (W/N/G)   lookahead:7b   prompt-lookup
     jacobi   jacobi:8 (W)
 
-Explicit sizes win over a preset. A size that the chosen decoder does not use is refused; only plain accepts them
-all, as the other side of a comparison.
+Explicit sizes win over a preset. A size that no chosen decoder uses is refused, and so is a draft model.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, cast, get_args
 
 from app.conversation.decoder_comparison import Lane
@@ -19,6 +19,17 @@ LANES = (
     "plain, auto, auto:32 (rows), lookahead, lookahead:15/5/15 (W/N/G), lookahead:7b (or 13b, 33b), "
     "prompt-lookup, jacobi or jacobi:8 (W)"
 )
+W_N_G = ("window", "ngram", "guesses")
+TAKEN: Mapping[DecoderName, tuple[str, ...]] = {
+    "plain": (),
+    "auto": ("rows",),
+    "lookahead": ("preset", *W_N_G),
+    "prompt-lookup": (),
+    "jacobi": ("window",),
+}
+"""The sizes that each decoder uses."""
+DRAFTING: tuple[DecoderName, ...] = ("auto", "lookahead")
+"""Decoders that ask a draft model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +43,9 @@ class DecoderSizes:
     rows: int | None = None
 
     @property
-    def has_w_n_g(self) -> bool:
-        """Whether any of lookahead's own sizes was given."""
-        return any(size is not None for size in (self.preset, self.window, self.ngram, self.guesses))
+    def given(self) -> tuple[str, ...]:
+        """The names of the sizes that were given."""
+        return tuple(name for name, size in asdict(self).items() if size is not None)
 
     def apply(self, decoding: Decoding) -> Decoding:
         """The decoding with these sizes. Explicit sizes win over the preset, and the preset over its own."""
@@ -56,22 +67,35 @@ def _given(size: int | None, otherwise: int) -> int:
 
 def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
     """The decoding of these options. The default is auto, or lookahead where W, N, G or a preset are given."""
-    chosen = decoder or ("lookahead" if sizes.has_w_n_g else "auto")
-    if sizes.rows is not None and chosen not in ("auto", "plain"):
-        raise BadOption(
-            f"--rows is only for --decoder auto, and the decoder is {chosen}. Leave it out or choose auto."
-        )
-    if sizes.has_w_n_g and chosen in ("auto", "prompt-lookup"):
-        raise BadOption(
-            "--preset, --window, --ngram and --guesses are only for --decoder lookahead, and the decoder is "
-            + (f"{chosen}. It has --rows instead." if chosen == "auto" else f"{chosen}.")
-        )
+    chosen = decoder or ("lookahead" if {*sizes.given} - {"rows"} else "auto")
+    _require_used(sizes, TAKEN[chosen], f"--decoder {chosen}")
     return sizes.apply(Decoding(chosen, same_text=same_text == "on"))
 
 
-def read_lanes(text: str, base: Decoding) -> list[Lane]:
-    """The lanes of a list such as `plain,auto:32,lookahead:7b`. Other sizes are those of `base`."""
-    return [Lane(name, _decoding(name, base)) for name in map(str.strip, text.split(","))]
+def read_lanes(text: str, sizes: DecoderSizes, same_text: bool) -> list[Lane]:
+    """The lanes of a list such as `plain,auto:32,lookahead:7b`. Other sizes are those that were given."""
+    base = sizes.apply(Decoding(same_text=same_text))
+    lanes = [Lane(name, _decoding(name, base)) for name in map(str.strip, text.split(","))]
+    used = [TAKEN[lane.decoding.decoder] for lane in lanes if ":" not in lane.name]
+    _require_used(sizes, {name for names in used for name in names}, f"--decoders {text}")
+    return lanes
+
+
+def require_drafting(draft_model: str, decoders: Iterable[DecoderName]) -> None:
+    """Raises BadOption where none of these decoders asks the draft model."""
+    if draft_model and not {*decoders} & {*DRAFTING}:
+        raise BadOption(
+            f"--draft-model is for the decoders {' and '.join(DRAFTING)}. Choose one of them, or leave it out."
+        )
+
+
+def _require_used(sizes: DecoderSizes, used: Iterable[str], decoders: str) -> None:
+    """Raises BadOption for sizes that were given and would change nothing."""
+    useless = [f"--{name}" for name in sizes.given if name not in used]
+    if useless:
+        raise BadOption(f"{' and '.join(useless)} would change nothing with {decoders}. Leave it out.")
+    if {"preset", *W_N_G} <= {*sizes.given}:
+        raise BadOption("--preset would change nothing beside --window, --ngram and --guesses. Leave it out.")
 
 
 def _decoding(lane: str, base: Decoding) -> Decoding:

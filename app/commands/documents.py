@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.commands.command_group import CommandGroup
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
 from app.commands.options import AsJson, CollectionNames, DataDir
 from app.commands.services import documents_in, embedded_documents, searchable_documents
@@ -19,6 +20,7 @@ from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.text_normalisation import without_surrogates
 
 documents_cli = typer.Typer(
+    cls=CommandGroup,
     help="Add, list, remove and search documents, and ask questions about them.",
     no_args_is_help=True,
     rich_markup_mode=None,

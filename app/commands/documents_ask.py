@@ -11,7 +11,7 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_json, print_text
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.documents import chosen_collections
-from app.commands.prompts import SamplingOverride
+from app.commands.prompts import SamplingOverride, greedy_note
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import searchable_documents
 from app.conversation import ReplyEngine, ReplySettings
@@ -53,9 +53,12 @@ def ask_documents(
     """Answer a question from the documents, with its sources."""
     with errors_as_sentences():
         with impossible_values():
-            sampling = SamplingOverride(temperature, seed).apply(Sampling())
+            override = SamplingOverride(temperature, seed)
+            sampling = override.apply(Sampling())
             options = Options(sampling, read_decoding(decoder, DecoderSizes(), "on"), max_new_tokens)
             settings = ReplySettings(ModelChoice(model, dtype, device), options)
+        if note := greedy_note(sampling, override):
+            print_text(note, err=True)
         with searchable_documents(data_dir, device) as (documents, engine):
             question = without_surrogates(" ".join(words))
             answer_question(documents, engine, question, collection or (), settings, as_json)

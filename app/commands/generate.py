@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from app.commands import options as given
-from app.commands.console import errors_as_sentences, print_json
-from app.commands.decoder_options import DecoderSizes, read_decoding
-from app.commands.prompts import PromptItem, SamplingOverride, read_prompts
+from app.commands.console import errors_as_sentences, print_json, print_text
+from app.commands.decoder_options import DecoderSizes, read_decoding, require_drafting
+from app.commands.prompts import PromptItem, SamplingOverride, greedy_note, read_prompts
 from app.commands.ranks import chosen_ranks
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import engine_in
@@ -50,6 +50,7 @@ def generate(
     max_new_tokens: given.MaxNewTokens = 512,
     ignore_eos: given.IgnoreEos = False,
     stop: given.Stop = None,
+    data_dir: given.DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Answer prompts on standard output."""
@@ -57,6 +58,7 @@ def generate(
     with errors_as_sentences():
         plan = chosen_ranks(devices, device, parallel)
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
+        require_drafting(draft_model, (decoding.decoder,))
         with impossible_values():
             choice = ModelChoice(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
@@ -64,7 +66,9 @@ def generate(
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         items = read_prompts(prompt, prompts, raw, override)
-        with engine_in(optional_data_dir(), plan=plan) as engine:
+        if note := greedy_note(options.sampling, override, items):
+            print_text(note, err=True)
+        with engine_in(optional_data_dir(data_dir), plan=plan) as engine:
             print_replies(engine, choice, items, options, as_json)
 
 

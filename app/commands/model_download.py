@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import typer
 from rich.progress import (
@@ -27,14 +28,14 @@ JSON_SECONDS = 1.0
 Show = Callable[[Download], None]
 
 
-def download(name: str, as_json: bool) -> None:
+def download(name: str, data_dir: Path | None, as_json: bool) -> None:
     """Downloads a model and shows its progress. Raises ModelError."""
-    settings = model_settings()
+    settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = require_hub_id(name, hub.endpoint)
     if folder := hub.cached(hub_id):
         return _print_cached(hub_id, str(folder), as_json)
-    files = SavedDownloads(data_dir_or_default(None) / "downloads")
+    files = SavedDownloads(data_dir_or_default(data_dir) / "downloads")
     downloads = Downloads(hub, files, settings.downloads_at_once)
     try:
         done = _follow(downloads, hub_id, as_json)
@@ -53,9 +54,8 @@ def download(name: str, as_json: bool) -> None:
     return None
 
 
-def ask_token(hub: Hub | None = None) -> None:
+def ask_token(hub: Hub) -> None:
     """Asks for an access token, without echoing it, and saves it."""
-    hub = hub or hub_of(model_settings())
     token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
     print_text(f"Logged in as {log_in(hub, token)}.")
 

@@ -22,9 +22,9 @@ from app.models_registry import (
 )
 
 
-def print_info(name: str, precision: Precision, context: int, as_json: bool) -> None:
+def print_info(name: str, precision: Precision, context: int, data_dir: Path | None, as_json: bool) -> None:
     """Prints a model of this machine, or else of the hub."""
-    settings = model_settings()
+    settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = parse_hub_id(name, hub.endpoint)
     here = _installed_as(installed(hub, settings.paths), {name, hub_id.repo if hub_id else name})

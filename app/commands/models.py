@@ -5,18 +5,23 @@ the registry.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.commands.command_group import CommandGroup
 from app.commands.console import columns, errors_as_sentences, print_json, print_text
-from app.commands.options import AsJson, require_words
+from app.commands.options import AsJson, DataDir, require_words
 from app.commands.services import hub_of, model_settings
 from app.errors import BadOption, ModelError
 from app.model_messages import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
 
 models_cli = typer.Typer(
-    help="Find, inspect, download and delete models.", no_args_is_help=True, rich_markup_mode=None
+    cls=CommandGroup,
+    help="Find, inspect, download and delete models.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 HubName = Annotated[
@@ -50,6 +55,7 @@ def list_models(
     catalogue: Annotated[bool, typer.Option("--catalogue", help="List the recommended models.")] = False,
     dtype: CataloguePrecision = None,
     context: CatalogueContext = None,
+    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """List the models on this machine, or the recommended ones."""
@@ -58,52 +64,58 @@ def list_models(
             return _list_catalogue(dtype or "bfloat16", context or 4096, as_json)
         if dtype or context:
             raise BadOption("--dtype and --context are only for --catalogue: add it, or leave them out.")
-        return _list_installed(as_json)
+        return _list_installed(data_dir, as_json)
 
 
 @models_cli.command("search")
 def search_models(
     words: Annotated[list[str], typer.Argument(metavar="WORDS")],
     limit: Annotated[int, typer.Option(min=1, max=50, help="The most results.")] = 20,
+    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Search the catalogue and the hub, most downloaded models first."""
     with errors_as_sentences():
         require_words(query := " ".join(words))
-        _search(query, limit, as_json)
+        _search(query, limit, data_dir, as_json)
 
 
 @models_cli.command("info")
 def show_info(
-    name: AnyName, dtype: PrecisionOption = "bfloat16", context: ContextOption = 4096, as_json: AsJson = False
+    name: AnyName,
+    dtype: PrecisionOption = "bfloat16",
+    context: ContextOption = 4096,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a model is and whether it fits this machine, before it is downloaded."""
     from app.commands.model_info import print_info
 
     with errors_as_sentences():
-        print_info(name, dtype, context, as_json)
+        print_info(name, dtype, context, data_dir, as_json)
 
 
 @models_cli.command("download")
-def download_model(name: HubName, as_json: AsJson = False) -> None:
+def download_model(name: HubName, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Download a model. Ctrl+C pauses it; the same command continues."""
     from app.commands.model_download import download
 
     with errors_as_sentences():
-        download(name, as_json)
+        download(name, data_dir, as_json)
 
 
 @models_cli.command("remove")
 def remove_model(
     name: InstalledName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete a model from the hub's cache."""
     from app.models_registry import delete, find_installed, freed_by
 
     with errors_as_sentences():
-        settings = model_settings()
+        settings = model_settings(data_dir)
         hub = hub_of(settings)
         model = find_installed(name, hub, settings.paths)
         if model.origin == "hub" and not yes:
@@ -117,13 +129,13 @@ def remove_model(
 
 
 @models_cli.command("verify")
-def verify_model(name: InstalledName, as_json: AsJson = False) -> None:
+def verify_model(name: InstalledName, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Read all files of a model and compare them with their checksums."""
     from app.models_registry import find_installed, verify
     from app.models_registry.installed_models import has_checksums
 
     with errors_as_sentences():
-        settings = model_settings()
+        settings = model_settings(data_dir)
         model = find_installed(name, hub_of(settings), settings.paths)
         problems = verify(model)
         is_checked = has_checksums(model)
@@ -139,12 +151,12 @@ def verify_model(name: InstalledName, as_json: AsJson = False) -> None:
 
 
 @models_cli.command("login")
-def log_in() -> None:
+def log_in(data_dir: DataDir = None) -> None:
     """Save an access token of the hub, for gated models."""
     from app.commands.model_download import ask_token
 
     with errors_as_sentences():
-        ask_token()
+        ask_token(hub_of(model_settings(data_dir)))
 
 
 @models_cli.command("logout")
@@ -166,11 +178,11 @@ def parameters_label(parameters: int) -> str:
     return f"{parameters:,}"
 
 
-def _list_installed(as_json: bool) -> None:
+def _list_installed(data_dir: Path | None, as_json: bool) -> None:
     from app.models_registry import installed
     from app.models_registry.downloads.fetcher import free_bytes
 
-    settings = model_settings()
+    settings = model_settings(data_dir)
     hub = hub_of(settings)
     found = installed(hub, settings.paths)
     total, free = sum(model.size for model in found), free_bytes(hub.root)
@@ -194,7 +206,7 @@ def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
     return None
 
 
-def _search(words: str, limit: int, as_json: bool) -> None:
+def _search(words: str, limit: int, data_dir: Path | None, as_json: bool) -> None:
     """Without a connection only the catalogue is searched."""
     from app.models_registry import find, read_catalogue
     from app.models_registry import search as search_hub
@@ -202,7 +214,7 @@ def _search(words: str, limit: int, as_json: bool) -> None:
     known = [one.entry for one in find(words, read_catalogue())]
     hits, note = list[SearchHit](), ""
     try:
-        hits = search_hub(hub_of(model_settings()), words, limit)
+        hits = search_hub(hub_of(model_settings(data_dir)), words, limit)
     except ModelError as error:
         note = str(error)
     if as_json:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from app.models_registry import Hub
 
 
-def model_settings() -> ModelSettings:
+def model_settings(data_dir: Path | None) -> ModelSettings:
     """The person's settings for models."""
-    return SettingsFile(optional_data_dir()).load().library
+    return SettingsFile(optional_data_dir(data_dir)).load().library
 
 
 def hub_of(settings: ModelSettings) -> "Hub":

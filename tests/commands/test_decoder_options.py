@@ -2,11 +2,17 @@
 
 import pytest
 
-from app.commands.decoder_options import DecoderSizes, read_decoding, read_lanes
+from app.commands.decoder_options import (
+    DecoderSizes,
+    read_decoding,
+    read_lanes,
+    require_drafting,
+)
 from app.errors import BadOption
 from app.messages import DecoderName, Decoding
 
-BASE = Decoding(window=6, ngram=3, guesses=2, rows=12, same_text=False)
+GIVEN = DecoderSizes(window=6, ngram=3, guesses=2, rows=12)
+"""As many sizes as `--decoders lookahead,auto` uses."""
 
 
 def test_auto_decides_unless_something_else_is_said() -> None:
@@ -36,31 +42,63 @@ def test_nothing_and_zero_are_not_the_same() -> None:
         (
             "auto",
             DecoderSizes(preset="7b"),
-            "are only for --decoder lookahead, and the decoder is auto. It has --rows instead.",
+            "--preset would change nothing with --decoder auto. Leave it out.",
         ),
+        ("auto", DecoderSizes(window=5, guesses=5), "--window and --guesses would change nothing with"),
         (
             "prompt-lookup",
             DecoderSizes(ngram=3),
-            "are only for --decoder lookahead, and the decoder is prompt-lookup.",
+            "--ngram would change nothing with --decoder prompt-lookup.",
         ),
+        ("lookahead", DecoderSizes(rows=8), "--rows would change nothing with --decoder lookahead."),
+        (None, DecoderSizes(preset="7b", rows=8), "--rows would change nothing with --decoder lookahead."),
+        ("jacobi", DecoderSizes(rows=8), "--rows would change nothing with --decoder jacobi."),
+        ("jacobi", DecoderSizes(window=8, ngram=3), "--ngram would change nothing with --decoder jacobi."),
+        ("plain", DecoderSizes(rows=8), "--rows would change nothing with --decoder plain."),
+        ("plain", DecoderSizes(preset="7b"), "--preset would change nothing with --decoder plain."),
         (
             "lookahead",
-            DecoderSizes(rows=8),
-            "--rows is only for --decoder auto, and the decoder is lookahead.",
+            DecoderSizes("7b", 5, 3, 5),
+            "--preset would change nothing beside --window, --ngram and --guesses.",
         ),
-        ("jacobi", DecoderSizes(rows=8), "and the decoder is jacobi. Leave it out or choose auto."),
     ],
 )
 def test_a_size_that_would_do_nothing_is_refused(
-    decoder: DecoderName, sizes: DecoderSizes, sentence: str
+    decoder: DecoderName | None, sizes: DecoderSizes, sentence: str
 ) -> None:
     with pytest.raises(BadOption) as caught:
         read_decoding(decoder, sizes, "on")
     assert sentence in str(caught.value)
 
 
-def test_plain_takes_every_size_as_the_other_end_of_a_comparison() -> None:
-    assert read_decoding("plain", DecoderSizes("7b", rows=8), "on") == Decoding("plain", 15, 5, 15, rows=8)
+def test_jacobi_takes_its_window() -> None:
+    assert read_decoding("jacobi", DecoderSizes(window=8), "on") == Decoding("jacobi", window=8)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "sizes", "useless"),
+    [
+        ("plain,lookahead", DecoderSizes(rows=16), "--rows"),
+        ("plain,auto:32", DecoderSizes(rows=16), "--rows"),
+        ("plain,auto", DecoderSizes(preset="7b"), "--preset"),
+        ("auto,lookahead:15/5/15", DecoderSizes(window=5), "--window"),
+        ("plain,jacobi:4", DecoderSizes(window=5), "--window"),
+        ("auto,jacobi", DecoderSizes(window=5, ngram=4), "--ngram"),
+    ],
+)
+def test_a_size_that_no_lane_uses_is_refused(lanes: str, sizes: DecoderSizes, useless: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        read_lanes(lanes, sizes, same_text=True)
+    assert str(caught.value) == f"{useless} would change nothing with --decoders {lanes}. Leave it out."
+
+
+def test_a_draft_model_that_no_decoder_asks_is_refused() -> None:
+    require_drafting("", ["plain"])
+    require_drafting("org/draft", ["plain", "lookahead"])
+    require_drafting("org/draft", ["auto"])
+    for decoder in ("plain", "jacobi", "prompt-lookup"):
+        with pytest.raises(BadOption, match="--draft-model is for the decoders auto and lookahead"):
+            require_drafting("org/draft", [decoder])
 
 
 @pytest.mark.parametrize(
@@ -77,12 +115,15 @@ def test_plain_takes_every_size_as_the_other_end_of_a_comparison() -> None:
     ],
 )
 def test_a_lane_is_a_decoder_with_its_sizes(lane: str, decoding: Decoding) -> None:
-    [found] = read_lanes(lane, BASE)
+    found = read_lanes(f"{lane},lookahead,auto", GIVEN, same_text=False)[0]
     assert (found.name, found.decoding) == (lane, decoding)
 
 
 def test_lanes_keep_their_order_and_lose_their_blanks() -> None:
-    assert [lane.name for lane in read_lanes(" auto:8 , plain", BASE)] == ["auto:8", "plain"]
+    assert [lane.name for lane in read_lanes(" auto:8 , plain", DecoderSizes(), same_text=True)] == [
+        "auto:8",
+        "plain",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +143,7 @@ def test_lanes_keep_their_order_and_lose_their_blanks() -> None:
 )
 def test_a_lane_that_is_none_is_named_with_those_that_are(lane: str) -> None:
     with pytest.raises(BadOption) as caught:
-        read_lanes(f"plain,{lane}", BASE)
+        read_lanes(f"plain,{lane}", DecoderSizes(), same_text=True)
     assert str(caught.value).startswith(
         f"Unknown decoder {lane!r}. Choose from plain, auto, auto:32 (rows), "
     )
@@ -110,4 +151,4 @@ def test_a_lane_that_is_none_is_named_with_those_that_are(lane: str) -> None:
 
 def test_a_lane_with_an_impossible_size_gets_its_rule() -> None:
     with pytest.raises(BadOption, match="Ngram must be from 2 to 16, got 99"):
-        read_lanes("lookahead:5/99/5", BASE)
+        read_lanes("lookahead:5/99/5", DecoderSizes(), same_text=True)

@@ -13,14 +13,14 @@ from app.commands.bench_measurement import BenchPlan, engine_contestant
 from app.commands.bench_report import BenchFiles, run_and_report
 from app.commands.bench_runs import Contestant
 from app.commands.console import errors_as_sentences
-from app.commands.decoder_options import read_lanes
+from app.commands.decoder_options import DecoderSizes, read_lanes
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.suites import Suite, read_suite
 from app.data_folder import optional_data_dir
 from app.engine.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import impossible_values
-from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress
+from app.messages import ModelChoice, ModelFolder, Options, Progress
 from app.models_registry import locate
 from tools.peers.contestants import SessionEngine, transformers_lanes
 from tools.peers.dejavuu_lanes import DRAFTERS, dejavuu_lanes
@@ -61,7 +61,7 @@ def _contestants(
     options: Namespace, choice: ModelChoice, session: Session, loaded: LoadedModel, folder: ModelFolder
 ) -> list[Contestant]:
     engine = SessionEngine(session)
-    lanes = read_lanes(options.decoders, Decoding(same_text=options.same_text))
+    lanes = read_lanes(options.decoders, DecoderSizes(), options.same_text)
     found = [engine_contestant(engine, choice, lane) for lane in lanes]
     found += transformers_lanes(loaded, folder, options.draft_model)
     if options.dejavuu:
