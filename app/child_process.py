@@ -19,6 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import BinaryIO, NoReturn, Self
 
+from app.environment import without_secrets
 from app.errors import AppError, ProcessNotStarted
 from app.programs import OWN_FOLDER, settled
 
@@ -166,8 +167,10 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def importing_environment() -> dict[str, str]:
-    """This process's environment, with this package on PYTHONPATH and the current folder nowhere."""
-    environment = settled(os.environ)
+    """Return this process's environment without its secrets, with this package on PYTHONPATH.
+
+    The current folder is nowhere in it."""
+    environment = settled(without_secrets(os.environ))
     places = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 

@@ -158,6 +158,10 @@ class ModelTooLarge(ModelError):
     """Memory ran out while the model was loading or decoding."""
 
 
+class NetworkSettingsUnusable(ModelError):
+    """The shell names a proxy or certificates with which no connection can be opened."""
+
+
 class ServerError(ModelError):
     """A server cannot be reached, or does not answer as an OpenAI-compatible one does."""
 

@@ -13,7 +13,7 @@ import typer
 from app.commands.bench import bench
 from app.commands.chats import chats_cli
 from app.commands.command_group import CommandGroup, options_given
-from app.commands.console import errors_as_sentences, replace_unprintable_characters
+from app.commands.console import errors_as_sentences, print_text, replace_unprintable_characters
 from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
@@ -27,6 +27,7 @@ from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch
 from app.desktop.window import require_window
 from app.engine.memory import share_one_heap
+from app.environment import prepare
 from app.errors import DataFolderInUse
 from app.network_log import HUB_WHY, NetworkLog
 from app.programs import settled
@@ -154,12 +155,15 @@ def main() -> None:
     # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses,
     # too, they spend their share of it that way: a step took up to 200 times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    notes = prepare(os.environ)
     # Every file that this process and its libraries create is readable by this user only.
     os.umask(0o077)
     replace_unprintable_characters()
     share_one_heap()
     sys.setswitchinterval(SWITCH_SECONDS)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    for note in notes:
+        print_text(note, err=True)
     try:
         cli()
     except SystemExit as end:

@@ -1,15 +1,19 @@
-"""The key of the API. It is made at first use, and kept in the data folder for this user alone."""
+"""The key of the API. It is made at first use, and kept in the data folder for this user alone; or it is given."""
 
+import os
 import secrets
+import stat
+from contextlib import suppress
 from hmac import compare_digest
 from pathlib import Path
 from typing import Protocol
 
-from app.errors import SettingsNotSaved
+from app.errors import BadOption, SettingsNotSaved
 from app.files import write_file
 
 PREFIX = "sk-foresight-"
 FILE = "api-key"
+LONGEST = 4096
 
 
 class ApiKey(Protocol):
@@ -36,6 +40,40 @@ class FixedKey:
     def accepts(self, given: str) -> bool:
         """Whether this is the key."""
         return compare_digest(given.encode(errors="replace"), self._key.encode())
+
+
+def checked_key(given: str, source: str) -> str:
+    """The key that was given, without blanks around it. Raises BadOption for what no client can send."""
+    key = given.strip()
+    if not key:
+        raise BadOption(f"The key of {source} is empty: give one, or leave it out.")
+    if len(key.splitlines()) > 1:
+        raise BadOption(f"The key of {source} has several lines: keep the key there alone.")
+    if len(key) > LONGEST or not (key.isascii() and key.isprintable()) or " " in key:
+        raise BadOption(
+            f"The key of {source} has signs in it that no key has, or is too long: use up to {LONGEST:,} letters, "
+            "digits and punctuation marks."
+        )
+    return key
+
+
+def read_key(file: Path) -> str:
+    """The key that stands in a file of the person's. Raises BadOption."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(2 * LONGEST)  # of /dev/zero, too
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadOption(f"The key in {file} cannot be read ({reason}). Choose another file.") from error
+    return checked_key(content.decode("utf-8-sig", errors="replace"), str(file))
+
+
+def is_readable_by_others(file: Path) -> bool:
+    """Whether other users of this machine can read a file; on Windows nobody is asked."""
+    with suppress(OSError):
+        mode = file.stat().st_mode
+        return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & (stat.S_IRGRP | stat.S_IROTH))
+    return False
 
 
 class KeyFile:

@@ -1,7 +1,8 @@
 """`python run.py serve`: the API for other programs, without a page."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from socket import socket
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.api.key import ApiKey, FixedKey, KeyFile, NoKey
+from app.api.key import ApiKey, FixedKey, KeyFile, NoKey, checked_key, is_readable_by_others, read_key
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.ranks import chosen_ranks
@@ -28,6 +29,7 @@ DEFAULT_PORT = 7861
 CLOSING_SECONDS = 0.2
 """The engine may still be importing torch. Nothing is lost: replies are their clients'."""
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
+KEY_VARIABLE = "FORESIGHT_API_KEY"
 
 
 AppModel = Annotated[
@@ -36,7 +38,16 @@ AppModel = Annotated[
 Port = Annotated[int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen at. Others than this machine's need a key.")]
 Key = Annotated[
-    str | None, typer.Option("--api-key", metavar="KEY", help="[default: the key in the data folder]")
+    str | None,
+    typer.Option(
+        "--api-key",
+        metavar="KEY",
+        help="Every user of this machine sees it in the list of processes: rather use --api-key-file, or the "
+        f"variable {KEY_VARIABLE}. [default: the key in the data folder]",
+    ),
+]
+GivenKeyFile = Annotated[
+    Path | None, typer.Option("--api-key-file", metavar="FILE", help="A file with the key and nothing else.")
 ]
 WithoutKey = Annotated[bool, typer.Option("--no-key", help="Let every program on this machine ask.")]
 
@@ -47,6 +58,7 @@ def serve(
     port: Port = DEFAULT_PORT,
     host: Host = LOOPBACK,
     api_key: Key = None,
+    api_key_file: GivenKeyFile = None,
     no_key: WithoutKey = False,
     dtype: given.OtherDType = None,
     device: given.OtherDevice = None,
@@ -63,7 +75,8 @@ def serve(
         settings = SettingsFile(folder).load()
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
         choice = chosen_model(settings, model, asked | {"offload": offload or None})
-        key = chosen_key(folder, api_key, no_key, host)
+        given_keys = GivenKeys(api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
+        key = chosen_key(folder, given_keys, host)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
             running = _running(engine, choice, settings.library, key, host, listener)
@@ -102,17 +115,41 @@ def _running(
     return RunningApi(build_api(services, key, own_names(host)), listener)
 
 
-def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:
+@dataclass(frozen=True, slots=True)
+class GivenKeys:
+    """Where a key was given: as an option, in a file, by the environment; None where it was not."""
+
+    option: str | None = None
+    file: Path | None = None
+    variable: str | None = None
+    has_none: bool = False
+
+    def __post_init__(self) -> None:
+        ways = {"--api-key": self.option, "--api-key-file": self.file, KEY_VARIABLE: self.variable}
+        given_ways = [way for way, value in ways.items() if value is not None]
+        given_ways += ["--no-key"] if self.has_none else []
+        if len(given_ways) > 1:
+            raise BadOption(f"Choose one of {' and '.join(given_ways)}.")
+
+    def key(self) -> str | None:
+        """The key that was given, or None. Raises BadOption."""
+        if self.option is not None:
+            return checked_key(self.option, "--api-key")
+        if self.variable is not None:
+            return checked_key(self.variable, KEY_VARIABLE)
+        return None if self.file is None else read_key(self.file)
+
+
+def chosen_key(folder: Path, keys: GivenKeys, host: str) -> ApiKey:
     """Which key clients send. Raises BadOption."""
-    if no_key and given_key is not None:
-        raise BadOption("Choose one of --api-key and --no-key.")
-    if no_key and host not in LOOPBACKS:
+    if keys.has_none and host not in LOOPBACKS:
         raise BadOption(f"At {host} other machines can ask, so a key is needed: leave out --no-key.")
-    if given_key is not None and not given_key.strip():
-        raise BadOption("The key of --api-key is empty: give one, or leave the option out.")
-    if no_key:
+    if keys.has_none:
         return NoKey()
-    return FixedKey(given_key) if given_key is not None else KeyFile(folder)
+    key = keys.key()
+    if keys.file and is_readable_by_others(keys.file):
+        print_text(f"Other users of this machine can read the key in {keys.file}: chmod 600 it.", err=True)
+    return KeyFile(folder) if key is None else FixedKey(key)
 
 
 def _announce(running: "RunningApi", key: ApiKey, asked_port: int) -> None:

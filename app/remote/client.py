@@ -13,6 +13,7 @@ from typing import Any
 import openai
 
 from app import __version__
+from app.environment import network_settings
 from app.logits_settings import Grammar
 from app.messages import Message, Options, Request
 from app.server_messages import Limits, Server
@@ -105,11 +106,12 @@ async def _client(server: Server, connect: float, read: float) -> AsyncIterator[
         if not server.key:
             del request.headers["authorization"]
 
-    transport = openai.DefaultAsyncHttpxClient(
-        follow_redirects=False,  # to a host that nobody chose
-        trust_env=not server.is_here,  # a proxy is not asked for what runs on this machine
-        event_hooks={"request": [add_nothing]},
-    )
+    with network_settings():
+        transport = openai.DefaultAsyncHttpxClient(
+            follow_redirects=False,  # to a host that nobody chose
+            trust_env=not server.is_here,  # a proxy is not asked for what runs on this machine
+            event_hooks={"request": [add_nothing]},
+        )
     async with openai.AsyncOpenAI(
         base_url=server.address,
         api_key=server.key or "none",  # without one the client takes that of the environment

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import openai
 
+from app.environment import proxy_for
 from app.errors import AppError, first_line
 from app.messages import Request
 from app.remote.client import NotAnApi, continues
@@ -58,6 +59,11 @@ def _unreachable(error: Exception, server: Server) -> str:
     cause = _root(error)
     if isinstance(cause, ssl.SSLError):
         return f"No encrypted connection to {server.host} ({cause.reason or first_line(cause)}). Check the address."
+    if not server.is_here and (proxy := proxy_for(server.address)):
+        return (
+            f"Can't reach {server.host} through the proxy {proxy} ({_reason(cause)}). Check HTTPS_PROXY, "
+            "HTTP_PROXY and ALL_PROXY, and that the server is running."
+        )
     return f"Can't reach {server.host} ({_reason(cause)}). Check the address, and that the server is running."
 
 

@@ -1,6 +1,7 @@
 """Serves the page: Gradio's environment, a listening socket, the guard around everything, a server thread."""
 
 import gc
+import os
 import secrets
 import webbrowser
 from collections.abc import Iterator, MutableMapping
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.environment import without_network_settings
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
@@ -18,6 +20,7 @@ from app.web.listening import listen
 from app.web.server_thread import ServerThread
 from app.web.websocket_protocol import WebSocketProtocol
 
+OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
 API_PATHS = "/v1/"
 LARGEST_MESSAGE = 4096
 """Bytes that a page may say at once over its WebSocket."""
@@ -28,8 +31,9 @@ PING_SECONDS = 5.0
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
     """Set what Gradio reads while it is imported: no GRADIO_* of the shell, no telemetry, uploads in `data_dir`.
 
-    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS left from another program must not open this one."""
-    for name in [name for name in environ if name.startswith("GRADIO_")]:
+    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS left from another program must not open this one, nor must it take
+    this machine for a Space of Hugging Face."""
+    for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     # Else Gradio sums up all events in a pandas table after each event, for a page that is closed here.
@@ -74,7 +78,7 @@ def serve(
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
-    with collecting_later():
+    with collecting_later(), without_network_settings(os.environ):
         # Gradio takes seconds to import, and other commands never need it.
         from app.ui.page import build_app
 

@@ -32,6 +32,9 @@ class ServerThread:
             log_level=logging.ERROR,
             access_log=False,
             server_header=False,
+            workers=1,  # else uvicorn reads WEB_CONCURRENCY, and FORWARDED_ALLOW_IPS below
+            proxy_headers=False,
+            forwarded_allow_ips=[],
             **settings,
         )
         self._server = _Server(config)

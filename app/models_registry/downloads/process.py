@@ -4,6 +4,7 @@ Killing the process ends its traffic at once. All downloaded bytes are in its pa
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from app import errors
 from app.child_process import ChildProcess, understanding
+from app.environment import HUB_TOKENS
 from app.errors import ModelError
 from app.messages import Progress
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
@@ -143,9 +145,10 @@ def ended_unexpectedly(repo: str) -> ModelError:
 
 
 def _environment(endpoint: str | None) -> dict[str, str]:
-    """Environment variables of the process: plain HTTP, no telemetry, no progress bars."""
+    """Environment variables of the process: plain HTTP, no telemetry, no progress bars, the hub's token."""
     ours = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    return {**ours, **({"HF_ENDPOINT": endpoint} if endpoint else {})}
+    tokens = {name: os.environ[name] for name in HUB_TOKENS if name in os.environ}
+    return {**ours, **tokens, **({"HF_ENDPOINT": endpoint} if endpoint else {})}
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from huggingface_hub import constants
 from huggingface_hub.errors import (
     DisabledRepoError,
     EntryNotFoundError,
@@ -19,6 +20,7 @@ from huggingface_hub.errors import (
 # The HTTP library below the client is another one in its 2.x; both know the base of its errors by this name.
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
+from app.environment import proxy_for
 from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line
 from app.models_registry.hub.http import IncompleteTransfer
 
@@ -60,10 +62,19 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
     if type(error).__name__ == "TooManyRedirects":
         return ModelError(f"Hugging Face redirects {repo} too many times: try again later.")
     if isinstance(error, NetworkError | IncompleteTransfer | LocalEntryNotFoundError | ConnectionError):
-        return ModelError(
-            "Can't reach Hugging Face. Check your connection and try again, or choose an installed model."
-        )
+        return _unreachable()
     return ModelError(f"{repo} could not be downloaded ({first_line(error).rstrip('.:')}): try again.")
+
+
+def _unreachable() -> ModelError:
+    if proxy := proxy_for(constants.ENDPOINT):
+        return ModelError(
+            f"Can't reach Hugging Face through the proxy {proxy}. Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or "
+            "choose an installed model."
+        )
+    return ModelError(
+        "Can't reach Hugging Face. Check your connection and try again, or choose an installed model."
+    )
 
 
 def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:

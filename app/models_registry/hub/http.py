@@ -13,10 +13,18 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
     hf_raise_for_status,
 )
 
+from app.environment import network_settings
+
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes that are worth a retry."""
 FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
 """Errors of the HTTP library that a retry would repeat. Its 1.x and 2.x share only the names."""
+
+
+def session() -> Any:
+    """The hub client's session. Raises NetworkSettingsUnusable."""
+    with network_settings():
+        return get_session()
 
 
 @contextmanager
@@ -27,7 +35,7 @@ def open_stream(url: str, start: int, read_timeout: float, end: int | None = Non
     headers = build_hf_headers() | {"Accept-Encoding": "identity"}
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
-    with get_session().stream("GET", url, headers=headers, timeout=read_timeout) as answer:
+    with session().stream("GET", url, headers=headers, timeout=read_timeout) as answer:
         hf_raise_for_status(answer)
         yield answer
 

@@ -16,7 +16,7 @@ from app.errors import ModelBroken, ModelError, ModelGated
 from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.download_plan import DownloadPlan, make_plan
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.http import RetryPolicy
+from app.models_registry.hub.http import RetryPolicy, session
 from app.models_registry.hub.hub_id import HubId
 
 SECONDS_TO_ANSWER = 10.0
@@ -48,12 +48,13 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError when Foresight is offline; `what` is wanted."""
+        """Raise ModelError when Foresight is offline, or no connection can be opened; `what` is wanted."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: allow downloads in the settings, "
                 "or choose an installed model."
             )
+        session()
 
     def api(self, what: str) -> HfApi:
         """The hub's API. Raises ModelError when Foresight is offline; `what` is wanted."""

@@ -1,0 +1,84 @@
+"""What libraries read of the shell's environment by themselves, and what the app lets them.
+
+Proxies are for other machines: this one is asked directly, and the page needs no network at all, so what the shell
+says of proxies and certificates cannot keep it from starting. The hub and servers follow it, or tell what is wrong.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from app.errors import NetworkSettingsUnusable, first_line
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+NUMBERS = ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT")
+"""Variables that a library converts to a number while it is imported, which would end the app."""
+HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
+
+
+def prepare(environ: MutableMapping[str, str]) -> list[str]:
+    """Changes what would lead libraries astray, before they are imported. Returns a sentence for each."""
+    # Where the shell names no proxy, the system's own are looked up, and a no_proxy would prevent that.
+    if any(value and name.upper() in (*PROXIES, "NO_PROXY") for name, value in environ.items()):
+        known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        environ["no_proxy"] = ",".join(filter(None, (known, *LOOPBACK_NAMES)))
+        environ["NO_PROXY"] = environ["no_proxy"]
+    wrong = [name for name in NUMBERS if not environ.get(name, "1").isdecimal()]
+    return [
+        f"{name} is {environ.pop(name)!r} and not a number of seconds, so it is not used." for name in wrong
+    ]
+
+
+@contextmanager
+def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """Hides proxies and certificates from libraries that read them while they are imported."""
+    hidden = {name: value for name, value in environ.items() if _is_network_setting(name)}
+    for name in hidden:
+        del environ[name]
+    environ["no_proxy"] = "*"  # those that the system itself has
+    try:
+        yield
+    finally:
+        del environ["no_proxy"]
+        environ.update(hidden)
+
+
+@contextmanager
+def network_settings() -> Iterator[None]:
+    """Raises NetworkSettingsUnusable where no connection can be prepared, whatever the library raises."""
+    try:
+        yield
+    except Exception as error:
+        suspects = CERTIFICATES if isinstance(error, OSError) else PROXIES
+        names = [name for name in suspects if name in os.environ or name.lower() in os.environ]
+        raise NetworkSettingsUnusable(
+            f"No connection can be opened with this shell's settings ({first_line(error).rstrip('.')}). "
+            f"Correct or unset {' and '.join(names) or 'NO_PROXY'}, then start Foresight again."
+        ) from error
+
+
+def proxy_for(url: str) -> str:
+    """The host and port of the proxy through which this address is asked; "" for none."""
+    try:
+        asked, proxies = urlsplit(url), getproxies()
+        proxy = proxies.get(asked.scheme) or proxies.get("all") or ""
+        if not proxy or proxy_bypass(asked.hostname or ""):
+            return ""
+        return urlsplit(proxy if "://" in proxy else f"http://{proxy}").netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child process, which needs no key, token or password."""
+    return {name: value for name, value in environ.items() if not _SECRET.search(name)}
+
+
+def _is_network_setting(name: str) -> bool:
+    return name.upper() in (*PROXIES, "NO_PROXY", *CERTIFICATES)
