@@ -18,7 +18,11 @@ from app.logits_settings import Grammar
 from app.messages import Message, Options, Request
 from app.server_messages import Limits, Server
 
-OWN_HEADERS = ("x-stainless-", "openai-")
+SENT = (
+    "host", "connection", "user-agent", "authorization", "accept", "accept-encoding", "content-type",
+    "content-length",
+)  # fmt: skip
+"""The headers of a request. The client adds others: facts about this machine, OPENAI_CUSTOM_HEADERS."""
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 """How vLLM and SGLang are asked to go on with the last message; others do it by themselves, or cannot."""
 
@@ -101,7 +105,7 @@ async def _client(server: Server, connect: float, read: float) -> AsyncIterator[
     sys.audit("socket.getaddrinfo", server.hostname, None, 0, 0, 0)
 
     async def add_nothing(request: Any) -> None:
-        for name in [name for name in request.headers if name.lower().startswith(OWN_HEADERS)]:
+        for name in [name for name in request.headers if name.lower() not in SENT]:
             del request.headers[name]
         if not server.key:
             del request.headers["authorization"]

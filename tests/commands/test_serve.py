@@ -3,16 +3,17 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
 from app.api.key import KeyFile
-from app.commands.serve import chosen_model
+from app.commands.serve import KEY_VARIABLE, GivenKeys, chosen_key, chosen_model
 from app.conversation import Reply
 from app.errors import ServerError
 from app.messages import Failed, Message, ModelChoice, Options, Piece, Request, Sampling
@@ -25,7 +26,12 @@ from tests.engine.asking import Watched
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--api-key", "x", "--no-key"), "Choose one of"),
+        (("--api-key", "x", "--no-key"), "Choose one of --api-key and --no-key."),
+        (("--api-key", "x", "--api-key-file", "y"), "Choose one of --api-key and --api-key-file."),
+        (("--api-key-file", "y", "--no-key"), "Choose one of --api-key-file and --no-key."),
+        (("--api-key", "two words"), "has signs in it that no key has"),
+        (("--api-key", "one\ntwo"), "has several lines"),
+        (("--api-key", "k" * 5000), "is too long: use up to 4,096"),
         (("--host", "0.0.0.0", "--no-key"), "a key is needed"),
         (("--api-key", " "), "is empty"),
         (("--model", " "), "Model must be"),
@@ -33,7 +39,70 @@ from tests.engine.asking import Watched
 )
 def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
     done = typed("serve", "--data-dir", tmp_path, *words)
-    assert done.returncode == 2 and sentence in done.stderr
+    assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read (No such file or directory). Choose another file."),
+        (b"", "is empty: give one, or leave it out."),
+        (b"\n \n", "is empty: give one, or leave it out."),
+        (b"one\ntwo\n", "has several lines: keep the key there alone."),
+        (b"\xff\xfes\0k\0", "has signs in it that no key has, or is too long: use up to 4,096 letters"),
+        ("schlüssel".encode(), "has signs in it that no key has"),
+        (b"k" * 100_000, "has signs in it that no key has, or is too long"),
+    ],
+    ids=repr,
+)
+def test_a_file_without_a_key_is_a_sentence(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    done = typed("serve", "--data-dir", tmp_path / "data", "--api-key-file", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: The key {'of' if content is not None else 'in'} {file} ")
+    assert sentence in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_folder_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
+    done = typed("serve", "--data-dir", tmp_path, "--api-key-file", tmp_path)
+    assert done.returncode == 2 and "cannot be read (" in done.stderr
+
+
+@pytest.mark.parametrize("option", [("--api-key", "x"), ("--api-key-file", "x"), ("--no-key",)], ids=" ".join)
+def test_the_variable_beside_an_option_is_refused(tmp_path: Path, option: tuple[str, ...]) -> None:
+    environment = {KEY_VARIABLE: "secret"}
+    done = typed("serve", "--data-dir", tmp_path, *option, environment=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert option[0] in done.stderr and KEY_VARIABLE in done.stderr and "secret" not in done.stderr
+    empty = typed("serve", "--data-dir", tmp_path, environment={KEY_VARIABLE: ""})
+    assert empty.stderr == f"Error: The key of {KEY_VARIABLE} is empty: give one, or leave it out.\n"
+
+
+def test_a_key_is_the_one_of_the_file_or_the_variable_and_a_file_that_others_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"\xef\xbb\xbfsk-of-the-file\r\n")
+    file.chmod(0o640)
+    given_ones = (GivenKeys(option="sk-1 "), GivenKeys(variable="sk-2\n"), GivenKeys(file=file))
+    keys = [chosen_key(tmp_path, one, "127.0.0.1") for one in given_ones]
+    for key, text in zip(keys, ("sk-1", "sk-2", "sk-of-the-file"), strict=True):
+        assert key.accepts(text) and not key.accepts("") and not key.accepts(f"{text}x")
+    if os.name == "posix":
+        told = f"Other users of this machine can read the key in {file}: chmod 600 it.\n"
+        assert capsys.readouterr() == ("", told)
+        file.chmod(0o600)
+        chosen_key(tmp_path, GivenKeys(file=file), "127.0.0.1")
+        assert capsys.readouterr() == ("", "")
+    assert isinstance(chosen_key(tmp_path, GivenKeys(), "127.0.0.1"), KeyFile)
+
+
+def test_the_help_says_who_sees_a_key_that_is_an_option() -> None:
+    told = " ".join(typed("serve", "--help").stdout.split())
+    assert "Every user of this machine sees it in the list of processes" in told
+    assert KEY_VARIABLE in told
 
 
 def test_without_a_model_the_apps_is_served_as_it_was_loaded_but_for_what_is_given() -> None:
@@ -46,9 +115,12 @@ def test_without_a_model_the_apps_is_served_as_it_was_loaded_but_for_what_is_giv
     assert chosen_model(app, "org/c", {**nothing, "dtype": "float32"}) == ModelChoice("org/c", "float32")
 
 
-def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+def started(
+    folder: Path, *words: str, variables: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[str]:
     """`serve`, running."""
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    environment |= variables
     return subprocess.Popen(
         command("serve", "--data-dir", folder, *words),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT, env=environment,
@@ -104,6 +176,27 @@ def test_it_prints_where_it_is_and_its_key_lists_its_models_for_a_page_and_ends_
     process.send_signal(signal.SIGINT)
     _, complaints = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in complaints
+
+
+def test_a_key_of_the_environment_is_asked_for_and_neither_printed_nor_seen_nor_handed_on(
+    tmp_path: Path,
+) -> None:
+    process = started(tmp_path, "--port", "8771", variables={KEY_VARIABLE: "sk-of-the-shell"})
+    try:
+        assert process.stdout
+        lines = [process.stdout.readline() for _ in range(2)]
+        url = address_in("".join(lines))
+        assert "sk-of-the-shell" not in "".join(lines) + " ".join(map(str, process.args))
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(f"{url}/models")
+        assert Servers(tmp_path).add(url, "sk-of-the-shell").models == ("demo",)
+        assert not KeyFile(tmp_path).path.exists()
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
 
 
 @pytest.mark.thorough

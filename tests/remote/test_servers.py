@@ -298,3 +298,39 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so() and monotonic() < deadline:
         sleep(0.01)
     assert is_so()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "sentence"),
+    [
+        ("socks4://u:secret@127.0.0.1:9", "Correct or unset ALL_PROXY, then start Foresight again."),
+        ("::", "Correct or unset ALL_PROXY, then start Foresight again."),
+        ("socks5://127.0.0.1:9", "Can't reach far.example through the proxy 127.0.0.1:9 ("),
+        ("http://127.0.0.1:9", "Can't reach far.example through the proxy 127.0.0.1:9 ("),
+    ],
+)
+def test_a_proxy_of_the_shell_that_does_not_work_is_told_and_this_machine_is_asked_without(
+    servers: Servers, server: FakeServer, monkeypatch: pytest.MonkeyPatch, proxy: str, sentence: str
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(ServerError) as caught:
+        servers.add("https://far.example/v1")
+    assert sentence in str(caught.value) and "secret" not in str(caught.value)
+    assert ask(servers, server.address)[0] == "Hello there."
+
+
+def test_what_the_shell_says_to_openais_client_reaches_no_server(
+    servers: Servers, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "CUSTOM_HEADERS", "WEBHOOK_SECRET")
+    for name in said:
+        monkeypatch.setenv(
+            f"OPENAI_{name}", "x-leak: of-the-shell" if name == "CUSTOM_HEADERS" else "of-the-shell"
+        )
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("OPENAI_LOG", "perhaps")
+    assert ask(servers, server.address)[0] == "Hello there."
+    assert "of-the-shell" not in str(server.headers)
