@@ -169,9 +169,10 @@ class ServerError(ModelError):
 class PromptTooLong(AppError):
     """The prompt leaves no room for a reply in the model's context."""
 
-    def __init__(self, tokens: int, context: int) -> None:
+    def __init__(self, tokens: int, context: int, is_least: bool = False) -> None:
+        counted = f"at least {tokens:,}" if is_least else f"{tokens:,}"
         super().__init__(
-            f"The prompt has {tokens:,} tokens and the model's context holds {context:,}. "
+            f"The prompt has {counted} tokens and the model's context holds {context:,}. "
             "Shorten it, start a new chat, or choose a model with a longer context."
         )
 

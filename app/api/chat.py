@@ -4,19 +4,21 @@ The chunks of a stream: the role alone, content or tool calls, the finish reason
 no choices, [DONE].
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
+from app.api.body import JsonRoute, Some
 from app.api.chat_messages import ChatMessage, engine_messages, template_for
-from app.api.engine_reply import EngineReply, engine_reply, unless_closed
+from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError
 from app.api.event_stream import DONE, STREAMED, begun_stream, frame
 from app.api.sampling_fields import (
@@ -30,7 +32,8 @@ from app.api.sampling_fields import (
 )
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
-from app.api.tools import ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
+from app.api.tool_syntax import ToolTemplate
+from app.api.tools import MOST_TOOLS, ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
 from app.api.usage import foresight_block, usage
 from app.api.written import Written, chat_logprobs, deltas
 from app.logits_settings import MOST_LOGPROBS
@@ -40,17 +43,17 @@ from app.messages import Request
 class ChatRequest(PenaltyFields):
     """The body."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: Some[ChatMessage] = Field(min_length=1)
     max_tokens: Positive | None = None
     max_completion_tokens: Positive | None = None
     logprobs: bool | None = False
     top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
     response_format: ResponseFormat | None = None
-    tools: list[ToolFields] | None = None
+    tools: Annotated[Some[ToolFields], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     prediction: Prediction | None = None
-    modalities: list[str] | None = None
+    modalities: Some[str] | None = None
     audio: Any = None
     functions: Any = None
     function_call: Any = None
@@ -84,7 +87,7 @@ class ChatPlan:
 
 def chat_router(services: ApiServices) -> APIRouter:
     """The route."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/chat/completions", responses=STREAMED)
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
@@ -101,6 +104,11 @@ async def _plan(services: ApiServices, asked: ChatRequest) -> ChatPlan:
     model = await services.chosen(asked.model)
     _refuse_impossible(asked)
     template = await template_for(services, model, asked.tools, asked.messages)
+    return await asyncio.to_thread(_planned, asked, model, template)
+
+
+def _planned(asked: ChatRequest, model: ServedModel, template: ToolTemplate) -> ChatPlan:
+    """The plan, made beside the event loop: there may be many messages."""
     use = tool_use(
         [tool.function for tool in asked.tools or ()],
         asked.tool_choice,
@@ -135,7 +143,7 @@ def _refuse_impossible(asked: ChatRequest) -> None:
 async def _answer(services: ApiServices, plan: ChatPlan) -> dict[str, Any]:
     """The whole answer, choice by choice."""
     choices, replies = list[dict[str, Any]](), list[EngineReply]()
-    for index, request in enumerate(plan.requests):
+    for index, request in enumerate(await tokenised(services, plan.requests)):
         written = Written()
         async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
             async for _ in deltas(reply, plan.tools.parser(), written):
@@ -161,7 +169,7 @@ def _choice(index: int, written: Written, reply: EngineReply, has_logprobs: bool
 async def _chunks(services: ApiServices, plan: ChatPlan) -> AsyncGenerator[bytes, None]:
     """The frames, choice by choice."""
     replies = list[EngineReply]()
-    for index, request in enumerate(plan.requests):
+    for index, request in enumerate(await tokenised(services, plan.requests)):
         async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
             replies.append(reply)
             async for one in _choice_chunks(plan, index, reply):

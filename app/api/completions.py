@@ -1,5 +1,6 @@
 """POST /v1/completions: text goes on, without a chat template."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from itertools import accumulate
@@ -11,7 +12,8 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.engine_reply import EngineReply, engine_reply, unless_closed
+from app.api.body import JsonRoute, Some
+from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError
 from app.api.event_stream import DONE, STREAMED, begun_stream, frame
 from app.api.sampling_fields import Asked, PenaltyFields, Positive, engine_requests, refuse
@@ -31,7 +33,7 @@ MOST_PROMPTS = 64
 class CompletionRequest(PenaltyFields):
     """The body."""
 
-    prompt: str | list[str] | list[int] | list[list[int]] = Field(min_length=1)
+    prompt: str | Some[str] | Some[int] | Some[Some[int]] = Field(min_length=1)
     max_tokens: Positive | None = DEFAULT_TOKENS
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     response_format: ResponseFormat | None = None
@@ -42,13 +44,13 @@ class CompletionRequest(PenaltyFields):
 
 def completions_router(services: ApiServices) -> APIRouter:
     """The route."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/completions", responses=STREAMED)
     async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         model = await services.chosen(asked.model)
-        plan = _Plan(asked, model)
+        plan = await asyncio.to_thread(_Plan, asked, model)
         if asked.stream:
             return await begun_stream(http, plan.chunks(services))
         return JSONResponse(await unless_closed(http, plan.answer(services)))
@@ -82,7 +84,7 @@ class _Plan:
     async def answer(self, services: ApiServices) -> dict[str, Any]:
         """The whole answer."""
         choices, replies = list[dict[str, Any]](), list[EngineReply]()
-        for index, request in enumerate(self.requests):
+        for index, request in enumerate(await tokenised(services, self.requests)):
             written = Written()
             async with engine_reply(services, request) as reply:
                 async for _ in deltas(reply, TextParser(), written):
@@ -94,7 +96,7 @@ class _Plan:
     async def chunks(self, services: ApiServices) -> AsyncGenerator[bytes, None]:
         """The frames of a stream."""
         replies = list[EngineReply]()
-        for index, request in enumerate(self.requests):
+        for index, request in enumerate(await tokenised(services, self.requests)):
             async with engine_reply(services, request) as reply:
                 replies.append(reply)
                 offset = 0

@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import Field
 
-from app.api.body import Body
+from app.api.body import Body, JsonRoute, Some
 from app.api.errors import ApiError
 from app.api.sampling_fields import refuse
 from app.api.services import ApiServices
@@ -22,7 +22,7 @@ TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 class EmbeddingsRequest(Body):
     """A text, texts, or the token ids of either."""
 
-    input: str | list[TokenId] | list[str] | list[list[TokenId]] = Field(min_length=1)
+    input: str | Some[TokenId] | Some[str] | Some[Some[TokenId]] = Field(min_length=1)
     model: str | None = ""
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(None, ge=1)
@@ -30,7 +30,7 @@ class EmbeddingsRequest(Body):
 
 def embeddings_router(services: ApiServices) -> APIRouter:
     """The route."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/embeddings")
     async def embed(asked: EmbeddingsRequest) -> dict[str, Any]:

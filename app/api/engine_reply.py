@@ -11,13 +11,14 @@ from typing import TypeVar
 from starlette.requests import Request as HttpRequest
 
 from app.api.errors import ApiError
-from app.api.services import ApiServices
-from app.errors import GrammarRefused
+from app.api.services import ApiServices, TokenisedRequest
+from app.errors import BadOption, GrammarRefused, PromptTooLong
 from app.logits_settings import TokenLogprobs
 from app.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499
+CONTEXT_EXCEEDED = "context_length_exceeded"
 PAUSE_SECONDS = 0.03
 """Between two batches of events. A fast model takes several steps in it, which are sent together: waking the event
 loop at each of them takes a core from the engine, 3% of 120 tokens a second on two cores. Nobody reads faster."""
@@ -150,15 +151,31 @@ class EngineReply:
         return text, tuple(self.count.logprobs[before:])
 
 
+async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[TokenisedRequest]:
+    """The requests with their tokens, before any of them takes a turn. Raises ApiError for one that is refused."""
+    found: list[TokenisedRequest] = []
+    for request in requests:
+        if found and found[-1].request.prompt is request.prompt:  # another choice
+            found.append(found[-1].repeated(request))
+            continue
+        try:
+            found.append(await asyncio.wrap_future(services.engine.tokenise(request)))
+        except PromptTooLong as error:
+            raise ApiError(str(error), code=CONTEXT_EXCEEDED) from error
+        except BadOption as error:
+            raise ApiError(str(error)) from error
+    return found
+
+
 @asynccontextmanager
 async def engine_reply(
-    services: ApiServices, request: Request, grammar_param: str = "response_format"
+    services: ApiServices, request: TokenisedRequest, grammar_param: str = "response_format"
 ) -> AsyncIterator[EngineReply]:
     """The reply to a request, in its turn. Leaving ends it within a step. Raises ApiError before it begins.
 
     A grammar that cannot be used is told as the parameter `grammar_param`. It is checked before the request has its
     turn, so that nobody else waits for that."""
-    if grammar := request.logits.grammar:
+    if grammar := request.request.logits.grammar:
         try:
             await asyncio.to_thread(services.engine.check_grammar, grammar)
         except GrammarRefused as error:
@@ -186,7 +203,7 @@ async def _beginning(events: AsyncIterator[list[Event]], grammar_param: str) -> 
 
 def _failure(failed: Failed, grammar_param: str) -> ApiError:
     param = grammar_param if failed.refused == "grammar" else None
-    code = "context_length_exceeded" if failed.refused == "prompt" else None
+    code = CONTEXT_EXCEEDED if failed.refused == "prompt" else None
     return ApiError(failed.sentence, param, 400 if failed.refused else 500, code)
 
 

@@ -1,22 +1,24 @@
 """POST /v1/responses, without state: text and function calls, whole or as events."""
 
+import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
+from app.api.body import JsonRoute, Some
 from app.api.chat_messages import CalledFunction, CalledTool, ChatMessage, engine_messages, template_for
-from app.api.engine_reply import engine_reply, unless_closed
+from app.api.engine_reply import engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, invalid_part
 from app.api.event_stream import STREAMED, begun_stream
 from app.api.response_events import ResponseEvents
 from app.api.sampling_fields import Asked, Positive, SamplingFields, engine_requests, refuse
-from app.api.services import ApiServices
+from app.api.services import ApiServices, ServedModel
 from app.api.tool_syntax import ToolTemplate
-from app.api.tools import FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
+from app.api.tools import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.api.written import Written, deltas
 from app.errors import AppError
 from app.messages import Request
@@ -33,11 +35,11 @@ class TextFields(BaseModel):
 class ResponseRequest(SamplingFields):
     """The body."""
 
-    input: str | list[dict[str, Any]] = Field(min_length=1)
+    input: str | Some[dict[str, Any]] = Field(min_length=1)
     instructions: str | None = None
     max_output_tokens: Positive | None = None
     text: TextFields | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: Annotated[Some[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     previous_response_id: str | None = None
@@ -49,23 +51,15 @@ class ResponseRequest(SamplingFields):
 
 def responses_router(services: ApiServices) -> APIRouter:
     """The route."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/responses", responses=STREAMED)
     async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
         """Answer, as a whole or as events."""
         model = await services.chosen(asked.model)
-        messages = _messages(asked)
+        messages = await asyncio.to_thread(_messages, asked)
         template = await template_for(services, model, asked.tools, messages)
-        use = _tools(asked, template)
-        wanted = Asked(
-            engine_messages(messages, use.prompt, template),
-            asked.max_output_tokens,
-            grammar=use.grammar,
-            tools=use.native,
-            control=use.control,
-        )
-        (request,) = engine_requests(asked, model, wanted)
+        request, use = await asyncio.to_thread(_planned, asked, model, messages, template)
         events = ResponseEvents(_echoed(asked, model.id))
         if asked.stream:
             return await begun_stream(http, _frames(services, request, use, events))
@@ -73,6 +67,21 @@ def responses_router(services: ApiServices) -> APIRouter:
         return JSONResponse(events.response)
 
     return router
+
+
+def _planned(
+    asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], template: ToolTemplate
+) -> tuple[Request, ToolUse]:
+    use = _tools(asked, template)
+    wanted = Asked(
+        engine_messages(messages, use.prompt, template),
+        asked.max_output_tokens,
+        grammar=use.grammar,
+        tools=use.native,
+        control=use.control,
+    )
+    (request,) = engine_requests(asked, model, wanted)
+    return request, use
 
 
 async def _write(services: ApiServices, request: Request, use: ToolUse, events: ResponseEvents) -> None:
@@ -85,7 +94,8 @@ async def _write(services: ApiServices, request: Request, use: ToolUse, events: 
 async def _frames(
     services: ApiServices, request: Request, use: ToolUse, events: ResponseEvents
 ) -> AsyncGenerator[bytes, None]:
-    async with engine_reply(services, request, use.grammar_param("text.format")) as reply:
+    (ready,) = await tokenised(services, [request])
+    async with engine_reply(services, ready, use.grammar_param("text.format")) as reply:
         for one in events.begin():
             yield one
         written = Written()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from app.api.errors import ApiError
 from app.api.tool_syntax import ToolTemplate, tool_template
@@ -23,14 +23,28 @@ class EventSink(Protocol):
         """Take the next event."""
 
 
+class TokenisedRequest(Protocol):
+    """A request whose texts are tokens, unless its model is not loaded."""
+
+    @property
+    def request(self) -> Request:
+        """What is asked."""
+
+    def repeated(self, request: Request) -> Self:
+        """Another request with the same texts."""
+
+
 class ApiEngine(Protocol):
     """The engine, or a fake in tests."""
 
     def check_grammar(self, grammar: Grammar) -> None:
         """Raise GrammarRefused for a grammar that replies cannot be held to; may take a few seconds."""
 
-    def submit(self, request: Request, reply: EventSink) -> None:
-        """Queue a request."""
+    def tokenise(self, request: Request) -> Future[Any]:
+        """Have a request's tokens made, beside whatever the engine does. Raises BadOption, PromptTooLong."""
+
+    def submit(self, request: Any, reply: EventSink) -> None:
+        """Queue a request that `tokenise` has returned."""
 
     def embed(
         self, model: ModelFolder, texts: Sequence[str | tuple[int, ...]], on_tokens: Callable[[int], None]

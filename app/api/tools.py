@@ -31,6 +31,8 @@ ANYTHING = {"type": "object"}
 NOTHING = {"type": "object", "properties": {}}
 EXPLAINED_HERMES = ToolTemplate()
 PARAMETER_END = "\n</parameter>\n"
+MOST_TOOLS = 1024
+"""Eight times as many as OpenAI's API takes."""
 MOST_CALLS = 8
 """Calls of a reply that must have calls, and may have several."""
 WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}

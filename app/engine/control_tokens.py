@@ -12,8 +12,8 @@ From most contents nothing is taken out, and those prompts are read as if this m
 """
 
 import re
-from copy import deepcopy
-from functools import cached_property
+import threading
+from copy import copy, deepcopy
 from secrets import token_hex
 
 from transformers import AddedToken, PreTrainedTokenizerBase
@@ -35,11 +35,18 @@ class ControlTokens:
         }
         # What stands for unknown words is read for them, and says nothing.
         self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
-        self._mark = f"<{token_hex(8)}>"  # plain characters: no normaliser changes them
+        self._mark = _new_mark()
         self._names = list(self._tokens)
         self._places = {name: place for place, name in enumerate(self._names)}
         self._any_name = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True))) or NEVER
         self._spelled = re.compile(self._any_name)
+        self._respelled = _Respelled(tokenizer, self._tokens)
+
+    def anew(self) -> "ControlTokens":
+        """The same with another mark, for another request: a template may have shown the old one."""
+        other = copy(self)
+        other._mark = _new_mark()
+        return other
 
     def hidden(self, content: str) -> str:
         """A content for a template: with a number in the place of each control token that it spells."""
@@ -47,12 +54,18 @@ class ControlTokens:
             lambda found: f"{self._mark}{self._places[found.group()]}{self._mark}", content
         )
 
+    def shown(self, filled: str) -> str:
+        """A filled template with what was hidden in it as it was spelled."""
+        if self._mark not in filled:
+            return filled
+        return re.sub(f"{self._mark}(\\d+){self._mark}", lambda found: self._names[int(found[1])], filled)
+
     def ids(self, filled: str) -> list[int]:
         """Token ids of a filled template. What was hidden in it is read as text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
         text = re.sub(f"{self._mark}(\\d+){self._mark}|{self._any_name}", self._spell_anew, filled)
-        return [known for number in self._plain_ids(text) for known in self._known(number)]
+        return [known for number in self._respelled.ids(text) for known in self._known(number)]
 
     def written(self, content: str) -> list[int]:
         """Token ids of a text by itself."""
@@ -60,30 +73,14 @@ class ControlTokens:
 
     def _spell_anew(self, found: re.Match[str]) -> str:
         number: str | None = found[1]
-        return f"{self._mark}{found.group()}" if number is None else self._names[int(number)]
-
-    @cached_property
-    def _copy(self) -> PreTrainedTokenizerBase:
-        """The tokenizer with each control token once more, under its new spelling."""
-        copy = deepcopy(self._tokenizer)
-        copy.add_tokens([_respelled(token, self._mark) for _, token in self._tokens.values()])
-        return copy
-
-    @cached_property
-    def _controls(self) -> dict[int, int]:
-        """The copy's ids of the control tokens -> the tokenizer's."""
-        known = self._copy.get_vocab()
-        return {known[self._mark + name]: number for name, (number, _) in self._tokens.items()}
-
-    def _plain_ids(self, text: str) -> list[int]:
-        return list(self._copy(text, add_special_tokens=False, split_special_tokens=True).input_ids)
+        return f"{self._respelled.mark}{found.group()}" if number is None else self._names[int(number)]
 
     def _known(self, number: int) -> list[int]:
         """An id of the copy as ids of the tokenizer.
 
         To some tokenizers a control token is a word as well, which they find in a text: its parts say the same."""
-        if number in self._controls:
-            return [self._controls[number]]
+        if number in self._respelled.controls:
+            return [self._respelled.controls[number]]
         if number not in self._numbers:
             return [number]
         spelling = str(self._tokenizer.convert_ids_to_tokens(number))
@@ -93,7 +90,45 @@ class ControlTokens:
 
     def _inner_ids(self, text: str) -> list[int]:
         """Ids of a text that does not begin one: many tokenizers put a space where a text begins."""
-        return self._plain_ids(f"{self._mark}{self._names[0]}{text}")[1:]
+        return self._respelled.ids(f"{self._respelled.mark}{self._names[0]}{text}")[1:]
+
+
+class _Respelled:
+    """A copy of the tokenizer with each control token once more, under a new spelling.
+
+    It is made when it is first needed, and kept: a copy of SmolLM2's takes half a second, of all threads."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, tokens: dict[str, tuple[int, AddedToken]]) -> None:
+        self.mark = _new_mark()  # no template sees it
+        self.controls: dict[int, int] = {}
+        """The copy's ids of the control tokens -> the tokenizer's."""
+        self._tokenizer, self._tokens = tokenizer, tokens
+        self._copy: PreTrainedTokenizerBase | None = None
+        self._lock = threading.Lock()
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a text whose control tokens are spelled anew."""
+        with self._lock:
+            if self._copy is None:
+                self._copy = self._made()
+        return self._plain_ids(self._copy, text)
+
+    def _made(self) -> PreTrainedTokenizerBase:
+        made = deepcopy(self._tokenizer)
+        made.add_tokens([_respelled(token, self.mark) for _, token in self._tokens.values()])
+        known = made.get_vocab()
+        self.controls = {known[self.mark + name]: number for name, (number, _) in self._tokens.items()}
+        self._plain_ids(made, "")  # from now on no call changes it, so that threads may share it
+        return made
+
+    @staticmethod
+    def _plain_ids(copied: PreTrainedTokenizerBase, text: str) -> list[int]:
+        return list(copied(text, add_special_tokens=False, split_special_tokens=True).input_ids)
+
+
+def _new_mark() -> str:
+    """Plain characters, which no normaliser changes."""
+    return f"<{token_hex(8)}>"
 
 
 def _respelled(token: AddedToken, mark: str) -> AddedToken:

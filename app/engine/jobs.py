@@ -12,6 +12,7 @@ from typing import Protocol
 from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.memory import is_out_of_memory, is_uninitialised
+from app.engine.tokenising import TokenisedRequest
 from app.errors import (
     AppError,
     BadOption,
@@ -45,7 +46,7 @@ class EventSink(Protocol):
 class ReplyJob:
     """Write a reply."""
 
-    request: Request
+    asked: TokenisedRequest
     reply: EventSink
 
 
@@ -117,7 +118,7 @@ def refusal_of(error: Exception) -> AppError:
     )
 
 
-def sentence_of(error: Exception) -> str:
+def sentence_of(error: BaseException) -> str:
     """An error as a sentence. An unexpected one is logged with its traceback."""
     if isinstance(error, AppError):
         return str(error)
@@ -137,6 +138,20 @@ def sentence_of(error: Exception) -> str:
     if is_device_fault(error):
         return f"The graphics card stopped working for this process ({first_line(error)}): restart Foresight."
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
+
+
+def app_error(error: BaseException) -> AppError:
+    """An error as one that a caller gets: a sentence."""
+    return error if isinstance(error, AppError) else AppError(sentence_of(error))
+
+
+def report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
+    """Call the listener of a load; returns its error as a sentence."""
+    try:
+        ended(is_loaded)
+        return ""
+    except Exception as error:
+        return sentence_of(error)
 
 
 class ReplyStop:

@@ -44,7 +44,6 @@ from app.engine.weights import (
     prepared,
     read_weights,
 )
-from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -91,15 +90,6 @@ class LoadedModel:
     def can_draft(self) -> bool:
         """Whether lookahead works with this model."""
         return not self.info.lookahead_note
-
-    def within_vocabulary(self, ids: list[int]) -> list[int]:
-        """The ids, if there is an embedding for each: on a card, another would end all work there."""
-        if max(ids) >= self.vocabulary:
-            raise BadOption(
-                f"The tokenizer and the weights of {self.info.name} do not fit each other (token {max(ids):,} of "
-                f"{self.vocabulary:,}): choose another model, or download it again."
-            )
-        return ids
 
     def decode(self, ids: list[int]) -> str:
         """The text of these ids, special tokens left out."""

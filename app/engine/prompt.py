@@ -1,4 +1,4 @@
-"""Messages or raw text to token ids, and a reader that counts them for other threads.
+"""Messages or raw text to token ids, and a reader that counts them.
 
 A chat that ends with the assistant's own words asks for more of them. It is read as when those words were written:
 the template asks for a reply, and what there is of the reply follows as tokens of its own.
@@ -14,7 +14,6 @@ What messages say is text, though it spells a control token (`control_tokens.py`
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +21,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.control_tokens import ControlTokens
-from app.engine.reader import CachedTokenReader, in_parts
+from app.engine.fewest_tokens import FewestTokens
+from app.engine.reader import FAR, CachedTokenReader, in_parts
 from app.engine.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt, ToolCall
@@ -44,29 +44,85 @@ def encode(
     A chat that ends with the assistant's words is to be continued there. `tools` are JSON, for the template.
 
     Raises PromptTooLong when no token of a reply would fit behind it, BadOption when nothing is left of it."""
-    with panics_as_errors():
-        ids = _ids(tokenizer, prompt, fill, tools)
-    if not ids:
-        raise BadOption("The prompt has no tokens for this model: write at least one word.")
-    if len(ids) >= context:
-        raise PromptTooLong(len(ids), context)
-    return ids
+    return PromptTokenizer(tokenizer, context, fill).ids(prompt, tools)
 
 
-def make_reader(
-    tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here
-) -> CachedTokenReader:
-    """A reader with its own copy of the tokenizer; to be made by the thread that uses the given one."""
-    own = deepcopy(tokenizer)
-    controls = ControlTokens(own)
-    count = in_parts(lambda text: len(controls.ids(text)), _borders(own))
+class PromptTokenizer:
+    """Makes prompts tokens. Any thread may ask, where no other code changes how this tokenizer reads."""
 
-    def tokens(chat: tuple[Message, ...]) -> int:
-        hidden = _hidden(controls, chat)
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here) -> None:
+        self._tokenizer, self._context, self._fill = tokenizer, context, fill
+        self._controls = ControlTokens(tokenizer)
+        self._fewest = FewestTokens(tokenizer)
+
+    def ids(self, prompt: Prompt, tools: str = "") -> list[int]:
+        """As `encode`. What surely has too many tokens is refused before they are made."""
         with panics_as_errors():
-            return count(_asked_text(own, hidden, fill)) + count(_begun_text(hidden))
+            ids = self._raw_ids(prompt) if isinstance(prompt, str) else self._chat_ids(prompt, tools)
+        if not ids:
+            raise BadOption("The prompt has no tokens for this model: write at least one word.")
+        if len(ids) >= self._context:
+            raise PromptTooLong(len(ids), self._context)
+        return ids
 
-    return CachedTokenReader(context, tokens, lambda token: _alone(own, token))
+    def written(self, text: str) -> list[int]:
+        """Token ids of a text by itself, which spells no control tokens."""
+        with panics_as_errors():
+            return self._controls.anew().written(text)
+
+    def begun(self, prompt: Prompt) -> list[int]:
+        """Token ids of the reply that a chat ends with, the last ones of `ids`; [] when it is to begin."""
+        return [] if isinstance(prompt, str) else self.written(_begun_text(prompt))
+
+    def reader(self) -> CachedTokenReader:
+        """A reader that counts chats: exactly, unless they surely have more than FAR times the context's tokens."""
+        controls, context = self._controls.anew(), self._context
+        count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
+
+        def tokens(chat: tuple[Message, ...]) -> int:
+            hidden = _hidden(controls, chat)
+            with panics_as_errors():
+                texts = self._asked_text(controls, hidden), _begun_text(hidden)
+                least = sum(self._fewest.of(controls.shown(text)) for text in texts)
+                return least if least > FAR * context else sum(map(count, texts))
+
+        return CachedTokenReader(context, tokens, lambda token: _alone(self._tokenizer, token))
+
+    def _raw_ids(self, text: str) -> list[int]:
+        self._refuse_far_too_long(text)
+        return list(self._tokenizer(text).input_ids)
+
+    def _chat_ids(self, messages: Sequence[Message], tools: str) -> list[int]:
+        controls = self._controls.anew()
+        hidden = _hidden(controls, messages)
+        template_values = {"tools": _hidden_values(controls, json.loads(tools))} if tools else {}
+        texts = self._asked_text(controls, hidden, template_values), _begun_text(hidden)
+        self._refuse_far_too_long(*map(controls.shown, texts))
+        return [number for text in texts for number in controls.ids(text)]
+
+    def _refuse_far_too_long(self, *texts: str) -> None:
+        if (least := sum(map(self._fewest.of, texts))) >= self._context:
+            raise PromptTooLong(least, self._context, is_least=True)
+
+    def _asked_text(
+        self,
+        controls: ControlTokens,
+        messages: tuple[Message, ...],
+        template_values: Mapping[str, Any] = NO_VALUES,
+    ) -> str:
+        asked = messages[:-1] if _is_begun(messages) else messages
+        if not asked:
+            raise BadOption("There is no question before the reply that is to go on: write one first.")
+        if not self._tokenizer.chat_template:
+            return _plain_dialogue(asked)
+        try:
+            template = self._tokenizer.get_chat_template(tools=template_values.get("tools"))
+            return self._fill(template, asked, {**self._tokenizer.special_tokens_map, **template_values})
+        except SandboxRefusal as error:
+            raise BadOption(
+                f"The model's chat template refuses this chat ({controls.shown(str(error))}): start a new chat, "
+                "or send the text without a template (--raw)."
+            ) from error
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
@@ -87,27 +143,12 @@ def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
     return twice[len(once) :]
 
 
-def begun(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
-    """Token ids of the reply that a chat ends with, the last ones of `encode`; [] when it is to begin."""
-    return [] if isinstance(prompt, str) else ControlTokens(tokenizer).written(_begun_text(prompt))
-
-
 def _begun_text(messages: Sequence[Message]) -> str:
     return messages[-1].content if _is_begun(messages) else ""
 
 
 def _is_begun(messages: Sequence[Message]) -> bool:
     return messages[-1].role == "assistant" and not messages[-1].calls
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, fill: Fill, tools: str) -> list[int]:
-    if isinstance(prompt, str):
-        return list(tokenizer(prompt).input_ids)
-    controls = ControlTokens(tokenizer)
-    hidden = _hidden(controls, prompt)
-    template_values = {"tools": _hidden_values(controls, json.loads(tools))} if tools else {}
-    asked = _asked_text(tokenizer, hidden, fill, template_values)
-    return [*controls.ids(asked), *controls.ids(_begun_text(hidden))]
 
 
 def _hidden(controls: ControlTokens, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -141,27 +182,6 @@ def _hidden_values(controls: ControlTokens, value: Any) -> Any:
         case dict():
             return {controls.hidden(key): _hidden_values(controls, one) for key, one in value.items()}
     return value
-
-
-def _asked_text(
-    tokenizer: PreTrainedTokenizerBase,
-    messages: tuple[Message, ...],
-    fill: Fill,
-    template_values: Mapping[str, Any] = NO_VALUES,
-) -> str:
-    asked = messages[:-1] if _is_begun(messages) else messages
-    if not asked:
-        raise BadOption("There is no question before the reply that is to go on: write one first.")
-    if not tokenizer.chat_template:
-        return _plain_dialogue(asked)
-    try:
-        template = tokenizer.get_chat_template(tools=template_values.get("tools"))
-        return fill(template, asked, {**tokenizer.special_tokens_map, **template_values})
-    except SandboxRefusal as error:
-        raise BadOption(
-            f"The model's chat template refuses this chat ({error}): start a new chat, "
-            "or send the text without a template (--raw)."
-        ) from error
 
 
 def _plain_dialogue(messages: Sequence[Message]) -> str:

@@ -1,7 +1,7 @@
 """What a chat takes in tokens and what tokens say, for any thread, while the worker decodes.
 
-Fast tokenizers are not safe to share between threads, so a reader has one of its own, behind a lock. It is a
-snapshot: what it says is true of the model that was loaded when it was asked for. Before one is, all is nothing.
+A fast tokenizer must not be used while another thread changes how it reads, so a reader's is not the worker's. It
+is a snapshot: what it says is true of the model that was loaded when it was asked for. Before that all is nothing.
 """
 
 import re
@@ -13,6 +13,8 @@ from app.messages import Message
 
 Chat = tuple[Message, ...]
 
+FAR = 2
+"""A chat that surely has more than so many times the context's tokens is not tokenised to be counted."""
 REMEMBERED = 256
 """Chats whose count is known without counting: a page asks for the same ones again and again."""
 
@@ -34,6 +36,8 @@ class CachedTokenReader:
 
     def count(self, chat: Chat) -> int:
         """Tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
+
+        Of one that has FAR times as many as the context holds it is the fewest that it can have.
 
         Raises BadOption when the model's template refuses the chat."""
         with self._lock:

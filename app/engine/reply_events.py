@@ -5,15 +5,14 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Protocol
 
-from app.engine.control_tokens import ControlTokens
 from app.engine.decoders import generate, make_decoder
 from app.engine.loading import LoadedModel
 from app.engine.logits_processing import Texts
 from app.engine.lookahead.constraint import Constraint
 from app.engine.lookahead.draft_model_budget import NobodyAsked
 from app.engine.lookahead.factory import ReplyContext
-from app.engine.prompt import begun
 from app.engine.reply_sampler import make_reply_sampler
+from app.engine.request_tokens import RequestTokens
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_profile import choose_buckets
 from app.engine.stopping import StoppingCriteria
@@ -48,19 +47,19 @@ class NeverStop:
 
 
 def reply_events(
-    loaded: LoadedModel, request: Request, prompt: list[int], stop: StopSignal, texts: Texts
+    loaded: LoadedModel, request: Request, tokens: RequestTokens, stop: StopSignal, texts: Texts
 ) -> Iterator[Event]:
     """Reading the prompt, then the reply as it is written, then its end."""
     decoding = _supported(request.options.decoding, loaded)
     loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
-    before = begun(loaded.tokenizer, request.prompt)
+    prompt, before = tokens.prompt, tokens.begun
     decode = loaded.decode_with(request.control)
     stopper = _make_stopper(loaded, request.options, len(prompt), before, decode)
     text = ReplyText(decode, request.options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
     sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
-    decoder = make_decoder(decoding, _reply_context(loaded, request, sampler.constraint))
+    decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, sampler.constraint))
     for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
         match item:
             case Prefilling():
@@ -68,9 +67,9 @@ def reply_events(
             case FirstToken(token, _, reason):
                 piece = _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
                 yield sampler.with_logprobs(piece)
-            case Step(tokens, origins):
+            case Step(written, origins):
                 reason = item.reason
-                yield sampler.with_logprobs(_piece(text, tokens, origins, meter.add(item), item.trace))
+                yield sampler.with_logprobs(_piece(text, written, origins, meter.add(item), item.trace))
         if stop.is_stopping:
             break
     if rest := text.flush():
@@ -94,19 +93,12 @@ def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_draft else replace(decoding, decoder="plain")
 
 
-def _reply_context(loaded: LoadedModel, request: Request, constraint: Constraint) -> ReplyContext:
-    *documents, prediction = (
-        _drafted_tokens(loaded, text) for text in (*request.documents, request.prediction)
-    )
-    sampling, texts = request.options.sampling, (tuple(documents), prediction)
+def _reply_context(
+    loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
+) -> ReplyContext:
+    sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
     asking = next((source.budget for source in loaded.draft_models), NobodyAsked())
     return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, asking)
-
-
-def _drafted_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
-    """A text to draft from, without tokens that the model cannot read: what is drafted is fed to it."""
-    written = ControlTokens(loaded.tokenizer).written(text) if text else ()
-    return tuple(token for token in written if token < loaded.vocabulary)
 
 
 def _make_stopper(

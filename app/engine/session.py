@@ -27,13 +27,13 @@ from app.engine.memory import (
 from app.engine.offloading import check_can_offload, load_in_part
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate
-from app.engine.prompt import encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.reply_events import NeverStop as NeverStop
 from app.engine.reply_events import StopSignal, reply_events
+from app.engine.request_tokens import RequestTokenizer, RequestTokens
 from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
-from app.errors import EngineClosed
+from app.errors import BadOption, EngineClosed
 from app.messages import (
     Device,
     Event,
@@ -49,10 +49,6 @@ from app.messages import (
 from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
-
-
-def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Ignores progress."""
 
 
 class Session:
@@ -89,6 +85,7 @@ class Session:
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
         self._idle_asking: IdleAsking | None = None
+        self._tokenizer: tuple[ModelChoice, RequestTokenizer] | None = None
         self.reader = CachedTokenReader()
         """Of the loaded model's tokens, for any thread."""
 
@@ -139,17 +136,24 @@ class Session:
             for source in self._loaded.draft_models:
                 source.model.forget()
 
-    def events(self, request: Request, progress: Progress, stop: StopSignal) -> Iterator[Event]:
+    def tokenizer_for(self, choice: ModelChoice) -> RequestTokenizer | None:
+        """Who makes tokens of requests to this model, for any thread; None where it is not loaded."""
+        known = self._tokenizer
+        return known[1] if known and known[0] == choice else None
+
+    def events(
+        self, request: Request, progress: Progress, stop: StopSignal, tokens: RequestTokens | None = None
+    ) -> Iterator[Event]:
         """Everything that happens to a request behind loading; ends with Finished, or raises."""
         if request.logits.grammar and self._sandbox:
             self._sandbox.check_grammar(request.logits.grammar)
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = loaded.within_vocabulary(self._encode(loaded, request))
+        known = self._tokens(request, tokens)
 
         def events() -> Iterator[Event]:
-            return reply_events(loaded, request, prompt, stop, self.reader.texts)
+            return reply_events(loaded, request, known, stop, self.reader.texts)
 
         with self._forgetting_on_error():
             yield from self._written_or_begun_again(events)
@@ -171,23 +175,31 @@ class Session:
 
         The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
-        prompt = self._encode(loaded, request)
-        ids = loaded.within_vocabulary([*prompt, *written])
+        known = self._tokens(request)
+        known.made_by.check_vocabulary(written)
+        ids = [*known.prompt, *written]
         with self._forgetting_on_error():
             logits = yield from loaded.runner.prefill(ids)
             tokens, values = likeliest(logits[None], 2)
         first, second = self.reader.texts(tokens[0].tolist())
         yield Margin(first, second, float(values[0, 0] - values[0, 1]))
 
-    def _encode(self, loaded: LoadedModel, request: Request) -> list[int]:
-        return encode(loaded.tokenizer, request.prompt, loaded.info.context, self._fill, request.tools)
+    def _tokens(self, request: Request, known: RequestTokens | None = None) -> RequestTokens:
+        """Those that are known, if they are the loaded model's."""
+        tokenizer = self.tokenizer_for(request.model)
+        assert tokenizer
+        return known if known and known.made_by is tokenizer else tokenizer.tokens(request)
 
     @contextmanager
     def _forgetting_on_error(self) -> Iterator[None]:
-        """Forget the cache when the model fails: it may hold half of a step."""
+        """Forget the cache when the model fails: it may hold half of a step.
+
+        A request that cannot be done, such as one with a wrong grammar, commits nothing of its step."""
         try:
             with self._ranks.explaining_errors():
                 yield
+        except BadOption:
+            raise
         except Exception:
             self.forget()
             raise
@@ -262,7 +274,8 @@ class Session:
             loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
             self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
-        self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
+        tokenizer = RequestTokenizer(self._loaded, self._fill)
+        self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()
         self._folders, self._choice = folders, choice
         self._idle_asking = IdleAsking(self._loaded, self._cache)
         return self._loaded
@@ -281,7 +294,7 @@ class Session:
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
-        self._loaded = self._choice = self._idle_asking = None
+        self._loaded = self._choice = self._idle_asking = self._tokenizer = None
         self._folders = ()
         self.reader = CachedTokenReader()
         release_memory()

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,17 @@ from app.engine.jobs import (
     ReplyStop,
     Shutdown,
     UnloadJob,
+    app_error,
     fail_job,
     refusal_of,
+    report_loaded,
     sentence_of,
 )  # fmt: skip
 from app.engine.memory import address_space_left, resident_bytes
 from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
+from app.engine.tokenising import TokenisedRequest, TokenisingThreads
 from app.errors import AppError, EngineClosed
 from app.logits_settings import Grammar
 from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
@@ -68,7 +72,7 @@ class Engine:
         embedded on `device`; then where that model was wanted."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
-        self._queue = JobQueue()
+        self._queue, self._tokenising = JobQueue(), TokenisingThreads()
         self._session: Session | None = None
         self._startup_failure: AppError | None = None
         self._status = EngineStatus("starting", "Starting the engine")
@@ -77,9 +81,19 @@ class Engine:
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Request, reply: EventSink) -> None:
-        """Queue a request; its events go to `reply`, the last one is Finished or Failed."""
-        self._put(ReplyJob(request, reply))
+    def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
+        """Queue a request when it is tokenised; its events go to `reply`, the last one is Finished or Failed."""
+        if isinstance(request, TokenisedRequest):
+            self._put(ReplyJob(request, reply))
+        else:
+            self.tokenise(request).add_done_callback(partial(self._put_tokenised, request, reply))
+
+    def tokenise(self, request: Request) -> Future[TokenisedRequest]:
+        """Have a request's tokens made on another thread, if its model is loaded; else they are made in its turn.
+
+        `result()` raises AppError for what the model cannot read."""
+        tokenizer = self._session.tokenizer_for(request.model) if self._session else None
+        return self._tokenising.tokenise(request, tokenizer.tokens if tokenizer else None)
 
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
@@ -147,6 +161,13 @@ class Engine:
         if not is_open:
             self._end(job, EngineClosed(CLOSING))
 
+    def _put_tokenised(self, request: Request, reply: EventSink, made: Future[TokenisedRequest]) -> None:
+        """One that was refused fails at once."""
+        if error := made.exception():
+            self._end(ReplyJob(TokenisedRequest(request), reply), app_error(error))
+        else:
+            self._put(ReplyJob(made.result(), reply))
+
     def _work(self) -> None:
         while not isinstance(job := self._queue.get_or_work(self._ask_more), Shutdown):
             if self._is_closing.is_set():
@@ -174,8 +195,9 @@ class Engine:
             with panics_as_errors():
                 self._dispatch(session, job)
         except Exception as error:
-            sentence = self._report_error(session, error)
-            self._end(job, error if isinstance(error, AppError) else AppError(sentence))
+            failure = app_error(error)
+            self._report_error(session, error, str(failure))
+            self._end(job, failure)
 
     def _end(self, job: AnyJob, error: AppError) -> None:
         """Report a job's failure, if its caller accepts that."""
@@ -185,7 +207,7 @@ class Engine:
             log.exception("the failure of a job could not be reported")
 
     def _start(self, job: AnyJob) -> "Session":
-        is_chat = isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
+        is_chat = isinstance(job, ReplyJob) and not isinstance(job.asked.request.prompt, str)
         if is_chat or isinstance(job, LoadJob):
             self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
@@ -210,8 +232,8 @@ class Engine:
             case UnloadJob():
                 session.close()
                 self._status = EngineStatus("ready", UNLOADED)
-            case ReplyJob(request, reply):
-                self._answer(session, request, reply)
+            case ReplyJob(asked, reply):
+                self._answer(session, asked, reply)
             case MarginJob():
                 self._answer_margin(session, job)
             case EmbeddingJob():
@@ -222,9 +244,9 @@ class Engine:
             session.open(choice, self._progress(self._check_closing))
         except Exception as error:
             self._status = self._ready(session, sentence_of(error))
-            _report_loaded(ended, False)
+            report_loaded(ended, False)
         else:
-            self._status = self._ready(session, _report_loaded(ended, True))
+            self._status = self._ready(session, report_loaded(ended, True))
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
         """Ready with whatever is loaded; a problem is added as a note."""
@@ -232,10 +254,10 @@ class Engine:
             return EngineStatus("failed", problem)
         return EngineStatus("ready", problem and f"{problem} {info.name} stays loaded.", info, session.peak)
 
-    def _answer(self, session: "Session", request: Request, reply: EventSink) -> None:
+    def _answer(self, session: "Session", asked: TokenisedRequest, reply: EventSink) -> None:
         stop = ReplyStop(reply, self._is_closing)
         peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
-        for event in session.events(request, self._progress(stop.loading), stop):
+        for event in session.events(asked.request, self._progress(stop.loading), stop, asked.tokens):
             if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
@@ -256,21 +278,17 @@ class Engine:
         try:
             session.embed(job)
         except Exception as error:
-            self._end(job, error if isinstance(error, AppError) else AppError(sentence_of(error)))
+            self._end(job, app_error(error))
             return
         if not job.is_done:
             self._queue.put(job, may_wait=True)
         elif self._status.phase == "starting":
             self._status = EngineStatus("ready", UNLOADED)
 
-    def _report_error(self, session: "Session", error: Exception) -> str:
-        """An error as a sentence. With a model loaded only this request failed; the status stays ready.
-
-        It does not where the device is lost."""
-        sentence = sentence_of(error)
+    def _report_error(self, session: "Session", error: Exception, sentence: str) -> None:
+        """With a model loaded only this request failed; the status stays ready, unless the device is lost."""
         can_go_on = session.info and not is_device_fault(error)
         self._status = self._ready(session) if can_go_on else EngineStatus("failed", sentence)
-        return sentence
 
     def _progress(self, listen: Callable[[Loading], None]) -> Progress:
         def progress(what: str, done: int, total: int) -> None:
@@ -283,12 +301,3 @@ class Engine:
     def _check_closing(self, _loading: Loading | None = None) -> None:
         if self._is_closing.is_set():
             raise EngineClosed("Foresight is closing.")
-
-
-def _report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
-    """Call the listener of a load; returns its error as a sentence."""
-    try:
-        ended(is_loaded)
-        return ""
-    except Exception as error:
-        return sentence_of(error)

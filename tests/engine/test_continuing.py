@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.prompt import begun, encode
+from app.engine.prompt import PromptTokenizer, encode
 from app.engine.session import NeverStop, Session, no_progress
 from app.engine.text import Detokenizer
 from app.errors import BadOption, GrammarRefused
@@ -93,14 +93,19 @@ def test_a_begun_reply_follows_the_question_for_one(tokenizer: PreTrainedTokeniz
     answer = Message("assistant", "  So it  was,\n")
     ids = encode(tokenizer, (QUESTION, answer), 1024)
     asked = encode(tokenizer, (QUESTION,), 1024)
-    assert ids == asked + begun(tokenizer, (QUESTION, answer))
+    assert ids == asked + PromptTokenizer(tokenizer, 1024).begun((QUESTION, answer))
     assert tokenizer.decode(ids[len(asked) :]) == answer.content
 
 
 def test_an_empty_reply_is_begun_like_any(tokenizer: PreTrainedTokenizerBase) -> None:
     chat = (QUESTION, Message("assistant", ""))
     assert encode(tokenizer, chat, 1024) == encode(tokenizer, chat[:1], 1024)
-    assert begun(tokenizer, chat) == begun(tokenizer, chat[:1]) == begun(tokenizer, "raw") == []
+    assert (
+        PromptTokenizer(tokenizer, 1024).begun(chat)
+        == PromptTokenizer(tokenizer, 1024).begun(chat[:1])
+        == PromptTokenizer(tokenizer, 1024).begun("raw")
+        == []
+    )
 
 
 def test_a_template_cannot_take_out_what_the_reply_has_begun_with(tokenizer: PreTrainedTokenizerBase) -> None:

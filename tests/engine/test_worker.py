@@ -368,7 +368,7 @@ def test_what_nobody_foresaw_is_a_sentence_with_its_traceback_in_the_log(
 def test_a_prompt_that_is_too_long_is_a_sentence_and_the_model_stays(engine: Engine) -> None:
     before = ids_of(ask(engine))
     assert "the model's context holds 256" in failure(ask(engine, prompt="word " * 2000))
-    assert engine.status().phase == "ready"
+    wait_for(lambda: engine.status().phase == "ready")
     after = ask(engine)
     assert ids_of(after) == before
     end = events_of(after)[-1]

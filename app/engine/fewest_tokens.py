@@ -1,0 +1,127 @@
+"""The fewest tokens that a text can have, known without tokenising it.
+
+No token stands for more bytes than the longest one of the vocabulary, and for no more letters and digits than the
+one with most of them. SmolLM2's have at most 81 bytes (a line end and 80 spaces) and 25 letters:
+
+    1,200,000 bytes, of them 1,000,000 letters    ->    at least 40,000 tokens
+
+This holds where every byte that has a token becomes part of one. It does not where a tokenizer removes characters,
+or makes one token of whatever it does not know. There nothing is known, and the answer is 0.
+"""
+
+import json
+import string
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tokenizers import models
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
+BYTES_OF_NFC = 3
+"""Composed, a text keeps a third of its bytes at least: three Hangul letters, nine bytes, become one of three."""
+SHORT = 2**14
+"""Characters of a text that are tokenised in no time."""
+SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})
+"""Pre-tokenizers that leave each character in some part, unless their behaviour is Removed."""
+
+
+class FewestTokens:
+    """Of any text, by one tokenizer. Its vocabulary is looked at when the first long text comes."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+
+    def of(self, text: str) -> int:
+        """The fewest tokens that this text can have, as far as it is known."""
+        if len(text) < SHORT or not (largest := self._largest).bytes:
+            return 0
+        written = text.encode("utf-8", "replace").translate(None, largest.left_out)
+        if largest.composes and not text.isascii():
+            return len(written) // (BYTES_OF_NFC * largest.bytes)
+        letters = len(written) - len(written.translate(None, ALPHANUMERIC))
+        return max(len(written) // largest.bytes, letters // largest.letters)
+
+    @cached_property
+    def _largest(self) -> "_Largest":
+        return _largest_tokens(self._tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Largest:
+    """The most that one token stands for; 0 where that is not known. Bytes that are `left_out` have no token.
+
+    Where the tokenizer composes characters, letters are counted in ASCII texts alone, which stay as they are."""
+
+    bytes: int = 0
+    letters: int = 0
+    composes: bool = False
+    left_out: bytes = b""
+
+
+def _largest_tokens(tokenizer: PreTrainedTokenizerBase) -> _Largest:
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        return _Largest()
+    backend, vocabulary = tokenizer.backend_tokenizer, tokenizer.get_vocab()
+    normalizers, splitters = _parts(backend.normalizer), _parts(backend.pre_tokenizer)
+    added = tokenizer.added_tokens_decoder.values()
+    is_byte_level = any(one["type"] == "ByteLevel" for one in splitters)
+    keeps_all = (
+        all(map(_keeps_characters, normalizers))
+        and all(one["type"] in SPLITTERS and one.get("behavior") != "Removed" for one in splitters)
+        and not any(token.lstrip or token.rstrip for token in added)
+        and _knows_bytes(backend.model, vocabulary, is_byte_level)
+    )
+    if not keeps_all:
+        return _Largest()
+    names = {token.content for token in added}
+    lengths = (
+        len(name) if is_byte_level and name not in names else len(name.encode("utf-8", "replace"))
+        for name in vocabulary
+    )
+    left_out = [byte for byte, name in _spelled_bytes().items() if is_byte_level and name not in vocabulary]
+    composes = any(one["type"] == "NFC" for one in normalizers)
+    return _Largest(max(1, *lengths), max(1, *map(_letters, vocabulary)), composes, bytes(left_out))
+
+
+def _letters(name: str) -> int:
+    return sum(character.isascii() and character.isalnum() for character in name)
+
+
+def _parts(component: Any) -> list[dict[str, Any]]:
+    """A normalizer or a pre-tokenizer as the file describes it, sequences as their parts."""
+    return _flat([json.loads(component.__getstate__())]) if component is not None else []
+
+
+def _flat(described: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = list[dict[str, Any]]()
+    for one in described:
+        inner = one.get("normalizers") or one.get("pretokenizers") if one["type"] == "Sequence" else None
+        found += [one] if inner is None else _flat(inner)
+    return found
+
+
+def _keeps_characters(normalizer: dict[str, Any]) -> bool:
+    """Whether a text has no fewer bytes and letters behind it, composed ones aside."""
+    if normalizer["type"] != "Replace":
+        return normalizer["type"] in ("NFC", "Prepend")
+    replaced, content = normalizer["pattern"].get("String", ""), normalizer["content"]
+    return bool(replaced) and not _letters(replaced) and len(content.encode()) >= len(replaced.encode())
+
+
+def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
+    """Whether bytes have tokens of their own, and those that have none are left out one by one."""
+    if not isinstance(model, models.BPE | models.Unigram):
+        return False
+    if is_byte_level:
+        return isinstance(model, models.BPE) and not (model.unk_token and model.fuse_unk)
+    return bool(model.byte_fallback) and all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
+
+
+def _spelled_bytes() -> dict[int, str]:
+    """Every byte as byte-level tokens spell it: those that can be shown as they are, the others in their order."""
+    shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return {byte: chr(byte) for byte in shown} | {byte: chr(256 + at) for at, byte in enumerate(hidden)}

@@ -1,0 +1,90 @@
+"""The threads on which requests become tokens, so that the engine's thread writes on meanwhile.
+
+    short texts    one after the other on one thread
+    long texts     on another, so that a short question does not wait behind a book
+
+The tokenizer releases the interpreter's lock. What a thread makes is good for the model that is loaded now alone:
+the session looks at who made it, and otherwise makes it anew.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from app.messages import Request
+
+if TYPE_CHECKING:
+    from app.engine.request_tokens import RequestTokens
+
+LONG = 50_000
+"""Characters of a text that takes its time: a twentieth of a second or more."""
+CHARACTERS_OF_MESSAGE = 100
+"""What a message counts besides its text: the template has work with each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenisedRequest:
+    """A request with its tokens, or without where its model was not loaded."""
+
+    request: Request
+    tokens: "RequestTokens | None" = None
+
+    def repeated(self, request: Request) -> "TokenisedRequest":
+        """Another request with the same texts."""
+        return replace(self, request=request)
+
+
+Tokenise = Callable[[Request], "RequestTokens"]
+"""Makes a request's texts tokens. Raises AppError for what the model cannot read."""
+
+
+class TokenisingThreads:
+    """Both threads; each starts with its first text, and ends with the process."""
+
+    def __init__(self) -> None:
+        self._short, self._long = _TokenisingThread("tokens"), _TokenisingThread("tokens of long texts")
+
+    def tokenise(self, request: Request, tokenise: Tokenise | None) -> "Future[TokenisedRequest]":
+        """Have a request's tokens made, unless nobody can make them yet. Until that begins it can be cancelled."""
+        answer: Future[TokenisedRequest] = Future()
+        if tokenise is None:
+            answer.set_result(TokenisedRequest(request))
+        else:
+            (self._long if _length(request) > LONG else self._short).do(request, tokenise, answer)
+        return answer
+
+
+class _TokenisingThread:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._waiting: SimpleQueue[tuple[Future[TokenisedRequest], Request, Tokenise]] = SimpleQueue()
+        self._is_started = False
+
+    def do(self, request: Request, tokenise: Tokenise, answer: Future[TokenisedRequest]) -> None:
+        self._waiting.put((answer, request, tokenise))
+        with self._lock:
+            if not self._is_started:
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            self._is_started = True
+
+    def _work(self) -> None:
+        while True:
+            answer, request, tokenise = self._waiting.get()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(TokenisedRequest(request, tokenise(request)))
+            except Exception as error:
+                answer.set_exception(error)
+            del answer, request, tokenise  # while it waits for the next one it keeps no text
+
+
+def _length(request: Request) -> int:
+    prompt = request.prompt
+    written = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
+    texts = (*written, request.tools, request.prediction, *request.documents)
+    return sum(map(len, texts)) + CHARACTERS_OF_MESSAGE * len(written)
