@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.body import JsonRoute, Some
-from app.api.chat_messages import ChatMessage, engine_messages, template_for
+from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages, template_for
 from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError
 from app.api.event_stream import DONE, STREAMED, begun_stream, frame
@@ -43,7 +43,7 @@ from app.messages import Request
 class ChatRequest(PenaltyFields):
     """The body."""
 
-    messages: Some[ChatMessage] = Field(min_length=1)
+    messages: Some[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: Positive | None = None
     max_completion_tokens: Positive | None = None
     logprobs: bool | None = False

@@ -3,17 +3,21 @@
 import json
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import count
+from itertools import count, groupby
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from app.api.body import Some
 from app.api.errors import ApiError
 from app.api.sampling_fields import text_of
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_syntax import CallSyntax, ToolTemplate
 from app.api.tools import EXPLAINED_HERMES, called_text, result_text
-from app.messages import Message, Role, ToolCall
+from app.messages import Message, ToolCall
+
+MOST_MESSAGES = 50_000
+"""Each takes some tokens of the context, whatever it says."""
 
 
 class CalledFunction(BaseModel):
@@ -38,7 +42,7 @@ class ChatMessage(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Any = None
-    tool_calls: list[CalledTool] | None = None
+    tool_calls: Some[CalledTool] | None = None
     tool_call_id: str | None = None
 
     @property
@@ -78,26 +82,31 @@ def engine_messages(
 
 def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSyntax) -> list[Message]:
     """Calls and results as such. One that names no call answers the calls in their order."""
-    found, waiting, numbers = list[Message](), list[ToolCall](), count()
+    found, waiting, numbers = list[Message](), dict[str, list[ToolCall]](), count()
     for message, text in zip(given, texts, strict=True):
         match message.role:
             case "tool" | "function":
                 found.append(_result(text, message.tool_call_id, waiting))
             case "assistant":
                 calls = [_call(call, next(numbers), syntax) for call in message.calls]
-                waiting += calls
+                for call in calls:
+                    waiting.setdefault(call.id, []).append(call)
                 found += _said(text, calls, syntax)
-                if syntax.can_repeat and len(found) > 1 and found[-2].role == "assistant":
-                    found[-2:] = [_joined(*found[-2:])]
             case role:
                 found.append(Message("user" if role == "user" else "system", text))
-    return _answered(found, syntax)
+    return _joined(found) if syntax.can_repeat else _answered(found)
 
 
-def _joined(one: Message, other: Message) -> Message:
-    """Two messages of the assistant as one: the responses API has an item for each call."""
-    text = "\n".join(filter(None, (one.content, other.content)))
-    return Message("assistant", text, (*one.calls, *other.calls))
+def _joined(messages: Sequence[Message]) -> list[Message]:
+    """Messages of the assistant behind one another as one: the responses API has an item for each call."""
+    found = list[Message]()
+    for role, together in groupby(messages, lambda message: message.role):
+        said = list(together)
+        if role == "assistant" and len(said) > 1:
+            text = "\n".join(message.content for message in said if message.content)
+            said = [Message(role, text, tuple(call for message in said for call in message.calls))]
+        found += said
+    return found
 
 
 def _call(call: CalledTool, number: int, syntax: CallSyntax) -> ToolCall:
@@ -113,19 +122,20 @@ def _said(text: str, calls: Sequence[ToolCall], syntax: CallSyntax) -> list[Mess
     return [Message("assistant", text if not place else "", (call,)) for place, call in enumerate(calls)]
 
 
-def _result(text: str, call_id: str | None, waiting: list[ToolCall]) -> Message:
+def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) -> Message:
+    """Answers the call of this id, or the one that has waited longest."""
     wanted = short_id(call_id) if call_id else ""
-    found = next((call for call in waiting if call.id == wanted), waiting[0] if waiting else None)
-    if found is None:
+    if not waiting:
         return Message("tool", text, call_id=wanted or short_id("0"))
-    waiting.remove(found)
+    known = wanted if wanted in waiting else next(iter(waiting))
+    found, *others = waiting.pop(known)
+    if others:  # other calls of the same id
+        waiting[known] = others
     return Message("tool", text, call_id=found.id, name=found.name)
 
 
-def _answered(messages: list[Message], syntax: CallSyntax) -> list[Message]:
+def _answered(messages: Sequence[Message]) -> list[Message]:
     """Each result behind its own call, where calls are written one by one."""
-    if syntax.can_repeat:
-        return messages
     results = {message.call_id: message for message in messages if message.role == "tool"}
     found = list[Message]()
     for message in messages:
@@ -143,17 +153,18 @@ def short_id(call: str) -> str:
 
 
 def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str], _syntax: CallSyntax) -> list[Message]:
-    """Calls and results in the Hermes form; results are the user's."""
+    """Calls and results in the Hermes form; results are the user's.
+
+    Calls behind one another are one message, and so are results, as the models were trained."""
     found = list[Message]()
-    for place, (message, text) in enumerate(zip(given, texts, strict=True)):
-        if message.role in ("tool", "function"):
-            is_more = bool(place) and given[place - 1].role == message.role
-            _add(found, "user", result_text(text), is_more)
-        elif message.role == "assistant":
-            calls = [_called(call) for call in message.calls]
-            _add(found, "assistant", "\n".join([text] * bool(text) + calls), _ends_with_assistant(found))
+    for role, together in groupby(zip(given, texts, strict=True), lambda pair: pair[0].role):
+        if role in ("tool", "function"):
+            found.append(Message("user", "\n".join(result_text(text) for _, text in together)))
+        elif role == "assistant":
+            said = ("\n".join([text] * bool(text) + [*map(_called, one.calls)]) for one, text in together)
+            found.append(Message("assistant", "\n".join(said)))
         else:
-            found.append(Message("user" if message.role == "user" else "system", text))
+            found += [Message("user" if role == "user" else "system", text) for _, text in together]
     return found
 
 
@@ -164,18 +175,6 @@ def _called(call: CalledTool) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value or {}, ensure_ascii=False)
-
-
-def _add(found: list[Message], role: Role, text: str, is_more: bool) -> None:
-    """Calls behind one another are one message, and so are results, as the models were trained."""
-    if is_more:
-        found[-1] = Message(role, f"{found[-1].content}\n{text}")
-    else:
-        found.append(Message(role, text))
-
-
-def _ends_with_assistant(found: Sequence[Message]) -> bool:
-    return bool(found) and found[-1].role == "assistant"
 
 
 def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:

@@ -10,12 +10,15 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from app.api.body import Body, JsonRoute, Some
+from app.api.engine_reply import CONTEXT_EXCEEDED
 from app.api.errors import ApiError
 from app.api.sampling_fields import refuse
 from app.api.services import ApiServices
 from app.errors import BadOption
 
 MOST_INPUTS = 2048
+LONGEST_INPUT, MOST_IDS = 50_000, 12_500
+"""Characters of a text, or ids of its tokens. While one of them is read, no reply is written."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -57,15 +60,20 @@ def embeddings_router(services: ApiServices) -> APIRouter:
 
 
 def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given[0], int):
-        return [tuple(given)]
-    if len(given) > MOST_INPUTS:
-        raise ApiError(f"input has {len(given):,} texts: send at most {MOST_INPUTS:,} at once.", "input")
-    if not all(given):
+    inputs = [given] if isinstance(given, str) or isinstance(given[0], int) else given
+    if len(inputs) > MOST_INPUTS:
+        raise ApiError(f"input has {len(inputs):,} texts: send at most {MOST_INPUTS:,} at once.", "input")
+    if not all(inputs):
         raise ApiError("input must not have empty texts.", "input")
-    return [one if isinstance(one, str) else tuple(one) for one in given]
+    for one in inputs:
+        is_text = isinstance(one, str)
+        if len(one) > (most := LONGEST_INPUT if is_text else MOST_IDS):
+            what = "characters" if is_text else "tokens"
+            raise ApiError(
+                f"A text of input has {len(one):,} {what}: send at most {most:,} in one.", "input",
+                code=CONTEXT_EXCEEDED,
+            )  # fmt: skip
+    return [one if isinstance(one, str) else tuple(one) for one in inputs]
 
 
 def _embedding(place: int, vector: np.ndarray, form: str | None) -> dict[str, Any]:

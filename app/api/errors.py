@@ -15,6 +15,8 @@ from starlette.exceptions import HTTPException
 from app.errors import AppError
 
 NO_RETRY = {"x-should-retry": "false"}
+LONGEST, LONGEST_PARAM = 1_000, 200
+"""Characters of an error's sentence, and of the parameter's place."""
 KINDS = {401: "authentication_error"}
 """LiteLLM goes by the type before the status."""
 
@@ -37,9 +39,15 @@ class ApiError(AppError):
 def error_body(
     sentence: str, status: int, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """An error as OpenAI's API writes it."""
+    """An error as OpenAI's API writes it. What it quotes of the request may be long, and is cut."""
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
-    return {"error": {"message": sentence, "type": kind, "param": param, "code": code}}
+    place = param and _cut(param, LONGEST_PARAM)
+    return {"error": {"message": _cut(sentence, LONGEST), "type": kind, "param": place, "code": code}}
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, or its beginning and its end."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def error_response(error: ApiError) -> JSONResponse:

@@ -10,7 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
 from app.api.body import JsonRoute, Some
-from app.api.chat_messages import CalledFunction, CalledTool, ChatMessage, engine_messages, template_for
+from app.api.chat_messages import (
+    MOST_MESSAGES,
+    CalledFunction,
+    CalledTool,
+    ChatMessage,
+    engine_messages,
+    template_for,
+)
 from app.api.engine_reply import engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, invalid_part
 from app.api.event_stream import STREAMED, begun_stream
@@ -35,7 +42,7 @@ class TextFields(BaseModel):
 class ResponseRequest(SamplingFields):
     """The body."""
 
-    input: str | Some[dict[str, Any]] = Field(min_length=1)
+    input: str | Annotated[Some[dict[str, Any]], Field(max_length=MOST_MESSAGES)] = Field(min_length=1)
     instructions: str | None = None
     max_output_tokens: Positive | None = None
     text: TextFields | None = None

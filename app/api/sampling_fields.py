@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.body import Body
+from app.api.body import Body, Some
 from app.api.errors import ApiError
 from app.api.services import ServedModel
 from app.logits_settings import Grammar, LogitsSettings
@@ -16,7 +16,12 @@ from app.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Reques
 UNLIMITED = 2**31
 """New tokens of a request that names no limit: the context ends it."""
 MOST_CHOICES = 16
+MOST_STOPS, LONGEST_STOP = 64, 1_000
+"""Each is looked for behind every token."""
+MOST_BIASES = 300_000
+"""More than any vocabulary has tokens."""
 Positive = Annotated[int, Field(ge=1, le=UNLIMITED)]
+Bias = Annotated[float, Field(ge=-100, le=100)]
 
 
 class ForesightFields(BaseModel):
@@ -50,15 +55,22 @@ class PenaltyFields(SamplingFields):
 
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
-    stop: str | list[str] | None = None
+    logit_bias: Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None = None
+    stop: str | Some[str] | None = None
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     stream_options: StreamOptions | None = None
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings."""
+        """The stop strings. Raises ApiError for too many, or one that is too long."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        longest = max(map(len, given), default=0)
+        if len(given) > MOST_STOPS or longest > LONGEST_STOP:
+            raise ApiError(
+                f"stop has {len(given):,} strings of up to {longest:,} characters: send at most {MOST_STOPS} of "
+                f"{LONGEST_STOP:,} characters.",
+                "stop",
+            )
         return tuple(one for one in given if one)
 
     @property

@@ -11,6 +11,7 @@ Whole turns are left out, so that the model never reads an answer without its qu
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.engine.reader import FAR
 from app.errors import AppError
 from app.messages import Message
 
@@ -32,6 +33,11 @@ class ContextFit:
     reserve: int
     left_out: int = 0
     kept_tokens: int = 0
+
+    @property
+    def counted(self) -> str:
+        """The whole prompt's tokens in words: what is far too long is not counted to its end."""
+        return f"at least {self.tokens:,}" if self.tokens > FAR * self.context else f"{self.tokens:,}"
 
     @property
     def fits(self) -> bool:
@@ -59,7 +65,7 @@ class ChatTooLong(AppError):
 
     def __init__(self, fit: ContextFit) -> None:
         super().__init__(
-            f"This chat has {fit.tokens:,} tokens and the model's context holds {fit.context:,}. Leave out the "
+            f"This chat has {fit.counted} tokens and the model's context holds {fit.context:,}. Leave out the "
             "oldest messages, ask for a shorter reply, or start a new chat."
         )
         self.fit = fit

@@ -54,13 +54,13 @@ class PromptBuilder:
                 if sources
                 else RetrievedContext(context.question)
             )
-        collections = self._searched(context)
-        if not collections:
+        room = self._room(options)
+        if room.has_none_for(context.question) or not (collections := self._searched(context)):
             return RetrievedContext(context.question)
         earlier = [message.content for message in context.history if message.role == "user"]
         query = self_contained(context.question, earlier)
         before = guarded(with_system(context.chat_settings, context.history))
-        return retrieve(self._documents, collections, query, context.question, before, self._room(options))
+        return retrieve(self._documents, collections, query, context.question, before, room)
 
     def _searched(self, context: TurnContext) -> list[int]:
         """The chat's collections that have documents; none where the question asks nothing of them."""

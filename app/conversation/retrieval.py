@@ -64,6 +64,10 @@ class PromptRoom:
     count: Callable[[tuple[Message, ...]], int]
     is_estimated: bool = False
 
+    def has_none_for(self, question: str) -> bool:
+        """Whether a question surely fills the context by itself."""
+        return not self.is_estimated and self.count((Message("user", question),)) >= self.context
+
     def for_sources(self, taken: int) -> int:
         """The tokens left for sources beside `taken` tokens of chat and question."""
         free = self.context - self.reply

@@ -5,6 +5,7 @@ Pieces are of texts of about the same length, since all of a piece are padded to
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from app.errors import AppError
 from app.messages import ModelFolder
 
-PIECE = 4
-"""Texts of a piece: a reply that comes in waits for no more than half a second on a slow CPU."""
+PIECE, LARGEST_PIECE = 4, 20_000
+"""Texts of a piece, and characters of several: a reply that comes in waits for no more than half a second on a slow
+CPU."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
@@ -51,7 +53,9 @@ class EmbeddingJob:
 
     def piece(self) -> list[EmbeddedText]:
         """The next few texts."""
-        return [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
+        found = [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
+        few = sum(size <= LARGEST_PIECE for size in accumulate(map(len, found)))
+        return found[: max(1, few)]
 
     def add(self, vectors: Vectors) -> None:
         """Take a piece's vectors; after the last one the answer is there."""

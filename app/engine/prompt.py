@@ -152,15 +152,15 @@ def _is_begun(messages: Sequence[Message]) -> bool:
 
 
 def _hidden(controls: ControlTokens, messages: Sequence[Message]) -> tuple[Message, ...]:
-    return tuple(
-        replace(
-            message,
-            content=controls.hidden(message.content),
-            calls=tuple(_hidden_call(controls, call) for call in message.calls),
-            name=controls.hidden(message.name),
-        )
-        for message in messages
-    )
+    return tuple(_hidden_message(controls, message) for message in messages)
+
+
+def _hidden_message(controls: ControlTokens, message: Message) -> Message:
+    content = controls.hidden(message.content)
+    if not message.calls and not message.name:
+        return message if content is message.content else replace(message, content=content)
+    calls = tuple(_hidden_call(controls, call) for call in message.calls)
+    return replace(message, content=content, calls=calls, name=controls.hidden(message.name))
 
 
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:

@@ -16,6 +16,8 @@ from app.errors import AppError
 
 CANDIDATES = 50
 """Passages that each of the two rankings may contribute."""
+LONGEST_QUESTION = 50_000
+"""Characters of a question that are searched."""
 MAX_WAIT = 2.0
 """Seconds to wait for the question's vector. A long reply may be before it; then words search alone."""
 OVERFETCH = 3
@@ -43,7 +45,7 @@ class Searcher:
 
     def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], bool]:
         """All candidates, best first, and whether meaning was searched, too."""
-        model = self._embedder.model
+        model, question = self._embedder.model, question[:LONGEST_QUESTION]
         answer = self._embedder.embed([question])  # the engine begins while words are looked up
         asked = json.dumps(list(collections))
         with self._database.reading() as connection:

@@ -98,7 +98,7 @@ def _sent(fit: ContextFit, leaves_out: bool) -> int:
 
 def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:
     """Compare the chat with the context; where it is too long, say what will be asked."""
-    used = f"{fit.tokens:,} of {fit.context:,} tokens"
+    used = f"{fit.counted[:1].upper()}{fit.counted[1:]} of {fit.context:,} tokens"
     if fit.fits:
         return f"{used}, plus documents" if has_documents else used
     if leaves_out and fit.fits_without_oldest:
@@ -122,7 +122,7 @@ def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
     """Return the question before anything is left out. Its buttons carry the action that they allow."""
     return render(
         "overflow_question.html",
-        tokens=f"{fit.tokens:,}",
+        tokens=fit.counted,
         reserve=f"{fit.reserve:,}",
         context=f"{fit.context:,}",
         left_out=fit.left_out if fit.fits_without_oldest else 0,

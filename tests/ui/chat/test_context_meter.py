@@ -69,7 +69,7 @@ def test_the_question_says_the_numbers() -> None:
 
 def test_the_question_says_that_the_message_is_too_long() -> None:
     html = overflow_html(ContextFit(6321, 1024, 256), PendingAction("ask"))
-    assert "This message is too long for the model: with it the chat has 6,321 tokens." in html
+    assert "This message is too long for the model: with it the chat has at least 6,321 tokens." in html
 
 
 def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:
