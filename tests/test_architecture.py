@@ -27,7 +27,7 @@ BASE = {
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
     "race_log", "race_runs", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
     "server_messages", "model_choice", "tokenizer_vocabulary", "eagle_config",
-    "config_limits", "programs", "files", "data_folder", "environment",
+    "config_limits", "programs", "files", "data_folder", "environment", "answer_limits",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
 ALLOWED = {

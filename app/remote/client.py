@@ -4,8 +4,8 @@ Nothing goes out but the request and the key of this server: what the client wou
 from the environment, facts about this machine) is left out.
 """
 
+import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import openai
 
 from app import __version__
+from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
 from app.environment import network_settings
 from app.logits_settings import Grammar
 from app.messages import Message, Options, Request
@@ -23,6 +24,12 @@ SENT = (
     "content-length",
 )  # fmt: skip
 """The headers of a request. The client adds others: facts about this machine, OPENAI_CUSTOM_HEADERS."""
+LIBRARY = openai.DefaultAsyncHttpxClient.__bases__[0].__module__.partition(".")[0]
+"""httpx, or httpx2: what the client is built with."""
+LONGEST_LIST, MOST_MODELS, LONGEST_NAME = 5_000_000, 2_000, 300
+"""Bytes of a list of models, how many may be in it, and characters of their names."""
+LONGEST_EVENT = 8_000_000
+"""Bytes of one chunk of a reply. A server may send the whole reply as one."""
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 """How vLLM and SGLang are asked to go on with the last message; others do it by themselves, or cannot."""
 
@@ -32,23 +39,43 @@ class NotAnApi(Exception):
 
 
 async def list_models(server: Server, limits: Limits) -> tuple[str, ...]:
-    """The names of the models that a server has. Raises NotAnApi."""
-    async with _client(server, limits.connect, limits.listing) as client:
+    """The names of the models that a server has. Raises NotAnApi, AnswerRefused."""
+    limit = AnswerLimit(LONGEST_LIST)
+    async with asyncio.timeout(limits.listing), _client(server, limits.connect, limit) as client:
         answer: Any = await client.get("/models", cast_to=object)
     listed = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         raise NotAnApi
-    return tuple(dict.fromkeys(str(one["id"]) for one in listed if isinstance(one, dict) and one.get("id")))
+    if len(listed) > MOST_MODELS:
+        raise AnswerRefused(
+            f"lists {len(listed):,} models, of which no more than {MOST_MODELS:,} can be shown"
+        )
+    return tuple(
+        dict.fromkeys(one["id"] for one in listed if isinstance(one, dict) and _is_name(one.get("id")))
+    )
 
 
-async def chunks(server: Server, request: Request, limits: Limits) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a reply as they come. Raises NotAnApi."""
-    async with _client(server, limits.connect, limits.silence) as client:
-        stream = await client.chat.completions.create(**body(request))
+def _is_name(name: object) -> bool:
+    """Whether a model can be chosen and asked for by this name."""
+    return isinstance(name, str) and bool(name) and plain_words(name, LONGEST_NAME) == name
+
+
+async def chunks(server: Server, request: Request, limits: Limits) -> AsyncIterator[Any]:
+    """The chunks of a reply as they come, which may be any JSON. Raises NotAnApi, AnswerRefused."""
+    limit = AnswerLimit(LONGEST_EVENT)
+    async with _client(server, limits.connect, limit) as client:
+        stream = await client.post(
+            "/chat/completions",
+            body=body(request),
+            cast_to=object,
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
         if not stream.response.headers.get("content-type", "").startswith("text/event-stream"):
             raise NotAnApi
         async for chunk in stream:
-            yield chunk.to_dict()
+            limit.restart()
+            yield chunk
 
 
 def body(request: Request) -> dict[str, Any]:
@@ -67,7 +94,7 @@ def body(request: Request) -> dict[str, Any]:
     if grammar := request.logits.grammar:
         asked["response_format"] = _response_format(grammar)
     if continues(request):
-        asked["extra_body"] = CONTINUE
+        asked |= CONTINUE
     return asked
 
 
@@ -99,11 +126,7 @@ def _response_format(grammar: Grammar) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _client(server: Server, connect: float, read: float) -> AsyncIterator[openai.AsyncOpenAI]:
-    # The log of contacts (app/network_log.py) takes a connection for the host that its thread looked up last, and
-    # asyncio looks names up in another thread.
-    sys.audit("socket.getaddrinfo", server.hostname, None, 0, 0, 0)
-
+async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIterator[openai.AsyncOpenAI]:
     async def add_nothing(request: Any) -> None:
         for name in [name for name in request.headers if name.lower() not in SENT]:
             del request.headers[name]
@@ -113,8 +136,9 @@ async def _client(server: Server, connect: float, read: float) -> AsyncIterator[
     with network_settings():
         transport = openai.DefaultAsyncHttpxClient(
             follow_redirects=False,  # to a host that nobody chose
+            verify=certificates(LIBRARY),
             trust_env=not server.is_here,  # a proxy is not asked for what runs on this machine
-            event_hooks={"request": [add_nothing]},
+            event_hooks={"request": [add_nothing, limit.announce], "response": [limit.begin]},
         )
     async with openai.AsyncOpenAI(
         base_url=server.address,
@@ -122,8 +146,8 @@ async def _client(server: Server, connect: float, read: float) -> AsyncIterator[
         organization="",
         project="",
         max_retries=0,
-        timeout=openai.Timeout(read, connect=connect),
-        default_headers={"User-Agent": f"Foresight/{__version__}"},
+        timeout=openai.Timeout(None, connect=connect),  # callers limit the time of the whole
+        default_headers={"User-Agent": f"Foresight/{__version__}", **UNCOMPRESSED},
         http_client=transport,
     ) as client:
         yield client

@@ -3,11 +3,13 @@
 import logging
 import os
 import ssl
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import openai
 
+from app.answer_limits import AnswerRefused, plain_words
 from app.environment import proxy_for
 from app.errors import AppError, first_line
 from app.messages import Request
@@ -30,6 +32,8 @@ def sentence_of(
     match error:
         case AppError():
             return str(error)
+        case _ if odd := _odd_answer(error, server):
+            return odd
         case _ if isinstance(error, TIMEOUTS):
             return (
                 f"{host} did not answer in time. Check that it is running and not overloaded, then try again."
@@ -38,16 +42,27 @@ def sentence_of(
             return _refused(error, server, request)
         case _ if isinstance(error, UNREACHABLE):
             return cut_off(host) if has_begun else _unreachable(error, server)
-        case NotAnApi():
-            return _no_api(server)
         case openai.APIError():
             return (
                 f"{host} ended the reply with an error{_said(error, server)}. Try again, or look at its log."
             )
-        case ValueError():
-            return f"{host} answered with something that is no JSON. Check the address, or update the server."
     log.exception("a server could not be asked", exc_info=error)
     return f"{host} could not be asked because of a bug in Foresight ({type(error).__name__}). Try again."
+
+
+def _odd_answer(error: Exception, server: Server) -> str:
+    """The sentence for an answer that no OpenAI-compatible API gives; "" for other errors."""
+    if refused := next((cause for cause in _causes(error) if isinstance(cause, AnswerRefused)), None):
+        return f"{server.host} {refused}. Check the address, or update the server."
+    if isinstance(error, NotAnApi):
+        return _no_api(server)
+    if isinstance(error, ValueError | RecursionError) and not isinstance(
+        error, OSError
+    ):  # brackets without end
+        return (
+            f"{server.host} answered with something that is no JSON. Check the address, or update the server."
+        )
+    return ""
 
 
 def cut_off(host: str) -> str:
@@ -76,9 +91,15 @@ def _reason(error: BaseException) -> str:
 
 def _root(error: BaseException) -> BaseException:
     """What an error came from at first: the system's own words are clearer than the client's."""
-    while found := error.__cause__ or error.__context__:
-        error = found
-    return error
+    return list(_causes(error))[-1]
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from, one after the other."""
+    cause: BaseException | None = error
+    while cause:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _refused(error: openai.APIStatusError, server: Server, request: Request | None) -> str:
@@ -99,7 +120,7 @@ def _refused(error: openai.APIStatusError, server: Server, request: Request | No
             return f"{host} takes no more requests at the moment (429){said}. Wait a little, then try again."
         case _ if status >= 500:
             return f"{host} failed ({phrase}){said}. Try again, or look at its log."
-        case _ if status < 400:
+        case _ if 300 <= status < 400:
             return f"{host} redirects to another address ({status}). Enter that one under Models → Installed."
     return f"{host} refused the request ({phrase}){said}."
 
@@ -118,5 +139,5 @@ def _said(error: openai.APIError, server: Server) -> str:
         words = words.get(name, words) if isinstance(words, dict) else words
     if not isinstance(words, str) or words.lstrip().startswith("<"):
         return ""
-    said = " ".join(words.replace(server.key or "\0", "…").split()).rstrip(".")
-    return f": {said[:LONGEST]}" if said else ""
+    said = plain_words(words.replace(server.key or "\0", "…"), LONGEST).rstrip(".")
+    return f": {said}" if said else ""

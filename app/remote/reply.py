@@ -4,16 +4,27 @@ How many tokens a forward pass wrote is known at the end, from servers that tell
 --per-request-spec-decode-metrics, and any that counts accepted prediction tokens.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
+from app.answer_limits import AnswerRefused
 from app.errors import ServerError
 from app.messages import Finished, ModelChoice, Piece, Statistics, StopReason
 from app.server_messages import remote_info
 
+Kind = TypeVar("Kind", str, list[Any], dict[str, Any])
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
+NUMBERS = ("usage", "foresight", "timings", "metrics")
+"""The parts of a chunk that tell numbers."""
+LARGEST = 10**9
+"""The largest number that is believed."""
+LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
+"""Characters and pieces of a reply. The longest that models write have a third of it."""
+HALF_PAIR = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which JSON can hold and no text."""
 THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put what a model thinks if they take it out of the text."""
 
@@ -27,6 +38,7 @@ class RemoteReply:
         self._first = 0.0
         self._reason = ""
         self._is_thinking = False
+        self._pieces = self._characters = 0
         self._told: dict[str, Any] = {}
         """The parts of the last chunks that tell numbers."""
 
@@ -35,16 +47,24 @@ class RemoteReply:
         """Whether any text has come."""
         return self._first > 0
 
-    def take(self, chunk: Mapping[str, Any]) -> Iterator[Piece]:
-        """The text in a chunk. Raises ServerError where the server's filter ended the reply."""
-        self._told |= {name: value for name, value in chunk.items() if isinstance(value, dict)}
-        for choice in chunk.get("choices") or ():
-            if text := self._text(choice.get("delta") or {}):
+    def take(self, chunk: Any) -> Iterator[Piece]:
+        """The text in a chunk. Raises ServerError where the server's filter ended the reply, AnswerRefused."""
+        chunk = _of_type(chunk, dict, "chunk")
+        self._told |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
+        for each in _of_type(chunk.get("choices"), list, "choices"):
+            choice = _of_type(each, dict, "choice")
+            if text := self._text(_of_type(choice.get("delta"), dict, "delta")):
                 self._first = self._first or monotonic()
+                self._count(text)
                 yield Piece(text, (), (), self._times())
-            self._reason = choice.get("finish_reason") or self._reason
+            self._reason = _of_type(choice.get("finish_reason"), str, "finish_reason") or self._reason
         if self._reason == "content_filter":
             raise ServerError("The server's content filter ended this reply.")
+
+    def _count(self, text: str) -> None:
+        self._pieces, self._characters = self._pieces + 1, self._characters + len(text)
+        if self._pieces > MOST_PIECES or self._characters > LONGEST_REPLY:
+            raise AnswerRefused("sent a reply without end")
 
     @property
     def reason(self) -> StopReason | None:
@@ -57,8 +77,8 @@ class RemoteReply:
 
     def _text(self, delta: Mapping[str, Any]) -> str:
         """The delta's text; a thought stands in the tags that the app knows."""
-        thought = next((delta[name] for name in THOUGHTS if delta.get(name)), "")
-        text = delta.get("content") or ""
+        thought = next((_words(delta, name) for name in THOUGHTS if delta.get(name)), "")
+        text = _words(delta, "content")
         opening = "<think>\n" if thought and not self._is_thinking else ""
         closing = "\n</think>\n\n" if text and self._is_thinking else ""
         self._is_thinking = bool(thought) or (self._is_thinking and not text)
@@ -90,7 +110,7 @@ def _steps(tokens: int, told: Mapping[str, Any]) -> int:
 
     Each wrote the drafted tokens that it accepted, and one more."""
     mean = _part(told, "foresight").get("tokens_per_step")
-    if tokens and isinstance(mean, int | float) and mean >= 1:
+    if tokens and isinstance(mean, int | float) and 1 <= mean <= LARGEST:
         return round(tokens / mean)
     accepted = _accepted(told)
     return max(1, tokens - accepted) if tokens and accepted is not None else 0
@@ -120,4 +140,19 @@ def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _count(part: Mapping[str, Any], name: str) -> int:
     found = part.get(name)
-    return found if isinstance(found, int) and found > 0 else 0
+    return found if isinstance(found, int) and 0 < found <= LARGEST else 0
+
+
+def _words(delta: Mapping[str, Any], name: str) -> str:
+    return HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", _of_type(delta.get(name), str, name))
+
+
+def _of_type(value: Any, kind: type[Kind], name: str) -> Kind:
+    """A value of a chunk; an empty one for null. Raises AnswerRefused for one of another type."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise AnswerRefused(
+            f"sent a reply in another form than OpenAI's API ({name} is a {type(value).__name__})"
+        )
+    return value

@@ -17,6 +17,8 @@ from app.remote.server_file import ServerFile
 from app.server_messages import Limits, Server, read_address
 
 DEFAULT_LIMITS = Limits()
+LAST_SECONDS = 5.0
+"""How long the numbers of a reply are waited for once it has ended."""
 LOOK_SECONDS = 0.05
 """How often a reply looks whether it is to stop."""
 WHY = "a server that you added, for its models or a reply"
@@ -106,14 +108,21 @@ class Servers:
         told, end = RemoteReply(request.model), cut_off(server.host)
 
         async def read() -> None:
-            async for chunk in chunks(server, request, limits):
-                for piece in told.take(chunk):
-                    reply.append(piece)
+            now = asyncio.get_running_loop().time
+            async with asyncio.timeout(limits.silence) as timeout:
+                async for chunk in chunks(server, request, limits):
+                    for piece in told.take(chunk):
+                        reply.append(piece)
+                        timeout.reschedule(now() + limits.silence)
+                    if told.reason:
+                        timeout.reschedule(min(timeout.when() or inf, now() + LAST_SECONDS))
 
         try:
             self._require_allowed(server)
             reply.append(Loading(f"Waiting for {server.host}"))
             reason = told.reason if await _until_stopped(read(), reply) else "stopped"
+        except TimeoutError as error:  # of a reply that has ended it keeps back no more than numbers
+            reason, end = told.reason, sentence_of(error, server, request, told.has_begun)
         except Exception as error:
             reason, end = None, sentence_of(error, server, request, told.has_begun)
         reply.append(told.finished(reason) if reason else Failed(end))
