@@ -15,13 +15,13 @@ from huggingface_hub import HFCacheInfo, scan_cache_dir
 from app.config_limits import CONFIG
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
 from app.model_messages import InstalledModel, InstalledState, ModelOrigin
-from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
+from app.models_registry.downloads.repo_cache import PARTIAL, RepoCache
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.gguf import check_gguf, gguf_files
 from app.models_registry.files.model_files import POOLING, check_folder, is_complete
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.download_plan import DIGEST_PATTERN
-from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub import PREFIX, Hub
 from app.models_registry.other_apps import models_of_other_apps, name_of
 from app.settings import DEMO_MODEL, assets_dir
 
@@ -108,11 +108,12 @@ def has_checksums(model: InstalledModel) -> bool:
 
 
 def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
-    """The installed model of this name, or name@revision. Raises ModelNotFound."""
+    """The installed model of this name, or name@revision; of several a complete one. Raises ModelNotFound."""
     repo, _, revision = name.partition("@")
-    for model in installed(hub, folders):
-        if model.name == repo and (not revision or model.revision.startswith(revision)):
-            return model
+    named = [model for model in installed(hub, folders) if model.name == repo]
+    found = [model for model in named if not revision or model.revision.startswith(revision)]
+    if found:
+        return min(found, key=lambda model: model.state == "incomplete")
     raise ModelNotFound(f"{name} is not installed: `python run.py models list` shows what is.")
 
 

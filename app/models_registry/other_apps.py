@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.model_messages import ModelOrigin
-from app.models_registry.downloads.repo_cache import PREFIX
 from app.models_registry.files.gguf import gguf_files
+from app.models_registry.hub.hub import PREFIX
 
 LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")
 LLAMA_CPP = (".cache/llama.cpp", "Library/Caches/llama.cpp", "AppData/Local/llama.cpp")

@@ -10,6 +10,7 @@ beginning of the real one, and its length tells where to resume.
 Several files are fetched at once. The caller's thread reports ten times a second, and an exception there ends all.
 """
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from typing import Any
 
 from huggingface_hub import hf_hub_url
 
+from app.answer_limits import AnswerLimit
 from app.errors import DiskFull, ModelBroken
 from app.files import make_folder, sync_file, sync_folder
 from app.model_messages import DiskUse, gigabytes
@@ -30,6 +32,8 @@ from app.models_registry.files.checksum import GrowingFileHash, new_hash
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.errors import OUT_OF_SPACE
 from app.models_registry.hub.http import (
+    ENOUGH,
+    ROOM,
     IncompleteTransfer,
     RetryPolicy,
     is_retryable,
@@ -206,9 +210,9 @@ class _Transfer:
         failures = 0
         while (have := self._have()) < self.file.size and not self.state.stop.is_set():
             try:
-                self._stream(have, file_hash)
+                asyncio.run(self._stream(have, file_hash))
             except Exception as error:
-                failures = 1 if self._have() > have else failures + 1
+                failures = 1 if self._have() >= have + ENOUGH else failures + 1
                 if not is_retryable(error) or failures >= self.fetcher.retry_policy.tries:
                     raise
                 self._back_off(error, failures)
@@ -224,24 +228,32 @@ class _Transfer:
     def _have(self) -> int:
         return self._partial.stat().st_size
 
-    def _stream(self, have: int, file_hash: GrowingFileHash) -> None:
+    async def _stream(self, have: int, file_hash: GrowingFileHash) -> None:
         """Append what the server sends from byte `have` on."""
-        with open_stream(self._url(), have, self.fetcher.retry_policy.read_timeout) as answer:
+        seconds, loop = self.fetcher.retry_policy.read_timeout, asyncio.get_running_loop()
+        limit, known = AnswerLimit(self.file.size - have + ROOM), have
+        async with asyncio.timeout(seconds) as timeout, open_stream(self._url(), limit, have) as answer:
             self._require_range(answer, have)
             with self._partial.open("ab", buffering=0) as file:
-                for piece in answer.iter_raw():
+                async for piece in answer.aiter_raw():
                     before, have = have, have + (file.write(piece) or 0)
                     if have // SYNCED > before // SYNCED:
                         os.fsync(file.fileno())
-                    self.state.done[self.file.name] = min(have, self.file.size)
-                    self.state.note = ""
-                    file_hash.grew()
-                    if have > self.file.size:
-                        raise InvalidPartialFile("is longer than it should be")
+                    self._note_progress(have, file_hash)
                     if self.state.stop.is_set():
                         return
+                    if have >= known + ENOUGH:
+                        known = have
+                        timeout.reschedule(loop.time() + seconds)
         if have < self.file.size:
             raise IncompleteTransfer
+
+    def _note_progress(self, have: int, file_hash: GrowingFileHash) -> None:
+        self.state.done[self.file.name] = min(have, self.file.size)
+        self.state.note = ""
+        file_hash.grew()
+        if have > self.file.size:
+            raise InvalidPartialFile("is longer than it should be")
 
     def _url(self) -> str:
         return hf_hub_url(

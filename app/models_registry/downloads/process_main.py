@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import Timeout
 
 from app import child_process
-from app.errors import ModelError
+from app.errors import ModelBroken, ModelError
 from app.models_registry.downloads.fetcher import Fetcher, TransferState
 from app.models_registry.downloads.process import (
     DownloadFailed,
@@ -20,8 +21,10 @@ from app.models_registry.downloads.process import (
     to_line,
 )
 from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId
 
 Send = Callable[[DownloadMessage], None]
 
@@ -47,7 +50,18 @@ def download(request: DownloadRequest, send: Send) -> Path:
         send(DownloadPlanned(plan))
         with _locked(RepoCache(hub.root, repo)):
             fetcher = Fetcher(request.endpoint, hub.root, request.retry_policy)
-            return fetcher.fetch(plan, _reporter(send)) / request.wanted.file
+            place = fetcher.fetch(plan, _reporter(send)) / request.wanted.file
+            if request.wanted.file or is_complete(place):
+                return place
+            # A plan that an older version saved names only shards with the usual names.
+            plan = replace(hub.plan(HubId(repo, plan.commit)), revision=plan.revision)
+            send(DownloadPlanned(plan))
+            place = fetcher.fetch(plan, _reporter(send))
+    if not is_complete(place):
+        raise ModelBroken(
+            f"{repo} came without all the files that it is loaded from: delete it, then download it again."
+        )
+    return place
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from filelock import FileLock, Timeout
 
 from app.files import make_folder, sync_folder, write_file
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
+from app.models_registry.hub.hub import PREFIX
 
-PREFIX = "models--"
 PARTIAL = ".foresight.incomplete"
 
 

@@ -73,7 +73,12 @@ def check_config(folder: Path, name: str) -> Mapping[str, int]:
     """The sizes in this folder's config.json, 0 where it has none.
 
     Raises ModelError when it is invalid, or needs Python code of its own."""
-    return _sizes(_text_config(_read(folder, name), name), name)
+    return check_config_text(_read(folder, name), name)
+
+
+def check_config_text(config: bytes, name: str) -> Mapping[str, int]:
+    """The same of the text of a config.json."""
+    return _sizes(_text_config(config, name), name)
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:

@@ -18,19 +18,25 @@ from app.errors import ModelBroken, ModelUnsafe
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-SHARDS = "model-*-of-*.safetensors"
+SAFETENSORS = ".safetensors"
+MAX_SHARDS = 1_900
+"""The most weight files of a model that are accepted."""
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
 """How a sentence-embedding model pools its vectors. The only needed file in a subfolder."""
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
+MERGES = "merges.txt"
+VOCABULARY = "vocab.json"
+"""A tokenizer together with MERGES."""
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt")
 TEXTS = (
     *TOKENIZERS,
+    VOCABULARY,
+    MERGES,
     CONFIG,
     "generation_config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
-    "merges.txt",
     "chat_template.*",
     MODULES,  # these two of sentence-embedding models
     "sentence_bert_config.json",
@@ -50,14 +56,15 @@ LONGEST = {
 MAX_TEXT_BYTES = 100_000_000
 
 
-def needed_files(names: Iterable[str]) -> list[str]:
+def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
     """The files of a repository that loading needs: no pickles, no code, no second copies of weights.
 
-    When there are both model.safetensors and shards, transformers reads the former, and so do we."""
+    When there are both model.safetensors and shards, transformers reads the former, and so do we. `shards` are the
+    weight files that the index names."""
     names = list(names)
-    weights = (WHOLE,) if WHOLE in names else (INDEX, SHARDS)
+    weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
     pooling = [POOLING] if MODULES in names and POOLING in names else []
-    return [*_matching(names, (*TEXTS, *weights)), *pooling]
+    return [*_matching(names, TEXTS), *weights, *pooling]
 
 
 def require_model(names: Iterable[str], where: str) -> None:
@@ -82,7 +89,8 @@ def has_weights(names: Iterable[str]) -> bool:
 
 def has_tokenizer(names: Iterable[str]) -> bool:
     """Whether any of these files can be a tokenizer."""
-    return any(name in TOKENIZERS for name in names)
+    names = set(names)
+    return not names.isdisjoint(TOKENIZERS) or {VOCABULARY, MERGES} <= names
 
 
 def _other_kind(names: list[str]) -> str:
@@ -90,6 +98,8 @@ def _other_kind(names: list[str]) -> str:
         return "It is an adapter: merge it into its base model first, or choose the base model."
     if _matching(names, ("*.gguf",)):
         return "It has GGUF files: choose one of them by its path."
+    if other := _matching(names, ("*" + SAFETENSORS,)):
+        return f"Its weights have other names ({other[0][:100]}), which are not looked for: choose another model."
     return "Choose a folder or a hub model with config.json, a tokenizer and safetensors weights."
 
 
@@ -145,7 +155,7 @@ def _check_readable(path: Path) -> None:
         return
     if not stat.S_ISREG(status.st_mode):
         raise ModelBroken(f"{path} is a pipe, a socket or a device: delete it, or choose another folder.")
-    most = _longest(path.name)
+    most = longest(path.name)
     if most and status.st_size > most:
         raise ModelBroken(
             f"{path} is far too long ({status.st_size:,} bytes; {most:,} are the most): "
@@ -153,7 +163,7 @@ def _check_readable(path: Path) -> None:
         )
 
 
-def _longest(name: str) -> int:
+def longest(name: str) -> int:
     """Bytes that a file of this name may have; 0 for one that is not read as a whole."""
     known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
     return known or (MAX_TEXT_BYTES if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
@@ -176,14 +186,32 @@ def weight_files(folder: Path) -> list[Path]:
     """The safetensors files that transformers will read, those that are missing included."""
     if (folder / WHOLE).exists():
         return [folder / WHOLE]
-    shards = _read_object(folder / INDEX).get("weight_map")
-    if not isinstance(shards, dict) or not all(_is_file_name(name) for name in shards.values()):
-        raise ModelBroken(f"{folder / INDEX} lists no weight files: get this file again.")
-    return [folder / name for name in sorted(set(shards.values()))]
+    index = (folder / INDEX).read_bytes()
+    return [folder / name for name in shard_names(index, str(folder / INDEX), "get this file again")]
 
 
-def _is_file_name(name: object) -> bool:
-    return isinstance(name, str) and name == Path(name).name
+def shard_names(index: bytes, where: str, advice: str) -> list[str]:
+    """The weight files that an index names. Raises ModelBroken for other files than those of its folder."""
+    names = list(_weight_map(index).values())
+    if all(map(_is_weight_file, names)) and 0 < len(found := sorted(set(names))) <= MAX_SHARDS:
+        return found
+    raise ModelBroken(f"{where} lists no weight files of its folder: {advice}.")
+
+
+def _weight_map(index: bytes) -> dict[str, Any]:
+    """In which file each tensor is; {} where the index makes no sense."""
+    try:
+        listed = json.loads(index)["weight_map"]
+    except (ValueError, TypeError, LookupError, RecursionError):  # the last: brackets without end
+        return {}
+    return listed if isinstance(listed, dict) else {}
+
+
+def _is_weight_file(name: object) -> bool:
+    """Whether it is the plain name of a safetensors file, on any system."""
+    if not isinstance(name, str) or not name.endswith(SAFETENSORS):
+        return False
+    return name.isprintable() and not any(sign in name for sign in "/\\:")
 
 
 def _check_weights(path: Path) -> None:

@@ -9,16 +9,25 @@ is none, never gets as far as a path.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from huggingface_hub.hf_api import ModelInfo, RepoSibling
-
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
+from app.model_messages import gigabytes
 from app.models_registry.files.gguf import ONE_FILE, PART, PROJECTORS, SUFFIX
-from app.models_registry.files.model_files import POOLING, has_weights, needed_files, require_model
+from app.models_registry.files.model_files import (
+    INDEX,
+    POOLING,
+    WHOLE,
+    has_weights,
+    longest,
+    needed_files,
+    require_model,
+    shard_names,
+)
 from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.repository import LARGEST, ListedFile, Repository
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -37,10 +46,16 @@ class RemoteFile:
     def __post_init__(self) -> None:
         if self.name != POOLING and not FILE_NAME.fullmatch(self.name):
             raise ValueError(f"a file must have a plain name, got {self.name!r}")
-        if not isinstance(self.size, int) or self.size < 0:
-            raise ValueError(f"the size of {self.name} must be 0 or more, got {self.size!r}")
+        if not isinstance(self.size, int) or not 0 <= self.size <= LARGEST:
+            raise ValueError(
+                f"the size of {self.name} must be from 0 to {LARGEST}, got {str(self.size)[:40]}"
+            )
         if not DIGEST_PATTERN.fullmatch(self.digest):
             raise ValueError(f"the checksum of {self.name} must be 40 or 64 digits, got {self.digest!r}")
+
+
+Read = Callable[[RemoteFile], bytes]
+"""The content of a small file of the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +89,16 @@ def plan_from_json(saved: dict[str, Any]) -> DownloadPlan:
     return DownloadPlan(**{**saved, "files": tuple(RemoteFile(**file) for file in saved["files"])})
 
 
-def make_plan(model: ModelInfo, wanted: HubId) -> DownloadPlan:
-    """What to fetch of a model that the hub described. Raises a ModelError when its files make no model."""
-    siblings = {file.rfilename: file for file in model.siblings or []}
-    names = [_only(siblings, wanted)] if wanted.file else _all_needed(siblings, wanted)
+def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan:
+    """What to fetch of a repository. Raises a ModelError when its files make no model.
+
+    Where the weights are in several files their index is read: it alone says which."""
     try:
-        files = _files(siblings[name] for name in names)
-        return DownloadPlan(wanted.repo, wanted.ref, str(model.sha), files)
+        names = [_only(repository.files, wanted)] if wanted.file else _all_needed(repository, wanted, read)
+        files = (_required(repository.files[name], wanted.repo) for name in names)
+        # Small files first: a model that cannot be loaded shows before its weights have come.
+        in_order = sorted(files, key=lambda file: (file.size, file.name))
+        return DownloadPlan(wanted.repo, wanted.ref, repository.commit, tuple(in_order))
     except ValueError as error:
         raise ModelUnsafe(
             f"What the hub says of {wanted.repo} cannot be trusted ({error}): choose another model."
@@ -96,14 +114,48 @@ def _only(names: Iterable[str], wanted: HubId) -> str:
     return wanted.file
 
 
-def _all_needed(names: Iterable[str], wanted: HubId) -> list[str]:
-    ggufs = gguf_names(names)
-    if ggufs and not has_weights(names):
-        raise ModelBroken(
-            f"{wanted.repo} has only GGUF files: choose one of them, such as {wanted.repo}:{ggufs[0]}."
-        )
+def _all_needed(repository: Repository, wanted: HubId, read: Read) -> list[str]:
+    names = repository.files
+    if not has_weights(names):
+        _require_no_ggufs(names, wanted.repo)
     require_model(names, wanted.repo)
-    return needed_files(names)
+    shards = () if WHOLE in names else _shards(repository, wanted.repo, read)
+    return needed_files(names, shards)
+
+
+def _shards(repository: Repository, repo: str, read: Read) -> list[str]:
+    """The weight files that the index names, all of which are there."""
+    file = _required(repository.files[INDEX], repo)
+    shards = shard_names(read(file), f"The {INDEX} of {repo}", "choose another model")
+    if missing := [name for name in shards if name not in repository.files]:
+        raise ModelBroken(
+            f"{repo} is not complete: its {INDEX} names {missing[0][:100]}, which is not there. "
+            "Choose another model."
+        )
+    return shards
+
+
+def _required(listed: ListedFile, repo: str) -> RemoteFile:
+    """A file that is needed. Raises ModelBroken for one that would be refused when the model is loaded."""
+    if listed.size is None:
+        raise ModelBroken(
+            f"The hub tells no size of {listed.name}: try again later, or choose another model."
+        )
+    file = RemoteFile(listed.name, listed.size, listed.digest)
+    most = longest(file.name)
+    if most and file.size > most:
+        raise ModelBroken(
+            f"The {file.name} of {repo} is far too long ({gigabytes(file.size)}; {gigabytes(most)} are the most): "
+            "choose another model."
+        )
+    return file
+
+
+def _require_no_ggufs(names: Iterable[str], repo: str) -> None:
+    if ggufs := gguf_names(names):
+        raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
+    if any(PART.fullmatch(name.rpartition("/")[2]) for name in names):
+        raise ModelBroken(f"{repo} has only GGUF models in several files. {ONE_FILE}")
 
 
 def gguf_names(names: Iterable[str]) -> list[str]:
@@ -116,21 +168,3 @@ def gguf_names(names: Iterable[str]) -> list[str]:
         and not PART.fullmatch(name)
         and not name.lower().startswith(PROJECTORS)
     )
-
-
-def _files(siblings: Iterable[RepoSibling]) -> tuple[RemoteFile, ...]:
-    # Small files first: a model that cannot be loaded shows before its weights have come.
-    found = (RemoteFile(file.rfilename, _size(file), _digest(file)) for file in siblings)
-    return tuple(sorted(found, key=lambda file: (file.size, file.name)))
-
-
-def _size(file: RepoSibling) -> int:
-    if file.size is None:
-        raise ModelBroken(
-            f"The hub tells no size of {file.rfilename}: try again later, or choose another model."
-        )
-    return file.size
-
-
-def _digest(file: RepoSibling) -> str:
-    return (file.lfs.sha256 if file.lfs else file.blob_id) or ""

@@ -20,9 +20,10 @@ from huggingface_hub.errors import (
 # The HTTP library below the client is another one in its 2.x; both know the base of its errors by this name.
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
+from app.answer_limits import AnswerRefused
 from app.environment import proxy_for
 from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line
-from app.models_registry.hub.http import IncompleteTransfer
+from app.models_registry.hub.http import FATAL_ERRORS, IncompleteTransfer, NoJson
 
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 
@@ -37,6 +38,8 @@ def as_model_errors(repo: str, revision: str, page: str = "") -> Iterator[None]:
         HFValidationError,
         NetworkError,
         IncompleteTransfer,
+        AnswerRefused,
+        NoJson,
         OSError,
         ValueError,
     ) as error:
@@ -59,8 +62,8 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
         return DiskFull(
             f"The disk is full, so {repo} could not be downloaded: free some space, then try again."
         )
-    if type(error).__name__ == "TooManyRedirects":
-        return ModelError(f"Hugging Face redirects {repo} too many times: try again later.")
+    if odd := _odd_answer(error, repo, page):
+        return ModelError(odd)
     if isinstance(error, NetworkError | IncompleteTransfer | LocalEntryNotFoundError | ConnectionError):
         return _unreachable()
     return ModelError(f"{repo} could not be downloaded ({first_line(error).rstrip('.:')}): try again.")
@@ -75,6 +78,26 @@ def _unreachable() -> ModelError:
     return ModelError(
         "Can't reach Hugging Face. Check your connection and try again, or choose an installed model."
     )
+
+
+def _odd_answer(error: Exception, repo: str, page: str) -> str:
+    """The sentence for an answer that is none; "" for other errors."""
+    if type(error).__name__ == "TooManyRedirects":
+        return f"Hugging Face redirects {repo} too many times: try again later."
+    if type(error).__name__ in FATAL_ERRORS:
+        return f"Hugging Face redirects {repo} to an address that is none of the web: try again later."
+    if isinstance(error, AnswerRefused):
+        return f"Hugging Face {error} ({repo}): try again later, or from another network."
+    if isinstance(error, NoJson):
+        return (
+            f"What answers for Hugging Face is no hub, but perhaps the login page of a network: open {page} in a "
+            "browser, then try again."
+        )
+    if isinstance(error, TimeoutError):
+        return (
+            f"Hugging Face does not answer in time ({repo}): try again later, or choose an installed model."
+        )
+    return ""
 
 
 def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from huggingface_hub import hf_hub_url
-from huggingface_hub.hf_api import ModelInfo
 
 from app.errors import ModelBroken
 from app.gguf_header import read_gguf_header
@@ -19,17 +18,18 @@ from app.models_registry.files.model_files import has_weights
 from app.models_registry.files.weights import Weights, read_weights
 from app.models_registry.hub.download_plan import gguf_names
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.http import read_bytes
-from app.models_registry.hub.hub import SECONDS_TO_ANSWER, Hub
+from app.models_registry.hub.http import read_part
+from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.repository import Repository, count_of
 
 FIRST, MOST = 4_000_000, 64_000_000
 """Bytes of a file's beginning: of the first try, and of the last. A vocabulary takes some millions."""
 
 
-def gguf_files_of(info: ModelInfo) -> tuple[FileProgress, ...]:
+def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
     """The GGUF files of a repository without other weights, the smallest first; of another one nothing."""
-    sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    sizes = {name: count_of(file.size) for name, file in repository.files.items()}
     names = [] if has_weights(sizes) else gguf_names(sizes)
     return tuple(sorted((FileProgress(name, sizes[name]) for name in names), key=lambda file: file.size))
 
@@ -52,7 +52,7 @@ def _read_beginning(url: str, file: Path, name: str) -> None:
     content = b""
     while len(content) < MOST:
         wanted = min(max(FIRST, 2 * len(content)), MOST)
-        more = read_bytes(url, len(content), wanted - len(content), SECONDS_TO_ANSWER)
+        more = read_part(url, len(content), wanted - len(content))
         content += more
         file.write_bytes(content)
         try:

@@ -1,24 +1,41 @@
-"""HTTP requests to the hub by the hub client's session (its proxies, login and redirects), and retries."""
+"""HTTP requests to the hub by the hub client's HTTP library and with its login, and retries.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+The hub is not believed: answers are limited in bytes (app/answer_limits.py), and in seconds from the request to the
+last byte of its answer, so that a server that drips bytes is given up like a silent one.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from huggingface_hub import get_session
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub import is_offline_mode
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
     build_hf_headers,
+    get_session,
     hf_raise_for_status,
 )
 
+from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates
 from app.environment import network_settings
 
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes that are worth a retry."""
 FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
 """Errors of the HTTP library that a retry would repeat. Its 1.x and 2.x share only the names."""
+LIBRARY = NetworkError.__module__.partition(".")[0]
+"""httpx, or httpx2: what the hub client is built with."""
+SECONDS_TO_ANSWER = 10.0
+SLOWEST = 20_000
+"""Bytes for which an answer gets one more second."""
+LONGEST_JSON = 5_000_000
+ROOM = 1_000_000
+"""Bytes that may come beyond those that were asked for: a server may know no ranges, and is left after them."""
 
 
 def session() -> Any:
@@ -27,27 +44,65 @@ def session() -> Any:
         return get_session()
 
 
-@contextmanager
-def open_stream(url: str, start: int, read_timeout: float, end: int | None = None) -> Iterator[Any]:
+@asynccontextmanager
+async def open_stream(
+    url: str, limit: AnswerLimit, start: int = 0, end: int | None = None, token: str | None = None
+) -> AsyncIterator[Any]:
     """The hub's answer to a request for the bytes from `start` on, still open; raises the client's errors.
 
     Its type is of another library in the client's 2.x than in its 1.x. Another host gets no token."""
-    headers = build_hf_headers() | {"Accept-Encoding": "identity"}
+    headers = build_hf_headers(token=token) | UNCOMPRESSED
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
-    with session().stream("GET", url, headers=headers, timeout=read_timeout) as answer:
-        hf_raise_for_status(answer)
+    if is_offline_mode():
+        raise OfflineModeIsEnabled
+    with network_settings():
+        unopened = import_module(LIBRARY).AsyncClient(
+            follow_redirects=True,
+            timeout=None,  # callers limit the time of the whole
+            verify=certificates(LIBRARY),
+            event_hooks={"request": [limit.announce], "response": [limit.begin]},
+        )
+    async with unopened as client, client.stream("GET", url, headers=headers) as answer:
+        _raise_for_status(answer)
         yield answer
 
 
-def read_bytes(url: str, start: int, count: int, read_timeout: float, is_part: bool = True) -> bytes:
-    """At most so many bytes; never more, however much the hub sends. What is no file has no parts to ask for."""
-    with open_stream(url, start, read_timeout, start + count if is_part else None) as answer:
+def _raise_for_status(answer: Any) -> None:
+    """Raise the hub client's error for a refusal, by its status and headers alone: its words are not shown."""
+    if answer.status_code in (200, 206):
+        return
+    headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]
+    hf_raise_for_status(type(answer)(answer.status_code, headers=headers, request=answer.request))
+    raise AnswerRefused(f"answered with HTTP {answer.status_code}")
+
+
+def read_part(url: str, start: int, count: int) -> bytes:
+    """At most so many bytes of a file; never more, however much the hub sends."""
+    return asyncio.run(_read(url, start, count))
+
+
+def read_json(url: str, token: str | None = None) -> Any:
+    """What the hub answers, as JSON. Raises NoJson."""
+    answer = asyncio.run(_read(url, 0, LONGEST_JSON, is_part=False, token=token))
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError) as error:  # the second: brackets without end
+        raise NoJson from error
+
+
+async def _read(url: str, start: int, count: int, is_part: bool = True, token: str | None = None) -> bytes:
+    found, begun = bytearray(), asyncio.get_running_loop().time()
+    limit = AnswerLimit(start + count + ROOM if is_part else count)
+    async with (
+        asyncio.timeout(SECONDS_TO_ANSWER) as timeout,
+        open_stream(url, limit, start, start + count if is_part else None, token) as answer,
+    ):
         skip = start if answer.status_code == 200 else 0
-        found = bytearray()
-        for piece in answer.iter_raw():
+        async for piece in answer.aiter_raw():
             found += piece
-            if len(found) >= skip + count:
+            timeout.reschedule(begun + SECONDS_TO_ANSWER + len(found) / SLOWEST)
+            if len(found) >= skip + count and is_part:
                 break
     return bytes(found[skip : skip + count])
 
@@ -56,12 +111,20 @@ class IncompleteTransfer(Exception):
     """The server closed the connection before the file was complete."""
 
 
+class NoJson(Exception):
+    """The server answered with something else than JSON, such as a page of a web site."""
+
+
+ENOUGH = 1_000
+"""Bytes of a file that count as progress."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a transfer is waited for. `read_timeout` is the longest time without a byte, in seconds.
+    """How long a transfer is waited for. In each `read_timeout` seconds ENOUGH bytes have to come.
 
-    After a failure it waits `first_wait` seconds, then twice as long, up to `longest_wait`; `tries` without a
-    single byte between them are the end."""
+    After a failure it waits `first_wait` seconds, then twice as long, up to `longest_wait`; `tries` without
+    ENOUGH bytes between them are the end."""
 
     read_timeout: float = 20.0
     first_wait: float = 1.0
@@ -78,7 +141,8 @@ def is_retryable(error: Exception) -> bool:
     """Whether a retry may succeed."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in RETRIED_STATUS
-    return isinstance(error, IncompleteTransfer | NetworkError) and type(error).__name__ not in FATAL_ERRORS
+    is_network = isinstance(error, IncompleteTransfer | NetworkError | TimeoutError)
+    return is_network and type(error).__name__ not in FATAL_ERRORS
 
 
 def retry_after(error: Exception) -> float:

@@ -5,21 +5,29 @@ and only when all are here and checked does a snapshot of them appear. So a down
 for a model, and the next try fetches only the bytes that had not come.
 """
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
-from huggingface_hub import HfApi, constants, get_token, login, logout, try_to_load_from_cache
-from huggingface_hub.hf_api import ModelInfo
+from huggingface_hub import constants, get_token, hf_hub_url, logout, try_to_load_from_cache
 
+from app.answer_limits import plain_words
 from app.config_limits import CONFIG
-from app.errors import ModelBroken, ModelError, ModelGated
-from app.models_registry.files.model_files import is_complete
-from app.models_registry.hub.download_plan import DownloadPlan, make_plan
+from app.eagle_config import KIND
+from app.errors import ModelBroken, ModelError, ModelGated, SettingsNotSaved
+from app.files import write_file
+from app.models_registry.files.checksum import new_hash
+from app.models_registry.files.config import check_config_text
+from app.models_registry.files.model_files import has_tokenizer, is_complete
+from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile, make_plan
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.http import RetryPolicy, session
-from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.http import RetryPolicy, read_json, read_part
+from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
+from app.models_registry.hub.repository import Repository, read_repository
 
-SECONDS_TO_ANSWER = 10.0
+PREFIX = "models--"
+"""How the names of models' folders begin in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +64,6 @@ class Hub:
             )
         session()
 
-    def api(self, what: str) -> HfApi:
-        """The hub's API. Raises ModelError when Foresight is offline; `what` is wanted."""
-        self.require_online(what)
-        return HfApi(endpoint=self.endpoint)
-
     def cached(self, wanted: HubId) -> Path | None:
         """The model's folder, or its GGUF file, when all of it is in the cache already; asks no network."""
         with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
@@ -72,22 +75,63 @@ class Hub:
         folder = Path(found).parent
         return folder if is_complete(folder) else None
 
-    def look_up(self, wanted: HubId) -> ModelInfo:
-        """The hub's description of a model and its files."""
-        api = self.api(wanted.repo)
-        try:
-            with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
-                return api.model_info(
-                    wanted.repo, revision=wanted.ref, files_metadata=True, timeout=SECONDS_TO_ANSWER
-                )
-        except (TypeError, LookupError, AttributeError) as error:  # the client takes the hub at its word
-            raise ModelBroken(
-                f"Hugging Face describes {wanted.repo} in an invalid way: try again later, or choose another model."
-            ) from error
+    def look_up(self, wanted: HubId) -> Repository:
+        """The hub's description of a repository and its files. Raises ModelError."""
+        self.require_online(wanted.repo)
+        url = f"{self.address}/api/models/{wanted.repo}/revision/{quote(wanted.ref, safe='')}?blobs=true"
+        with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
+            return read_repository(read_json(url), wanted.repo)
 
     def plan(self, wanted: HubId) -> DownloadPlan:
-        """What a download of this model will fetch. Raises ModelError when there is nothing to fetch."""
-        return make_plan(self.look_up(wanted), wanted)
+        """What a download of this model will fetch. Raises ModelError for one that could not be loaded."""
+        plan = self.plan_of(self.look_up(wanted), wanted)
+        if not wanted.file:
+            self.check_loadable(plan, self.read_config(plan))
+        return plan
+
+    def plan_of(self, repository: Repository, wanted: HubId) -> DownloadPlan:
+        """What to fetch of a repository that was looked up. Raises ModelError."""
+
+        def read(file: RemoteFile) -> bytes:
+            return self._read(wanted, repository.commit, file)
+
+        return make_plan(repository, wanted, read)
+
+    def read_config(self, plan: DownloadPlan) -> bytes:
+        """The config.json of a model. Raises ModelError."""
+        wanted = HubId(plan.repo, "" if plan.revision == DEFAULT_REVISION else plan.revision)
+        (config,) = [file for file in plan.files if file.name == CONFIG]
+        return self._read(wanted, plan.commit, config)
+
+    def check_loadable(self, plan: DownloadPlan, config: bytes) -> None:
+        """Raise a ModelError for what loading would refuse, as far as a config and names of files tell."""
+        check_config_text(config, plan.repo)
+        if not has_tokenizer(file.name for file in plan.files) and KIND not in json.loads(config):
+            raise ModelBroken(f"{plan.repo} has no tokenizer that can be read: choose another model.")
+
+    def _read(self, wanted: HubId, commit: str, file: RemoteFile) -> bytes:
+        """A small file of a repository: from the cache if it is there, checked in either case."""
+        blob = self.root / (PREFIX + wanted.repo.replace("/", "--")) / "blobs" / file.digest
+        if blob.is_file() and blob.stat().st_size == file.size:
+            content = blob.read_bytes()
+            if _has_digest(content, file):
+                return content
+        self.require_online(wanted.repo)
+        url = hf_hub_url(wanted.repo, file.name, revision=commit, endpoint=self.endpoint)
+        with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
+            content = read_part(url, 0, file.size)
+        if not _has_digest(content, file):
+            raise ModelBroken(
+                f"The {file.name} of {wanted.repo} came damaged (its checksum is wrong): try again later, or from "
+                "another network."
+            )
+        return content
+
+
+def _has_digest(content: bytes, file: RemoteFile) -> bool:
+    known = new_hash(file.digest, file.size)
+    known.update(memoryview(content))
+    return known.hexdigest() == file.digest
 
 
 def is_logged_in() -> bool:
@@ -100,10 +144,26 @@ def log_in(hub: Hub, token: str) -> str:
     token = token.strip()
     if not token or not token.isascii() or any(character.isspace() for character in token):
         raise ModelGated(f"This is not a token: copy one from {hub.address}/settings/tokens.")
+    hub.require_online("Your account")
     with as_model_errors("your account", "", hub.address):
-        name = str(hub.api("Your account").whoami(token=token).get("name", ""))
-        login(token=token, add_to_git_credential=False, skip_if_logged_in=False)
-    return name
+        told = read_json(f"{hub.address}/api/whoami-v2", token)
+    name = told.get("name") if isinstance(told, dict) else None
+    if not isinstance(name, str):
+        raise ModelError(f"{hub.address} does not tell whose token this is: try again later.")
+    _keep_token(token)
+    return plain_words(name, 100)
+
+
+def _keep_token(token: str) -> None:
+    """Write a token where the hub's client reads it. Its own `login` asks the hub once more, without a limit."""
+    path = Path(constants.HF_TOKEN_PATH)
+    try:
+        write_file(path, token)
+    except OSError as error:
+        raise SettingsNotSaved(
+            f"The token could not be saved in {path.parent} ({error.strerror}): free some disk space, or check the "
+            "folder's permissions."
+        ) from error
 
 
 def log_out() -> None:

@@ -100,7 +100,7 @@ def test_a_silent_hub_is_noticed_and_told(server: FakeHub, hub: Hub, said: list[
     server.silent.add(WEIGHTS)
     server.models["org/small"] = model_files(VALUES)
     quick = type(IMPATIENT)(read_timeout=0.2, first_wait=0.15, tries=2)
-    with pytest.raises(ModelError, match="Can't reach Hugging Face"):
+    with pytest.raises(ModelError, match="Hugging Face does not answer in time"):
         download(DownloadRequest(HubId("org/small"), None, hub.endpoint, hub.cache, quick), said.append)
     assert any(note.startswith("Hugging Face does not answer: trying again") for note in notes(said))
 
@@ -205,7 +205,7 @@ def test_a_disk_without_room_is_told_before_anything_comes(server: FakeHub, hub:
         DiskFull, match=r"org/small needs 200 kB more on the disk of .*, where 200 MB are free"
     ):
         fetcher.fetch(plan, lambda _: None)
-    assert server.sent == [] and not hub.root.exists()
+    assert {sent.file for sent in server.sent} == {"config.json"} and not hub.root.exists()
     require_space(plan, plan.size, hub.root, lambda _: 200_000_000 + plan.size)
 
 
@@ -222,11 +222,8 @@ def test_a_second_process_leaves_the_first_alone(hub: Hub, fetch: Fetch) -> None
         fetch()
 
 
-@pytest.mark.parametrize(
-    "name", ["model-..\\..\\x-of-1.safetensors", "chat_template.a\x00b", "model-a:b-of-1.safetensors"]
-)
-def test_a_file_list_with_hostile_names_is_refused(server: FakeHub, hub: Hub, name: str) -> None:
-    server.models["org/hostile"] = {**sharded_files(), name: b"x"}
+def test_a_file_list_with_hostile_names_is_refused(server: FakeHub, hub: Hub) -> None:
+    server.models["org/hostile"] = {**sharded_files(), "chat_template.a\x00b": b"x"}
     with pytest.raises(ModelUnsafe, match="cannot be trusted"):
         hub.plan(HubId("org/hostile"))
 
@@ -256,6 +253,8 @@ def test_names_outside_the_models_folder_are_not_fetched(server: FakeHub, fetch:
         {"sha": "../../../etc"},
         {"siblings": [{"rfilename": n, "size": 1, "blobId": "../x"} for n in model_files()]},
         {"siblings": [{"rfilename": n, "size": -1, "blobId": 40 * "a"} for n in model_files()]},
+        {"siblings": [{"rfilename": n, "size": 2**63, "blobId": 40 * "a"} for n in model_files()]},
+        {"siblings": [{"rfilename": n, "size": 10**4000, "blobId": 40 * "a"} for n in model_files()]},
         {"siblings": [{"rfilename": n, "size": 5, "blobId": None} for n in model_files()]},
     ],
 )
@@ -268,8 +267,13 @@ def test_a_description_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize(
-    "siblings", ["x", [1], [{"size": 1}], [{"rfilename": "a", "lfs": {"x": 1}}], {"a": 1}]
-)
+    "siblings",
+    [
+        "x", [1], [{"size": 1}], [{"rfilename": "a", "lfs": {"x": 1}}], {"a": 1}, None, [None],
+        [{"rfilename": 5, "size": 1}], [{"rfilename": "a", "size": "1"}], [{"rfilename": "a", "lfs": "x"}],
+        [{"rfilename": "a", "size": 1, "blobId": {}}],
+    ],
+)  # fmt: skip
 def test_a_description_that_is_none_is_a_sentence(server: FakeHub, hub: Hub, siblings: object) -> None:
     server.listing = {"siblings": siblings}
     with pytest.raises(ModelBroken, match=r"in an invalid way|is not a model"):
