@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -236,16 +237,27 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
     """The stored chats, and an empty store for private ones.
 
-    Deleted chats are erased at the end, or at the next start if the app was killed."""
+    Deleted chats are erased at the end, or after the next start if that took too long."""
     if database.note:
         typer.echo(database.note)
-    stored = Chats(database)
+    stored, is_over = Chats(database), Event()
     with suppress(StoreError):  # with a full disk chats can still be read
         stored.mark_interrupted()
         stored.purge()
+    erasing = Thread(target=_erase_rest, args=(stored, is_over), name="erasing", daemon=True)
+    erasing.start()
     try:
         with closing(Database(MEMORY)) as memory:
             yield ChatStores(stored, Chats(memory))
     finally:
+        is_over.set()
+        erasing.join()
         with suppress(StoreError):  # the next start erases them
             stored.purge()
+
+
+def _erase_rest(stored: Chats, is_over: Event) -> None:
+    """Erases what there was no time for at the start."""
+    with suppress(StoreError):
+        while not is_over.is_set() and stored.erase(CLOSING_SECONDS):
+            pass

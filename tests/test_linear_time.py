@@ -3,7 +3,7 @@
 import json
 
 from app.chats import search as chat_search
-from app.chats.importing import parse_archive
+from app.chats.archive_reading import open_archive
 from app.commands.console import printable
 from app.conversation.citation_check import unsupported
 from app.conversation.source_prompt import quoted
@@ -14,7 +14,7 @@ from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
 from app.models_registry.locate import PATH_LIKE
 from app.text_normalisation import spaced, without_surrogates
-from tests.linear_time import Read, linear_time_tests
+from tests.linear_time import Read, linear_time_tests, read_all
 
 
 def stops(text: str) -> None:
@@ -26,7 +26,7 @@ def stops(text: str) -> None:
 def library(text: str) -> None:
     for file in (text, f'{{"chats": {text}', json.dumps({"chats": [{"messages": [{"text": text}]}]})):
         try:
-            parse_archive(file)
+            read_all(open_archive(file).chats())
         except ImportBroken:
             continue
 

@@ -18,8 +18,8 @@ from time import perf_counter, thread_time
 
 from app.chat_messages import ChatSummary, MessageContent, Provenance, TokenMark
 from app.chats import Chats
-from app.chats.export_format import ChatArchive, ChatRecord, MessageRecord
-from app.chats.importing import add_archive
+from app.chats.export_format import ChatRecord, MessageRecord
+from app.chats.importing import add_chats
 from app.database import Database
 from app.messages import ModelInfo, Options, Statistics
 from tools.made_up_words import made_up_word
@@ -44,8 +44,7 @@ def main() -> None:
     chats = Chats(database)
     if len(chats.summaries()) < CHATS:
         begin = perf_counter()
-        with database.writing() as connection:
-            add_archive(connection, ChatArchive(tuple(_library(Random(0)))), float(CHATS))
+        add_chats(database, _library(Random(0)), float(CHATS), lambda _done: None)
         _tell(f"made in {perf_counter() - begin:.0f} s")
     _tell(f"{chats.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
     for name, action in _actions(chats, chats.summaries()):

@@ -1,4 +1,4 @@
-"""The chats of one database, for all threads. Each call is one short transaction.
+"""The chats of one database, for all threads. Each call is one short transaction, or several where it does much.
 
 Most methods are functions of the modules beside this one, with a transaction around them: `chats.pin(3, True)` runs
 `chat_table.pin(connection, 3, True)`.
@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
+from math import inf
 from pathlib import Path
-from time import monotonic
+from threading import Lock
+from time import monotonic, sleep
 from typing import Concatenate, ParamSpec, TypeVar
 
 from app.chat_messages import ChatSettings, ChatVersion, ImportResult, MessageContent, WritingState
@@ -41,7 +43,11 @@ from app.messages import Role
 EVERYTHING = 2**31
 EDITED = "Edited by you."
 PURGE_SECONDS = 0.5
-"""How long the end of the app may wait for a large full-text index."""
+"""How long the end of the app may wait for what is left of deleted chats."""
+PAUSE_SECONDS = 0.005
+"""Seconds between two transactions of a deletion, so that others get the database."""
+MOST_COMPACTED = 32 * 2**20
+"""Bytes that may be left when the file is compacted: nobody can use it meanwhile. A larger one keeps its room."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +83,7 @@ class Chats:
         """`now` are seconds since 1970."""
         self.database = database
         self._now = now
+        self._importing = Lock()
 
     @property
     def changes(self) -> int:
@@ -194,23 +201,30 @@ class Chats:
         with self.database.writing() as connection:
             deletion.delete(connection, chat, self._now())
 
-    def purge(self, seconds: float = PURGE_SECONDS) -> None:
-        """Erases deleted chats: their messages at once, their words in the index as far as `seconds` allow. The
-        next call continues there."""
-        deadline, has_more = monotonic() + seconds, True
+    def purge(self, seconds: float = PURGE_SECONDS) -> bool:
+        """Erases deleted chats, as far as `seconds` allow. Returns whether there is more to do."""
         with self.database.writing() as connection:
-            deletion.empty(connection)
-        while has_more and monotonic() < deadline:
-            with self.database.writing() as connection:
-                has_more = deletion.merge(connection)
-        self.database.checkpoint()
+            deletion.claim(connection)
+        return self.erase(seconds)
 
     def delete_all(self) -> None:
         """Erases all chats and returns their disk space. Presets stay."""
         with self.database.writing() as connection:
-            deletion.delete_all(connection)
+            deletion.claim_all(connection)
+        self.erase(inf)
         with suppress(StoreError):  # the chats are gone even if there is no room to compact the file
-            self.database.compact()
+            if self.database.used() <= MOST_COMPACTED:
+                self.database.compact()
+
+    def erase(self, seconds: float) -> bool:
+        """Goes on erasing what `purge` began with. Returns whether there is more to do."""
+        deadline, has_more = monotonic() + seconds, True
+        while has_more and monotonic() < deadline:
+            with self.database.writing() as connection:
+                has_more = deletion.erase_some(connection)
+            sleep(PAUSE_SECONDS)
+        self.database.checkpoint()
+        return has_more
 
     # Export, import, backup
 
@@ -236,11 +250,10 @@ class Chats:
         """The shown messages of a chat as Markdown."""
         return exporting.markdown(self.thread(chat, EVERYTHING))
 
-    def import_json(self, text: str) -> ImportResult:
+    def import_json(self, text: str, report: importing.Report = lambda _done, _all: None) -> ImportResult:
         """Adds the chats of an exported file that are not here yet, under new ids. Raises ImportBroken."""
-        archive = importing.parse_archive(text)
-        with self.database.writing() as connection:
-            return importing.add_archive(connection, archive, self._now())
+        with self._importing:  # of the same file twice, the second one finds all chats here
+            return importing.import_file(self.database, text, self._now(), report)
 
     def backup(self, target: Path) -> None:
         """Copies the whole database into one file."""

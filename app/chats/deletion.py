@@ -1,9 +1,10 @@
 """Deleting that can be undone: a chat is hidden, and erased when the app ends, or at the start after a kill.
 
-FTS5 only marks words as deleted and keeps them until its segments are merged, which takes seconds for many chats.
- So a chat is erased in short steps, and its row keeps the progress until the last one:
+Deleting messages takes seconds for many chats. FTS5 then only marks their words as deleted, and keeps them until
+its segments are merged. So chats are erased in short steps, and their rows keep the progress until the last one:
 
     deleted > 0     hidden, can be restored
+    deleted = -2    its messages are being deleted
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
 """
@@ -14,9 +15,10 @@ from app.chats.chat_table import require_chat
 from app.errors import ChatNotFound
 
 INDEXES = ("chat_words", "message_words")
-HIDDEN = "SELECT id FROM chat WHERE deleted > 0"
+MESSAGES, CHARACTERS = 100, 200_000
+"""Messages that are deleted in one transaction, at most; fewer where they are long."""
 MERGED_PAGES = 200
-"""Pages of an index that are content in one transaction."""
+"""Pages of an index that are merged in one transaction."""
 
 
 def delete(connection: sqlite3.Connection, chat: int, now: float) -> None:
@@ -33,18 +35,50 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
         raise ChatNotFound
 
 
-def empty(connection: sqlite3.Connection) -> None:
-    """Deletes the messages, drafts, titles and settings of hidden chats."""
-    connection.execute(f"DELETE FROM message WHERE chat IN ({HIDDEN})")
-    connection.execute(f"DELETE FROM draft WHERE chat IN ({HIDDEN})")
-    connection.execute(f"DELETE FROM chat_words WHERE rowid IN ({HIDDEN})")
-    connection.execute(
-        "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, shown = 0, deleted = -1"
-        " WHERE deleted > 0"
-    )
+def claim(connection: sqlite3.Connection) -> None:
+    """Has all hidden chats erased: they can no longer be restored."""
+    connection.execute("UPDATE chat SET deleted = -2 WHERE deleted > 0")
 
 
-def merge(connection: sqlite3.Connection) -> bool:
+def claim_all(connection: sqlite3.Connection) -> None:
+    """Has all chats erased, and all folders and drafts."""
+    connection.execute("UPDATE chat SET deleted = -2 WHERE deleted IS NULL OR deleted > 0")
+    connection.execute("DELETE FROM folder")
+    connection.execute("DELETE FROM draft")
+
+
+def erase_some(connection: sqlite3.Connection) -> bool:
+    """Takes one step. Returns whether there is more to do."""
+    chat = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
+    return _empty(connection, chat["id"]) if chat else _merge(connection)
+
+
+def _empty(connection: sqlite3.Connection, chat: int) -> bool:
+    """Deletes some messages of a chat; after the last one its draft, title and settings."""
+    # The newest first: a message takes those below it along.
+    newest = connection.execute(
+        "SELECT id, length(text) AS length FROM message WHERE id IN"
+        " (SELECT id FROM message WHERE chat = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC",
+        (chat, MESSAGES),
+    ).fetchall()
+    characters = 0
+    for row in newest:
+        connection.execute("DELETE FROM message WHERE id = ?", (row["id"],))
+        characters += row["length"]
+        if characters > CHARACTERS:
+            break
+    if not newest:
+        connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
+        connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
+        connection.execute(
+            "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, json_answers = NULL, shown = 0,"
+            " deleted = -1 WHERE id = ?",
+            (chat,),
+        )
+    return True
+
+
+def _merge(connection: sqlite3.Connection) -> bool:
     """Merges some pages of the indexes, without the deleted words. Returns whether there is more to do."""
     is_first = connection.execute("SELECT 1 FROM chat WHERE deleted = 0").fetchone() is None
     if is_first and not connection.execute("UPDATE chat SET deleted = 0 WHERE deleted = -1").rowcount:
@@ -60,12 +94,3 @@ def _has_merged(connection: sqlite3.Connection, index: str, pages: int) -> bool:
     before = connection.total_changes
     connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
     return connection.total_changes - before >= 2
-
-
-def delete_all(connection: sqlite3.Connection) -> None:
-    """Erases all chats and folders at once."""
-    connection.execute("DELETE FROM chat")
-    connection.execute("DELETE FROM folder")
-    connection.execute("DELETE FROM draft")
-    for index in INDEXES:  # or the words would stay until they are merged
-        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")

@@ -63,14 +63,6 @@ class ChatRecord:
     messages: tuple[MessageRecord, ...] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatArchive:
-    """The contents of an exported file."""
-
-    chats: tuple[ChatRecord, ...]
-    presets: tuple[ChatPreset, ...] = ()
-
-
 def to_json(chat: ChatRecord) -> dict[str, Any]:
     """A chat as JSON."""
     bare = [replace(message, marks=()) for message in chat.messages]
@@ -80,26 +72,18 @@ def to_json(chat: ChatRecord) -> dict[str, Any]:
     return found
 
 
-def archive_from_json(found: object) -> ChatArchive:
-    """The archive in parsed JSON; invalid chats are left out. Raises ImportBroken."""
-    if not isinstance(found, dict) or not isinstance(found.get("chats"), list):
-        raise ImportBroken("This file has no Foresight chats. Choose a JSON file that Foresight exported.")
-    version = found.get("version")
+def require_known_version(version: object) -> None:
+    """Raises ImportBroken for a file that a newer app wrote."""
     if isinstance(version, int) and version > VERSION:
         raise ImportBroken(
             f"A newer version of Foresight wrote this file (format {version}). Update Foresight to import it."
         )
-    chats = tuple(_chat(one) for one in found["chats"] if _is_chat(one))
-    if found["chats"] and not chats:
-        raise ImportBroken("None of the chats in this file could be read. Export them again.")
-    return ChatArchive(chats, _presets(found.get("presets")))
 
 
-def _is_chat(found: object) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("messages"), list)
-
-
-def _chat(found: dict[str, Any]) -> ChatRecord:
+def chat_from_json(found: object) -> ChatRecord | None:
+    """A chat from parsed JSON; None for what is none."""
+    if not isinstance(found, dict) or not isinstance(found.get("messages"), list):
+        return None
     messages = [_message(one) for one in found["messages"] if isinstance(one, dict)]
     # Ids grow, so parents come before children.
     kept = sorted((one for one in messages if one), key=lambda message: message.id)
@@ -123,7 +107,8 @@ def preset_to_json(preset: ChatPreset) -> dict[str, Any]:
     return {"name": preset.name, "manner": to_dict(preset.settings)}
 
 
-def _presets(found: object) -> tuple[ChatPreset, ...]:
+def presets_from_json(found: object) -> tuple[ChatPreset, ...]:
+    """The presets in parsed JSON; invalid ones are left out."""
     presets = []
     for one in found if isinstance(found, list) else ():
         if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""Exports of other chat apps as archives of Foresight.
+"""Chats in exports of other chat apps as records of Foresight.
 
     ChatGPT (conversations.json)
         [{"title", "create_time", "mapping": {id: {"parent", "message"}}, "current_node"}]
@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from app.chats.export_format import ChatArchive, ChatRecord, MessageRecord
-from app.errors import ImportBroken
+from app.chats.export_format import ChatRecord, MessageRecord
 from app.messages import Role
 
 SPOKEN = ("user", "assistant")
@@ -30,18 +29,10 @@ class _Node:
     created: float = 0.0
 
 
-def foreign_archive(found: list[Any]) -> ChatArchive:
-    """The chats in a parsed list; what is no chat is left out. Raises ImportBroken when there is none."""
-    chats = tuple(chat for one in found if isinstance(one, dict) and (chat := _chat(one)))
-    if not chats:
-        raise ImportBroken(
-            "This file has no chats that can be read. Choose a JSON file that Foresight or Open WebUI exported, "
-            "or the conversations.json of a ChatGPT export."
-        )
-    return ChatArchive(chats)
-
-
-def _chat(found: dict[str, Any]) -> ChatRecord | None:
+def foreign_chat(found: object) -> ChatRecord | None:
+    """A chat from parsed JSON; None for what is none, or has no message."""
+    if not isinstance(found, dict):
+        return None
     if isinstance(found.get("mapping"), dict):
         nodes = {str(key): _chatgpt_node(node) for key, node in found["mapping"].items()}
         times = found.get("create_time"), found.get("update_time")

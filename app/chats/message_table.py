@@ -18,6 +18,8 @@ from app.errors import ChatNotFound
 from app.messages import Role
 from app.text_normalisation import spaced, storable
 
+MOST_INDEXED = 500_000
+"""Characters of a message that are in the index: more would hold the database for too long."""
 INTERRUPTED = "Foresight ended before this reply was complete."
 
 
@@ -98,6 +100,14 @@ def stored(
     return tuple(_stored(rows[message], tree.versions(message)) for message in wanted)
 
 
+def messages_of(connection: sqlite3.Connection, chats: Iterable[int]) -> list[sqlite3.Row]:
+    """The chat, role, text and time of each message of these chats."""
+    return connection.execute(
+        "SELECT chat, role, text, created FROM message WHERE chat IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(chats)),),
+    ).fetchall()
+
+
 def require_in(tree: MessageTree, message: int) -> None:
     """Raises ChatNotFound for a message that is neither the root nor in this tree."""
     if message != ROOT and message not in tree:
@@ -137,5 +147,6 @@ def _index(connection: sqlite3.Connection, message: int, content: MessageContent
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))
     if content.text:
         connection.execute(
-            "INSERT INTO message_words (rowid, text) VALUES (?, ?)", (message, spaced(content.text))
+            "INSERT INTO message_words (rowid, text) VALUES (?, ?)",
+            (message, spaced(content.text[:MOST_INDEXED])),
         )

@@ -105,6 +105,15 @@ class Database:
                 return int(pages * connection.execute("PRAGMA page_size").fetchone()[0])
         return sum(file.stat().st_size for file in self._files() if file.exists())
 
+    def used(self) -> int:
+        """Bytes of the file that are in use."""
+        with self.reading() as connection:
+            pages, free, size = (
+                int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+        return (pages - free) * size
+
     def compact(self) -> None:
         """Returns free pages to the disk and removes what is left of deleted rows."""
         with self._lock, store_errors(str(self.path)):

@@ -221,7 +221,9 @@ def test_chats_of_a_file_that_say_the_same_all_come_in(chats: Chats) -> None:
     assert chats.import_json(file_of(one, one)) == ImportResult(0, 2)
 
 
-def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
+def test_presets_that_are_here_stay_as_they_are_and_others_of_their_names_come_in_beside_them(
+    chats: Chats,
+) -> None:
     chats.save_preset(ChatPreset("a", ChatSettings("mine")))
     presets = [
         {"name": "a", "manner": {"system": "theirs"}},
@@ -229,8 +231,10 @@ def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
         {"name": " "},
         3,
     ]
-    chats.import_json(file_of(presets=presets))
-    assert {preset.name: preset.settings.system for preset in chats.presets()} == {"a": "mine", "b": "new"}
+    for _ in range(2):
+        chats.import_json(file_of(presets=presets))
+    kept = {preset.name: preset.settings.system for preset in chats.presets()}
+    assert kept == {"a": "mine", "a (2)": "theirs", "b": "new"}
 
 
 def test_only_the_chats_that_were_asked_for_are_written_out(chats: Chats) -> None:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from app.chat_messages import ChatVersion, MessageContent
 from app.chats import Chats
-from app.chats.importing import add_archive, parse_archive
 from app.chats.message_tree import MessageTree
 from app.database import Database
 from tests.tiers import examples
@@ -115,7 +114,7 @@ def compare_imported(chats: Chats, place: ChatVersion, model: PlainModel) -> Non
     other = Database(":memory:")
     with other.writing() as connection:
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('message', 1000)")
-        add_archive(connection, parse_archive(chats.export_json([place.chat])), 0.0)
+    Chats(other).import_json(chats.export_json([place.chat]))
     copied = Chats(other).thread(1, 1000)
     assert [message.id - 1000 for message in copied.messages] == model.path()
     shown = chats.thread(place.chat, 1000).messages
