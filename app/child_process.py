@@ -30,6 +30,10 @@ MARK = b"\x1e"
 Say = Callable[[bytes], None]
 
 
+class OutOfProcessorTime(BaseException):
+    """This process has worked for as long as it may; no Exception, so that no library catches it."""
+
+
 class ChildProcess:
     """A module of this app that runs as a process. `kill` may be called from any thread, at any time."""
 
@@ -164,6 +168,26 @@ def limit_memory(most: int) -> None:
 def python_command(*arguments: str) -> list[str]:
     """The command of a Python like this one that imports nothing from the folder where it is started."""
     return [sys.executable, "-P", *arguments]
+
+
+def limit_processor_time(seconds: int) -> None:
+    """Have OutOfProcessorTime raised after so many seconds of work, where the system supports it."""
+    try:
+        import resource
+        import signal
+    except ImportError:
+        return
+
+    def give_up(*_: object) -> NoReturn:
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # it comes again each second
+        raise OutOfProcessorTime
+
+    with suppress(ValueError, OSError, AttributeError):  # Windows has no such limit
+        signal.signal(signal.SIGXCPU, give_up)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        # The system kills a library that does not come back to Python meanwhile.
+        most = seconds + SECONDS_TO_END if hard == resource.RLIM_INFINITY else hard
+        resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, int(most)), int(most)))
 
 
 def importing_environment() -> dict[str, str]:

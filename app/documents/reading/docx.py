@@ -68,10 +68,12 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """One document's names of styles by their ids, and its notes by kind and number."""
+    """One document's names of styles by their ids, and by kind and number its notes that were not read yet.
+
+    Each is read once: notes that refer to notes would make a text without end."""
 
     styles: Mapping[str, str]
-    notes: Mapping[tuple[str, str], Element]
+    notes: dict[tuple[str, str], Element]
 
     def markdown(self, block: Element) -> str:
         """A part of a document's body: a paragraph, a table, or something around some of them."""
@@ -83,7 +85,7 @@ class Markup:
         met = _met(element)
         text = "".join(met.words).strip()
         boxes = "".join(map(self._children, met.boxes))
-        notes = "".join(self._children(self.notes[note]) for note in met.notes if note in self.notes)
+        notes = "".join(self._children(self.notes.pop(note)) for note in met.notes if note in self.notes)
         return (self._as_styled(element, text) if text else "") + boxes + notes
 
     def _children(self, element: Element) -> str:
@@ -192,7 +194,8 @@ def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:
 
 def _parts(document: Opened, relation: str) -> Iterator[Part]:
     relations = document.part.rels.values()
-    return (one.target_part for one in relations if one.reltype == relation and not one.is_external)
+    found = (one.target_part for one in relations if one.reltype == relation and not one.is_external)
+    return iter(dict.fromkeys(found))
 
 
 def _require_docx(path: Path, name: str) -> None:

@@ -14,6 +14,7 @@ from app.documents.reading.process import (
     ReadProgress,
     ReadRequest,
     TextPiece,
+    seconds_for,
 )
 from app.documents.reading.unsupported import FORMATS, require_supported
 from app.errors import DocumentUnreadable
@@ -93,8 +94,10 @@ def open_reader(path: Path, name: str) -> FileReader:
     require_supported(beginning, name)
     form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
     form = form or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
-    return (
-        ProcessReader(ReadRequest(str(path.absolute()), name, form)) if form else TextFileReader(path, name)
+    if not form:
+        return TextFileReader(path, name)
+    return ProcessReader(
+        ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
     )
 
 

@@ -1,9 +1,13 @@
-"""HTML as Markdown: its words and its structure, heard tag by tag, so that nothing nested is ever held."""
+"""HTML as Markdown: its words and its structure, heard tag by tag, so that nothing nested is ever held.
+
+Python's HTMLParser takes quadratic time for what is never closed, and so do lxml and justhtml for some pages. Here
+one pattern splits a page and consumes what it looks at. As in a browser, what is never closed ends with the page.
+"""
 
 import codecs
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 from app.documents.reading.encodings import encoding_of
@@ -22,22 +26,39 @@ HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 MARKED = frozenset((*HEADINGS, "li"))
 UNSEEN = frozenset(("script", "style"))
 SPACES = re.compile(r"\s+")
+LONGEST_ENTITY = 40
+
+
+def _markup(end: str, value: str) -> re.Pattern[str]:
+    """What is no text; `end` may stand for an end that is missing, `value` is what may follow an equal sign."""
+    name = r"[a-zA-Z][^\s/>\0]*+"
+    return re.compile(
+        rf"<!--(?:-?>|.*?(?:--(?:\s*+|!)>{end}))|<!\[CDATA\[.*?(?:\]\]>{end})|<[!?](?!--|\[CDATA\[)[^>]*+(?:>{end})"
+        rf"|</(?P<closed>{name})[^>]*+(?:>{end})|</[^>]*+(?:>{end})"
+        rf"|<(?P<opened>{name})(?:[^>=]++|=\s*+{value})*(?:>{end})|(?P<cut><(?=[a-zA-Z/!?]|\Z))",
+        re.DOTALL,
+    )
+
+
+MARKUP = _markup("", """(?:"[^"]*+"|'[^']*+'|(?!["']))""")
+LAST_MARKUP = _markup(r"|\Z", """(?:"[^"]*+"|'[^']*+')?""")
+"""For the end of a page: a quotation mark without another one is a character like others."""
+RAW_ENDS = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in UNSEEN}
 
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """The text of a page."""
-    parser, total, done = _Text(), path.stat().st_size, 0
+    page, total, done = Page(), path.stat().st_size, 0
     with path.open("rb") as file:
         decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
         file.seek(0)
         while piece := file.read(PIECE):
-            parser.feed(decoder.decode(piece))
+            page.feed(decoder.decode(piece))
             done += len(piece)
-            yield TextPiece(parser.taken())
+            yield TextPiece(page.taken())
             yield ReadProgress(done, total)
-    parser.feed(decoder.decode(b"", final=True))
-    parser.close()
-    yield TextPiece(parser.taken())
+    page.feed(decoder.decode(b"", final=True), is_last=True)
+    yield TextPiece(page.taken())
 
 
 def _encoding(sample: bytes) -> str:
@@ -51,27 +72,75 @@ def _encoding(sample: bytes) -> str:
         return found.name
 
 
-class _Text(HTMLParser):
+class Page:
     """Hears tags and words, and says the text so far."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
+        self._held: list[str] = []
+        self._length = 0
+        self._wanted = 0
+        self._raw = ""
         self._said: list[str] = []
         self._breaks = 0
         self._mark = ""
         self._is_space_due = False
-        self._is_unseen = False
         self._is_code = False
         self._has_begun = False
+
+    def feed(self, piece: str, is_last: bool = False) -> None:
+        """Hear the next piece. What is cut off is held until there is twice as much, so it is looked at seldom."""
+        self._held.append(piece)
+        self._length += len(piece)
+        if self._length < self._wanted and not is_last:
+            return
+        text = "".join(self._held)
+        at, is_cut = self._hear(text, is_last)
+        tail = text[at:]
+        if not (is_cut or is_last or self._raw):
+            entity = tail.rfind("&", max(0, len(tail) - LONGEST_ENTITY))
+            tail, words = (tail[entity:], tail[:entity]) if entity >= 0 else ("", tail)
+            self._hear_words(words)
+        self._held, self._length, self._wanted = [tail], len(tail), 2 * len(tail) if is_cut else 0
+
+    def _hear(self, text: str, is_last: bool) -> tuple[int, bool]:
+        """Hear all but the text after the last tag; returns its place, and whether a tag is cut off there."""
+        markup, at = LAST_MARKUP if is_last else MARKUP, 0
+        while True:
+            if self._raw:
+                end = RAW_ENDS[self._raw].search(text, at)
+                if end is None:
+                    return max(at, len(text) - len("</script")), False
+                at, self._raw = end.start(), ""
+            found = markup.search(text, at)
+            if found is None:
+                if is_last:
+                    self._hear_words(text[at:])
+                return at, False
+            self._hear_words(text[at : found.start()])
+            if found["cut"] and not is_last:
+                return found.start(), True
+            at = found.end()
+            if found["cut"]:
+                self._hear_words(found[0])
+            else:
+                self._hear_tag(found)
+
+    def _hear_tag(self, found: re.Match[str]) -> None:
+        tag = (found["opened"] or found["closed"] or "").lower()
+        last = found[0].rsplit(maxsplit=1)[-1]
+        is_empty = last.endswith("/>") and ("=" not in last or last[-3] in "\"'")
+        if found["opened"] is not None:
+            self._open(tag)
+            self._raw = tag if tag in UNSEEN and not is_empty else ""
+        if found["closed"] is not None or (tag and is_empty):
+            self._close(tag)
 
     def taken(self) -> str:
         """What was said since the last time."""
         text, self._said = "".join(self._said), []
         return text
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        """A tag opens."""
-        self._is_unseen = tag in UNSEEN
+    def _open(self, tag: str) -> None:
         if tag == "pre" and not self._is_code:
             self._break(2)
             self._write("```")
@@ -88,11 +157,8 @@ class _Text(HTMLParser):
         else:
             self._break(2 if tag in PARAGRAPHS else 1 if tag in LINES else 0)
 
-    def handle_endtag(self, tag: str) -> None:
-        """A tag closes."""
-        if tag in UNSEEN:
-            self._is_unseen = False
-        elif tag == "pre" and self._is_code:
+    def _close(self, tag: str) -> None:
+        if tag == "pre" and self._is_code:
             self._is_code = False
             self._break(1)
             self._write("```")
@@ -102,9 +168,9 @@ class _Text(HTMLParser):
             if tag in MARKED:
                 self._mark = ""
 
-    def handle_data(self, data: str) -> None:
-        """TextPiece."""
-        if self._is_unseen:
+    def _hear_words(self, text: str) -> None:
+        data = unescape(text)
+        if not data:
             return
         if self._is_code:
             self._write(data)

@@ -1,20 +1,27 @@
 """Reads a file in a process of its own, so that a crash or a leak of a reader does not touch the app.
 
-The process has a memory limit and may be silent for a limited time. It can be killed at any time.
+The process has limits of memory, of processor time, and of the time that is spent waiting for it. What it sends
+meanwhile extends none of them. It can be killed at any time.
 """
 
 import json
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from time import monotonic
 from typing import Any, Protocol
 
 from app.child_process import ChildProcess, understanding
+from app.display_text import counted
 from app.errors import DocumentUnreadable
 from app.validation import require
 
-MAX_SILENCE = 60.0
-"""Seconds without a message after which a reader is killed. A page takes far less than one."""
+LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
+"""Seconds of processor time that a reader has: a megabyte of any form takes less than ten."""
+WAITING = 4
+"""So many times as long a reader is waited for: other programs need the processor, too."""
+PIECE = 2**16
+"""Characters of a message: a page may have millions, and whoever parses them lets nobody else work meanwhile."""
 MAX_MEMORY = 2 * 2**30
 """Bytes of address space that a reader may use, where the system can limit them."""
 
@@ -72,6 +79,7 @@ class ReadRequest:
     name: str
     form: str
     memory: int = MAX_MEMORY
+    seconds: int = LEAST_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,11 @@ MESSAGE_TYPES: dict[str, type[TextPiece | ReadProgress | ReadNote | ReadFailed |
 }
 
 
+def seconds_for(size: int) -> int:
+    """The processor time that reading a file of so many bytes may take."""
+    return min(LEAST_SECONDS + SECONDS_PER_MEGABYTE * size // 2**20, MOST_SECONDS)
+
+
 def to_line(value: ProcessMessage | ReadRequest) -> bytes:
     """A message as one line of JSON."""
     return json.dumps({"is": type(value).__name__, **asdict(value)}).encode() + b"\n"
@@ -116,10 +129,10 @@ def message_from_line(line: bytes) -> ProcessMessage:
 class ProcessReader:
     """Reads a file in a process of its own."""
 
-    def __init__(self, request: ReadRequest, silence: float = MAX_SILENCE) -> None:
+    def __init__(self, request: ReadRequest, waiting: float = WAITING) -> None:
         self._name = request.name
         self._request = request
-        self._silence = silence
+        self._allowed = request.seconds * waiting
         self._is_killed = threading.Event()
         self._process: ChildProcess | None = None
 
@@ -138,7 +151,7 @@ class ProcessReader:
             self._process.kill()
 
     def _messages(self, process: ChildProcess) -> Iterator[ReadMessage]:
-        timer = _SilenceTimer(process, self._silence)
+        timer = _WaitingTimer(process, self._allowed)
         for line in process.lines():
             timer.pause()
             with understanding(self._ended_unexpectedly()):
@@ -154,15 +167,16 @@ class ProcessReader:
             self._require_killed(timer)
         timer.stop()
 
-    def _require_killed(self, timer: "_SilenceTimer") -> None:
+    def _require_killed(self, timer: "_WaitingTimer") -> None:
         """Raise DocumentUnreadable for a process that ended early, unless it was killed."""
         timer.stop()
         if self._is_killed.is_set():
             return
         if timer.has_expired:
+            seconds = counted(round(self._allowed), "second")
             raise DocumentUnreadable(
-                f"Reading {self._name} was stopped after {self._silence:.0f} seconds without progress: "
-                "save it in another form, as text for example, and add that."
+                f"Reading {self._name} was stopped after {seconds}: split it, or save it in another form, as text "
+                "for example, and add that."
             )
         raise self._ended_unexpectedly()
 
@@ -172,29 +186,30 @@ class ProcessReader:
         )
 
 
-class _SilenceTimer:
-    """Kills a process that sends nothing for too long while we wait for it."""
+class _WaitingTimer:
+    """Kills a process that we have waited for too long, all waiting together."""
 
-    def __init__(self, process: ChildProcess, silence: float) -> None:
+    def __init__(self, process: ChildProcess, seconds: float) -> None:
         self.has_expired = False
         self._process = process
-        self._silence = silence
-        self._timer = self._started()
+        self._seconds = seconds
+        self._timer, self._began = self._started(), monotonic()
 
     def pause(self) -> None:
         """A message has come."""
         self._timer.cancel()
+        self._seconds = max(0.0, self._seconds - (monotonic() - self._began))
 
     def resume(self) -> None:
         """We wait for the next message."""
-        self._timer = self._started()
+        self._timer, self._began = self._started(), monotonic()
 
     def stop(self) -> None:
         """We wait no longer."""
         self._timer.cancel()
 
     def _started(self) -> threading.Timer:
-        timer = threading.Timer(self._silence, self._give_up)
+        timer = threading.Timer(self._seconds, self._give_up)
         timer.daemon = True
         timer.start()
         return timer

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from app.child_process import Say, limit_memory, serve
+from app.child_process import OutOfProcessorTime, Say, limit_memory, limit_processor_time, serve
+from app.display_text import counted
 from app.documents.reading.process import (
+    PIECE,
     ReadEnded,
     ReadFailed,
     ReadMessage,
     ReadRequest,
+    TextPiece,
     request_from_line,
     to_line,
 )
@@ -21,16 +24,28 @@ def read(line: bytes, say: Say) -> None:
     """Say what is in the file of a job, and how reading it ended."""
     request = request_from_line(line)
     limit_memory(request.memory)
+    limit_processor_time(request.seconds)
     say(to_line(_read(request, say)))
 
 
 def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
     try:
         for message in _reader(request.form)(Path(request.path), request.name):
-            say(to_line(message))
+            for part in _parts(message):
+                say(to_line(part))
     except DocumentUnreadable as error:
         return ReadFailed(str(error))
-    except (MemoryError, RecursionError):
+    except OutOfProcessorTime:
+        seconds = counted(request.seconds, "second")
+        return ReadFailed(
+            f"Reading {request.name} takes more than {seconds} of processor time: split it, or save it as text, "
+            "and add that."
+        )
+    except RecursionError:
+        return ReadFailed(
+            f"{request.name} is nested too deeply to be read: save it anew, or as text, and add that."
+        )
+    except MemoryError:
         return ReadFailed(
             f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
             "save it as text, and add that."
@@ -40,6 +55,15 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
             f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."
         )
     return ReadEnded()
+
+
+def _parts(message: ReadMessage) -> Iterator[ReadMessage]:
+    """A message, or several where its text is long."""
+    if not isinstance(message, TextPiece):
+        yield message
+        return
+    for at in range(0, len(message.text), PIECE):
+        yield TextPiece(message.text[at : at + PIECE])
 
 
 def _reader(form: str) -> Read:

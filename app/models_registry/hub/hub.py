@@ -22,7 +22,7 @@ from app.models_registry.files.config import check_config_text
 from app.models_registry.files.model_files import has_tokenizer, is_complete
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile, make_plan
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.http import RetryPolicy, read_json, read_part
+from app.models_registry.hub.http import RetryPolicy, read_json, read_part, session
 from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
 from app.models_registry.hub.repository import Repository, read_repository
 

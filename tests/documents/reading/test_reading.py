@@ -10,7 +10,16 @@ import pytest
 from app.child_process import importing_environment, message_in
 from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.encodings import encoding_of, is_binary
-from app.documents.reading.process import ProcessReader, ReadEnded, ReadRequest, message_from_line, to_line
+from app.documents.reading.html import Page
+from app.documents.reading.process import (
+    PIECE,
+    ProcessReader,
+    ReadEnded,
+    ReadRequest,
+    message_from_line,
+    seconds_for,
+    to_line,
+)
 from app.errors import DocumentUnreadable
 from tests.documents import files
 
@@ -238,13 +247,73 @@ def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
     assert message_from_line(heard[-1]) == ReadEnded()
 
 
-def test_a_silent_reader_is_given_up(tmp_path: Path) -> None:
+def test_a_reader_that_is_waited_for_too_long_is_given_up(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "eggs.html")  # nobody ever writes into it
-    reading = ProcessReader(ReadRequest(str(tmp_path / "eggs.html"), "eggs.html", "html"), silence=1.0)
-    with pytest.raises(DocumentUnreadable, match="was stopped after 1 seconds without progress"):
+    reading = ProcessReader(ReadRequest(str(tmp_path / "eggs.html"), "eggs.html", "html"), waiting=1 / 30)
+    with pytest.raises(DocumentUnreadable, match="was stopped after 1 second:"):
         list(reading.messages())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no such limit")
+def test_a_reader_that_works_for_too_long_is_stopped_whatever_it_says_meanwhile(tmp_path: Path) -> None:
+    path = files.pdf(tmp_path / "eggs.pdf", *["Eggs " * 2000] * 300)
+    reading = ProcessReader(ReadRequest(str(path), "eggs.pdf", "pdf", seconds=1), waiting=60)
+    with pytest.raises(DocumentUnreadable, match="takes more than 1 second of processor time: split it"):
+        list(reading.messages())
+
+
+def test_a_large_file_may_be_worked_on_for_longer() -> None:
+    assert (seconds_for(10_000), seconds_for(2 * 2**20), seconds_for(2**30)) == (30, 90, 1800)
+
+
+def test_a_long_page_comes_in_short_messages(tmp_path: Path) -> None:
+    path = tmp_path / "eggs.html"
+    path.write_text("Eggs boil. " * 50_000, encoding="utf-8")
+    pieces = [one.text for one in open_reader(path, path.name).messages() if isinstance(one, TextPiece)]
+    assert max(map(len, pieces)) <= PIECE
+    assert "".join(pieces) == ("Eggs boil. " * 50_000).strip()
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>a</p><!-- b --><p>c</p>", "a\n\nc"),
+        ("a<!-->b<!--->c<!-- d --!>e<!-- f -- >g", "abceg"),
+        ("a<!-- never closed <p>b</p>", "a"),
+        ("a<![CDATA[ <p> b ]]>c<!DOCTYPE html>d<?php e ?>f</>g</ h>i", "acdfgi"),
+        ("a<b title=\"x > <!-- y\">c</b><i data-a='>' b>d</i>", "acd"),
+        ('a <b title="never closed>c</b> d', "a c d"),
+        ("a<b never closed", "a"),
+        ("1 < 2 <3 a<", "1 < 2 <3 a<"),
+        ("a<script>b <!-- </p> </scripts> c</script >d<STYLE>e</Style>f", "adf"),
+        ("a<script src=/b/>c</script>d<script src='b'/>e<script/>f", "adef"),
+        ("a<script>b</p> never closed", "a"),
+        ("&lt;p&gt; &amp;amp; caf&eacute; &#65;&#x42 & &unknown;", "<p> &amp; caf\u00e9 AB & &unknown;"),
+        ("<H2>a</H2>b<br/>c<td>d", "## a\n\nb\nc | d"),
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 7, 2**16])
+def test_markup_is_heard_as_a_browser_does_wherever_a_piece_ends(page: str, text: str, piece: int) -> None:
+    heard = Page()
+    for at in range(0, len(page), piece):
+        heard.feed(page[at : at + piece])
+    heard.feed("", is_last=True)
+    assert heard.taken() == text
+
+
+def test_notes_that_refer_to_notes_are_read_once(tmp_path: Path) -> None:
+    def refer(note: int) -> str:
+        return f'<w:r><w:footnoteReference w:id="{note}"/></w:r>'
+
+    notes = "".join(
+        f'<w:footnote w:id="{note}"><w:p>{refer(note % 40 + 1) * 2}[note {note}]</w:p></w:footnote>'
+        for note in range(1, 41)
+    )
+    path = files.marked_docx(tmp_path / "notes.docx", f"<w:p>[Eggs.]{refer(1)}</w:p>", notes)
+    text, _ = read(path)
+    assert sorted(text.split("\n\n")[1:-1]) == sorted(f"note {note}" for note in range(1, 41))
 
 
 def test_a_killed_reading_ends_without_a_word(tmp_path: Path) -> None:
