@@ -42,7 +42,7 @@ from app.ui.option_controls import (
     saved_with,
     to_values,
 )
-from app.ui.page_events import LISTEN, UNCHECKED, PageEvents, success_toast, toast
+from app.ui.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, success_toast, toast
 from app.ui.page_sessions import PageSession, PageValue
 from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.race.remote_choice import RemoteChoiceRenderer
@@ -176,7 +176,7 @@ def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     state, controls, chat = page.chat_state, page.controls, ChatActions(services, toast)
     page.chat.connect(page.question, chat, state, controls, events)
     attaching = Attaching(services, toast)
-    events.on(page.chat.attach.upload, attaching.attach_files, [state, page.chat.attach])
+    events.on(page.chat.attach.upload, attaching.attach_files, [state, page.chat.attach], **UPLOADED)
     page.sidebar.connect(page.undo, SidebarActions(services, toast), chat, state, events)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
     page.xray.connect(state, events)

@@ -23,7 +23,7 @@ from app.ui.page_stream import PolledRenderer
 from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
 from app.ui.top_bar import Notice
-from app.ui.uploads import UploadSpaceCheck, named_files, upload_at
+from app.ui.uploads import LARGEST_UPLOAD, add_upload_route, named_files, upload_at
 from app.ui.welcome.offers import ModelGetter
 from app.ui.welcome.view import OfferActions
 
@@ -37,18 +37,16 @@ SESSIONS = 32
 """How many pages' sessions Gradio keeps."""
 NEEDED = re.compile(
     r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|foresight)/.+"
-    r"|/gradio_api/(queue/(join|data)|cancel|upload|upload_progress)"
+    r"|/gradio_api/(queue/(join|data)|cancel|upload)"
 )
 """The paths that the page asks for."""
-LARGEST_UPLOAD = "300mb"
-"""More than a document may have, so that a document that is too long is refused in a sentence, not by Gradio."""
 
 
 def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
     blocks, views = build_blocks(services, app_context, endpoint, pages)
-    app.add_middleware(UploadSpaceCheck, data_dir=app_context.data_dir)
+    add_upload_route(app, app_context.data_dir)
     _add_raising(app, endpoint)
     pace = QueuePace(blocks._queue)
     add_page_socket(app, pages, views, pace.speed_up)

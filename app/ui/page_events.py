@@ -17,6 +17,8 @@ component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js
 UNCHECKED: dict[str, Any] = {"preprocess": False}
 """For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
 one number that is out of its slider's range, with a traceback in the terminal."""
+UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
+"""For events of uploads: while one runs, Gradio would drop the next one, and with it the file."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # one page's events never wait for another's

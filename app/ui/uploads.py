@@ -1,54 +1,85 @@
 """Uploaded files. They are read once and deleted: what was imported is a copy.
 
 Gradio names an upload by its path on this machine, and the page sends that path back with an event. An event could
-name any file, so only files in the folder of uploads are touched."""
+name any file, so only files in the folder of uploads are touched.
+
+Gradio's own route gives two uploads of the same file one path, and the first event would remove what the second one
+names. Here each upload has a folder of its own."""
 
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+import fastapi
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect
 
 from app.errors import NotUploaded
 
 UPLOAD = "/gradio_api/upload"
-"""Gradio's route, which says "Internal Server Error" where the disk is full."""
-UPLOADED = re.compile(r"[0-9a-f]{64}|tmp[a-z0-9_]{8}")
-"""The names that Gradio, and `tempfile` for it and for backups, give to what lies in the folder of uploads."""
+"""Where Gradio's components send files."""
+LARGEST_UPLOAD = 300 * 2**20
+"""More than a document may have, so that a document that is too long is refused in a sentence, not by Gradio."""
+UPLOADED = re.compile(r"[0-9a-f]{64}|(tmp|upload-)[a-z0-9_]{8}")
+"""The names that Gradio, and `tempfile`, give to what lies in the folder of uploads."""
 RESERVE = 1_000_000
 """Bytes that stay free for what the database keeps about a file."""
+FOLDER = "upload-"
+"""What the names of the folders of uploads begin with."""
 
 
-class UploadSpaceCheck:
-    """ASGI middleware: refuses an upload that the disk has no room for, before it is read."""
+def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
+    """Take the files that the page sends, each request's into a folder of its own, unless the disk has no room."""
 
-    def __init__(self, app: ASGIApp, data_dir: Path) -> None:
-        self._app = app
-        self._data_dir = data_dir
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == UPLOAD and not self._has_room(Headers(scope=scope)):
-            refused = PlainTextResponse(
-                f"The disk of {self._data_dir} has no room for this file: free some space.", 507
+    @app.post(UPLOAD)
+    async def upload(request: fastapi.Request) -> fastapi.Response:
+        if not _has_room(data_dir, request.headers.get("content-length", "")):
+            return PlainTextResponse(
+                f"The disk of {data_dir} has no room for this file: free some space.", 507
             )
-            await refused(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    def _has_room(self, headers: Headers) -> bool:
-        header = headers.get("content-length", "")
-        length = int(header) if header.isdecimal() else 0
         try:
-            free = shutil.disk_usage(self._data_dir).free
-        except OSError:  # deleted: Gradio makes the folder anew
-            return True
-        # It is copied before the upload is deleted.
-        return free >= 2 * length + RESERVE
+            return JSONResponse(await _received(request))
+        except MultiPartException as error:
+            return PlainTextResponse(error.message, 413 if "maximum allowed size" in error.message else 400)
+        except ClientDisconnect:
+            return fastapi.Response(status_code=400)
+        except OSError as error:
+            return PlainTextResponse(
+                f"The file can't be kept in {data_dir} ({error.strerror}): free some space or check the disk.",
+                507,
+            )
+
+
+async def _received(request: fastapi.Request) -> list[str]:
+    """Return the paths of the request's files; of files that are not received whole, nothing stays."""
+    # Gradio takes seconds to import, and is imported already once there is a page.
+    from gradio.route_utils import upload_fn
+    from gradio.utils import get_upload_folder
+
+    place = Path(get_upload_folder())
+    place.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix=FOLDER, dir=place)
+    try:
+        paths, *_ = await upload_fn(request, folder, LARGEST_UPLOAD, None)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return list(paths)
+
+
+def _has_room(data_dir: Path, content_length: str) -> bool:
+    length = int(content_length) if content_length.isdecimal() else 0
+    try:
+        free = shutil.disk_usage(data_dir).free
+    except OSError:  # deleted: it is made anew
+        return True
+    # It is copied before the upload is deleted.
+    return free >= 2 * length + RESERVE
 
 
 def uploads_dir(data_dir: Path) -> Path:
@@ -85,10 +116,12 @@ def named_files(value: Any) -> Iterator[str]:
 
 
 def discard(upload: Path) -> None:
-    """Remove an upload, and the folder that was made for it."""
+    """Remove an upload, and the folders that were made for it."""
     with suppress(OSError):  # the folder of uploads is emptied at every start
         upload.unlink(missing_ok=True)
         upload.parent.rmdir()
+        if upload.parent.parent.name.startswith(FOLDER):
+            upload.parent.parent.rmdir()
 
 
 def discard_all(data_dir: Path) -> None:

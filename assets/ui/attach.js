@@ -1,28 +1,44 @@
-// Files that are dropped on the chat or pasted into its box are attached to it, as by the paperclip. A long text that is
-// pasted stays in the box, with a button that attaches it as a document instead.
+// Files that are dropped on the chat or pasted into its box are attached to it, as by the paperclip; those that are
+// dropped on the documents are added to them. A long text that is pasted stays in the box, with a button that attaches
+// it as a document instead.
 (() => {
   const LONG = 1500; // characters
   const NAME = 40;
+  const LARGEST_UPLOAD = 300 * 2 ** 20; // as in app/ui/uploads.py: nothing is sent of a larger file
   const hasFiles = ({ dataTransfer }) => [...(dataTransfer?.types ?? [])].includes("Files");
-  const chat = ({ target }) => target.closest?.("#chat");
-  const input = () => document.querySelector("#attach input[type=file], input[type=file]#attach") ?? document.querySelector("#composer input[type=file]");
-  const attach = (files) => {
-    input().files = files;
-    input().dispatchEvent(new Event("change", { bubbles: true }));
+  const input = () => document.querySelector("#composer input[type=file]");
+  const inputBelow = ({ target }) => target.closest?.("#chat, #documents")?.querySelector("#composer input[type=file], #import input[type=file]");
+  const attach = (files, to = input()) => {
+    to.files = files;
+    to.dispatchEvent(new Event("change", { bubbles: true }));
   };
 
   const over = (isOver) => document.body.toggleAttribute("data-is-dropping", isOver);
   document.addEventListener("dragover", (event) => {
-    over(Boolean(hasFiles(event) && chat(event)));
-    if (hasFiles(event) && chat(event)) event.preventDefault();
+    const isTaken = Boolean(hasFiles(event) && inputBelow(event));
+    over(isTaken);
+    if (isTaken) event.preventDefault();
   });
   document.addEventListener("dragleave", (event) => event.relatedTarget || over(false));
   document.addEventListener("drop", (event) => {
     over(false);
-    if (!hasFiles(event) || !chat(event) || !input()) return;
+    if (!hasFiles(event) || !inputBelow(event)) return;
     event.preventDefault();
-    attach(event.dataTransfer.files);
+    attach(event.dataTransfer.files, inputBelow(event));
   });
+
+  // Gradio's client tells nobody when a file has arrived. The browser does.
+  let sending = 0;
+  const count = (more) => {
+    sending = Math.max(0, sending + more);
+    document.body.toggleAttribute("data-is-sending", sending > 0);
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target.type === "file" && !target.accept) count([...target.files].every(({ size }) => size <= LARGEST_UPLOAD) ? 1 : 0);
+  });
+  new PerformanceObserver((list) => {
+    count(-list.getEntries().filter(({ name }) => name.endsWith("/gradio_api/upload")).length);
+  }).observe({ type: "resource" });
 
   const box = () => document.querySelector("#message textarea");
   const button = () => document.getElementById("attach-pasted");

@@ -102,8 +102,7 @@ def loads(running: Running) -> list[int]:
 def naming(path: str, inputs: list[str]) -> list[Any]:
     """The data of an event that names this file in every input, as Gradio's components write it."""
     file = {"path": path, "orig_name": "notes.txt", "meta": {"_type": "gradio.FileData"}}
-    of_kind: dict[str, Any] = {"file": [file]}
-    return [of_kind.get(kind, file) for kind in inputs]
+    return [file for _ in inputs]
 
 
 def copies(secret: str) -> list[Path]:
@@ -120,7 +119,7 @@ def test_no_event_takes_a_file_that_was_not_uploaded(
     own = tmp_path / "own.txt"
     own.write_text("My secret of this test")
     asked = events(running)
-    assert {"file", "uploadbutton", "textbox", "dropdown"} <= {kind for _, inputs in asked for kind in inputs}
+    assert {"uploadbutton", "textbox", "dropdown"} <= {kind for _, inputs in asked for kind in inputs}
     for event, inputs in asked:
         assert outcome(running, event, naming(str(own), inputs)).get("error") == str(NotUploaded()), event
     assert (documents.uploads, copies("My secret of this test"), own.exists()) == ([], [], True)
@@ -150,7 +149,7 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
 
 def test_no_event_fetches_an_address(running: Running, other_server: tuple[str, list[str]]) -> None:
     address, asked = other_server
-    takers = [one for one in events(running) if {"file", "uploadbutton", "textbox"} & set(one[1])]
+    takers = [one for one in events(running) if {"uploadbutton", "textbox"} & set(one[1])]
     for event, inputs in takers:
         assert outcome(running, event, naming(f"{address}/a", inputs)).get("error") == str(NotUploaded())
     with pytest.raises(HTTPError, match="404"):
@@ -159,12 +158,12 @@ def test_no_event_fetches_an_address(running: Running, other_server: tuple[str, 
 
 
 def test_an_upload_reaches_its_event_which_removes_it(running: Running) -> None:
-    [(event, inputs)] = [one for one in events(running) if "file" in one[1]]
+    (event, inputs), *_ = [one for one in events(running) if one[1] == ["uploadbutton"]]
     for loading in loads(running):
         outcome(running, loading, [], session="page")
     with ask(running, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
         [path] = json.load(answer)
-    assert "error" not in outcome(running, event, naming(path, inputs), session="page")
+    assert "error" not in outcome(running, event, [naming(path, inputs)], session="page")
     assert not Path(path).exists()
 
 

@@ -1,15 +1,19 @@
-"""What counts as an upload: a file in the folder of uploads, for which the disk had room."""
+"""Files are received into folders of their own where the disk has room, and only those count as uploads."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
-from starlette.responses import PlainTextResponse
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.errors import NotUploaded
-from app.ui.uploads import UPLOAD, UploadSpaceCheck, named_files, upload_at
+from app.ui.uploads import UPLOAD, add_upload_route, discard, named_files, upload_at
 
 MUCH = str(10**18)
+PART = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\n%b\r\n'
+MULTIPART = {"content-type": "multipart/form-data; boundary=b"}
 
 
 def test_an_upload_is_found_where_it_lies(uploads: Path) -> None:
@@ -51,7 +55,35 @@ def test_an_event_of_any_depth_is_looked_through() -> None:
 
 @pytest.fixture
 def page(tmp_path: Path) -> TestClient:
-    return TestClient(UploadSpaceCheck(PlainTextResponse("taken"), tmp_path))
+    app = FastAPI()
+    add_upload_route(app, tmp_path)
+    return TestClient(app)
+
+
+def send(page: TestClient, *texts: bytes) -> list[Path]:
+    """Upload a file for each text, all of one name."""
+    answer = page.post(UPLOAD, content=body(*texts), headers=MULTIPART)
+    return [Path(path) for path in answer.json()]
+
+
+def body(*texts: bytes) -> bytes:
+    return b"".join(PART % text for text in texts) + b"--b--\r\n"
+
+
+def test_each_upload_has_a_folder_of_its_own_which_goes_with_it(page: TestClient) -> None:
+    [first], [second] = send(page, b"same"), send(page, b"same")
+    discard(upload_at(str(first)))
+    assert upload_at(str(second)).read_bytes() == b"same"
+    discard(second)
+    assert not any(folder.exists() for folder in (*first.parents[:2], *second.parents[:2]))
+
+
+def test_files_that_are_sent_together_are_removed_one_by_one(page: TestClient) -> None:
+    first, second = send(page, b"one", b"two")
+    discard(first)
+    assert second.read_bytes() == b"two"
+    discard(second)
+    assert not second.parents[1].exists()
 
 
 def test_an_upload_that_the_disk_has_no_room_for_is_refused_in_a_sentence(
@@ -62,9 +94,39 @@ def test_an_upload_that_the_disk_has_no_room_for_is_refused_in_a_sentence(
     assert refused.text == f"The disk of {tmp_path} has no room for this file: free some space."
 
 
-def test_other_uploads_and_other_requests_pass(page: TestClient, tmp_path: Path) -> None:
-    assert page.post(UPLOAD, content=b"small").text == "taken"
-    assert page.post(UPLOAD, headers={"content-length": "much"}).text == "taken"
-    assert page.post("/other", headers={"content-length": MUCH}).text == "taken"
+def test_an_upload_that_the_disk_refuses_is_told_in_a_sentence_and_leaves_nothing(
+    page: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = folders()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.rename", full)
+    monkeypatch.setattr("shutil.move", full)
+    refused = page.post(UPLOAD, content=body(b"small"), headers=MULTIPART)
+    assert refused.status_code == 507
+    assert refused.text.startswith(f"The file can't be kept in {tmp_path} (No space left on device)")
+    assert folders() == before
+
+
+def test_what_is_no_upload_is_refused_and_leaves_nothing(page: TestClient) -> None:
+    before = folders()
+    for sent, headers in (
+        (b"text", {"content-type": "multipart/form-data"}),
+        (body(b"other").replace(b'name="files"; ', b""), MULTIPART),
+    ):
+        assert page.post(UPLOAD, content=sent, headers=headers).status_code == 400
+    assert page.post(UPLOAD, content=b"text").status_code == 400
+    assert folders() == before
+
+
+def test_an_upload_is_taken_whatever_its_length_is_said_to_be(page: TestClient, tmp_path: Path) -> None:
+    headers = {**MULTIPART, "content-length": "much"}
+    assert page.post(UPLOAD, content=body(b"small"), headers=headers).status_code == 200
     tmp_path.rmdir()
-    assert page.post(UPLOAD, headers={"content-length": MUCH}).text == "taken"
+    assert send(page, b"small")[0].read_bytes() == b"small"
+
+
+def folders() -> set[Path]:
+    return set(Path(os.environ["GRADIO_TEMP_DIR"]).glob("*"))

@@ -11,7 +11,7 @@ from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.service import DocumentsService, ListCollections
 from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_events import LISTEN, UPLOADED, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.uploads import discard, upload_at
 
@@ -176,7 +176,7 @@ class DocumentsView:
     text: gr.Textbox
     title: gr.Textbox
     add: gr.Button
-    files: gr.File
+    files: gr.UploadButton
     question: gr.Textbox
     search: gr.Button
     semantic_search: gr.HTML
@@ -190,8 +190,7 @@ class DocumentsView:
         pasted = [self.text, self.title]
         for submitted in (self.add.click, self.title.submit):
             events.on(submitted, actions.paste, [self.state, *pasted], pasted)
-        # The upload box is cleared, so that more files can be dropped.
-        events.on(self.files.upload, actions.add_files, [self.state, self.files], self.files)
+        events.on(self.files.upload, actions.add_files, [self.state, self.files], **UPLOADED)
         for submitted in (self.search.click, self.question.submit):
             events.on(submitted, actions.search, [self.state, self.question])
 
@@ -214,7 +213,7 @@ def build_documents_view() -> DocumentsView:
     )  # fmt: skip
 
 
-def _import_boxes() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.File]:
+def _import_boxes() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.UploadButton]:
     with gr.Row(elem_id="import"):
         with gr.Column(elem_id="paste-column", scale=1, min_width=0):
             text = gr.Textbox(
@@ -227,9 +226,9 @@ def _import_boxes() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.File]:
                     placeholder="Title (optional)", scale=1,
                 )  # fmt: skip
                 add = gr.Button("Add", elem_id="paste-add", variant="primary", scale=0, min_width=0)
-        files = gr.File(
-            elem_id="files", label="Files", show_label=False, file_count="multiple", height=140, scale=0,
-            min_width=220,
+        # A gr.File takes no file while it sends another one, and Gradio's client complains about its progress bar.
+        files = gr.UploadButton(
+            "Drop files here, or click to choose", elem_id="files", file_count="multiple", scale=0, min_width=220,
         )  # fmt: skip
     return text, title, add, files
 

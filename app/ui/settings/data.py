@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import gradio as gr
@@ -13,7 +14,7 @@ from app.display_text import counted
 from app.errors import ImportBroken
 from app.ui.error_handling import Notify, try_or_notify
 from app.ui.file_export import BACKUP, CHATS
-from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_events import LISTEN, UPLOADED, PageEvents
 from app.ui.services import Services
 from app.ui.settings.data_folder import measure_folder, open_folder
 from app.ui.settings.render import backups_html, delete_chats_html, exports_html, folder_html
@@ -28,6 +29,7 @@ class DataActions:
         self._data_dir = data_dir
         self._notify = notify
         self._report = report
+        self._staging = Lock()
 
     def folder(self) -> str:
         """The data folder and its parts, as they are now."""
@@ -70,7 +72,8 @@ class DataActions:
         self._report(import_summary(imported))
 
     def _stage(self, backup: Path) -> None:
-        stage(backup, self._data_dir)
+        with self._staging:  # of two backups that are chosen at once, one after the other
+            stage(backup, self._data_dir)
         self._report("The backup is ready. Quit Foresight and start it again to restore it.")
 
     def _delete_chats(self) -> None:
@@ -106,8 +109,8 @@ class DataControls:
     def connect(self, actions: DataActions, events: PageEvents) -> None:
         """Join events with actions."""
         events.on(self.folder.click, actions.open_data_folder)
-        events.on(self.importing.upload, actions.import_chats, self.importing)
-        events.on(self.restoring.upload, actions.restore_backup, self.restoring)
+        events.on(self.importing.upload, actions.import_chats, self.importing, **UPLOADED)
+        events.on(self.restoring.upload, actions.restore_backup, self.restoring, **UPLOADED)
         events.on(self.delete.click, actions.delete_chats, outputs=[self.folder, self.delete])
 
 

@@ -18,9 +18,6 @@ TEXT = f"The tenant pays on the first. {EVIL}\n\n" + "\n\n".join(
     f"Clause {number}: the landlord keeps the roof." for number in range(80)
 )
 
-GRADIO_AFTER_UPLOADS = "Method not implemented."
-"""What Gradio's own client logs after an upload."""
-
 
 @pytest.fixture
 def person(browser: Any, running: Running) -> Iterator[PageDriver]:
@@ -93,12 +90,11 @@ def test_files_are_imported_and_their_progress_is_shown(
     files = [tmp_path / name for name in ("one.md", "two words.txt", "code.py")]
     for file in files:
         file.write_text(f"What is in {file.name}")
-    person.page.set_input_files("#files input[type=file]", files)
+    person.page.set_input_files("#import input[type=file]", files)
     person.page.wait_for_function("document.querySelectorAll('#document-list .document-card').length === 3")
     assert sorted(content for _, content in documents.uploads) == sorted(file.read_bytes() for file in files)
-    person.page.wait_for_selector("#files button", state="visible")
     documents.state = "indexing"
-    person.page.set_input_files("#files input[type=file]", files[0])
+    person.page.set_input_files("#import input[type=file]", files[0])
     person.page.wait_for_function("document.querySelectorAll('#document-list .document-card').length === 4")
     last = max(documents.kept)
     documents.become(last, done=120, total=340)
@@ -107,7 +103,6 @@ def test_files_are_imported_and_their_progress_is_shown(
     person.page.wait_for_selector("#document-list .document-note >> text=without a password")
     person.page.click("#document-list [data-do=retry]")
     person.page.wait_for_selector("#document-list .is-failed", state="detached")
-    person.complaints[:] = [one for one in person.complaints if one != GRADIO_AFTER_UPLOADS]
 
 
 @pytest.mark.thorough
