@@ -7,6 +7,7 @@ else. Earlier releases wrote none: what they left is known by its form. In any o
 import json
 import logging
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,16 +31,11 @@ MARKER_TEXT = (
 )
 FOLDERS = ("documents-inbox", "downloads", "gradio", "logs", "steps", "window")
 """The folders that the app makes in it."""
-FILES = (
-    f"{FILE_NAME}*",
-    "restore.sqlite*",
-    "before-restore-[0-9]*",
-    "settings.json*",
-    "servers.json*",
-    "api-key",
-    "in-use.*",
+FILES = re.compile(
+    rf"{re.escape(FILE_NAME)}(-wal|-shm|\.broken-[0-9-]+(-wal|-shm)?)?|restore\.sqlite|before-restore-[0-9-]+\..*"
+    rf"|(settings|servers)\.json(\.broken)?|api-key|in-use\.(lock|address)|{re.escape(MARKER)}"
 )
-"""The files that the app makes in it, as patterns."""
+"""The names of the files that the app makes in it."""
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
 """What systems put into folders by themselves."""
 LONGEST = 2_000_000
@@ -167,7 +163,7 @@ def _tells_of_foresight(file: Path) -> bool:
         if file.name == "servers.json":
             return bool(found) and all(one.keys() == {"address", "key", "models"} for one in found)
         if file.parent.name == "downloads":
-            return {"repo", "revision", "plan"} <= found.keys()
+            return bool({"repo", "revision", "plan"} <= found.keys())
         return str(found["subject"]["libraries"]).startswith("foresight ")
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return False
@@ -175,8 +171,11 @@ def _tells_of_foresight(file: Path) -> bool:
 
 def _own_paths(folder: Path) -> Iterator[Path]:
     """The folder, and what the app has made at the top of it."""
-    made = chain(*map(folder.glob, (*FILES, MARKER)), (folder / name for name in FOLDERS))
-    yield from (folder, *(path for path in made if not path.is_symlink() and path.exists()))
+    yield folder
+    for path in folder.iterdir():
+        is_named_so = path.name in FOLDERS if path.is_dir() else FILES.fullmatch(path.name)
+        if is_named_so and not path.is_symlink():
+            yield path
 
 
 def _make_private(folder: Path) -> None:

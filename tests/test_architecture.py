@@ -10,6 +10,7 @@ Imports inside functions count like the others: laziness is no way around the di
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -70,6 +71,11 @@ MAX_FUNCTION, MAX_FILE = 50, 300
 @cache
 def parse(source: Path) -> ast.Module:
     return ast.parse((CHECKOUT / source).read_text(encoding="utf-8"), filename=str(source))
+
+
+@cache
+def text_of(source: Path) -> str:
+    return (CHECKOUT / source).read_text(encoding="utf-8")
 
 
 def part_of(module: str) -> str:
@@ -160,6 +166,44 @@ sys.exit(str(waited) if waited else 0)
         [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
     )
     assert (child.returncode, child.stderr) == (0, "")
+
+
+def test_python_is_started_by_one_module() -> None:
+    """It keeps the current folder out of what the new process imports."""
+    starting = {
+        source.as_posix()
+        for source in SOURCES
+        if source.parts[0] == "app" and "sys.executable" in text_of(source)
+    }
+    assert starting == {"app/child_process.py", "app/desktop/menu_install.py"}
+
+
+def test_every_program_is_started_in_a_folder_of_our_own() -> None:
+    def is_elsewhere(node: ast.AST) -> bool:
+        is_call = isinstance(node, ast.Call) and ast.unparse(node.func) in (
+            "subprocess.run",
+            "subprocess.Popen",
+        )
+        return is_call and not {"cwd", "env"} <= {word.arg for word in node.keywords}
+
+    sources = [source for source in SOURCES if source.parts[0] == "app"]
+    wrong = [source.as_posix() for source in sources if any(map(is_elsewhere, ast.walk(parse(source))))]
+    assert not wrong, wrong
+
+
+def test_files_are_replaced_by_one_module() -> None:
+    """What is whole and on the disk before it takes another file's place is written by `app/files.py`."""
+    writing = {
+        source.as_posix()
+        for source in SOURCES
+        if source.parts[0] == "app" and re.search(r"\.write_(text|bytes)\(", text_of(source))
+    }
+    assert writing == {
+        "app/files.py",
+        "app/data_folder.py",  # the address of the instance that runs now
+        "app/engine/memory.py",  # a file of the system
+        "app/models_registry/hub/gguf_repo.py",  # a temporary folder
+    }
 
 
 def test_one_module_touches_the_cache_of_transformers() -> None:

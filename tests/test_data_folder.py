@@ -301,9 +301,17 @@ def of_the_first_release(at: Path) -> None:
         connection.executescript(script)  # and a version that was lost: 0
 
 
+def damaged(at: Path) -> None:
+    with closing(Database(at / "foresight.sqlite")):
+        pass
+    with (at / "foresight.sqlite").open("rb+") as file:
+        file.write(b"\0" * 4096)
+
+
 EARLIER: dict[str, Callable[[Path], object]] = {
     "chats": lambda at: Database(at / "foresight.sqlite").close(),
     "chats of the first release": of_the_first_release,
+    "damaged chats": damaged,
     "chats in a WAL": killed_in_its_first_run,
     "settings": lambda at: SettingsFile(at).save(Settings()),
     "the key of serve": lambda at: KeyFile(at).renew(),

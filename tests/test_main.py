@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from app.data_folder import DataFolder, data_dir_or_default
-from app.ui.uploads import uploads_dir
+from app.ui.uploads import discard_all, uploads_dir
 from tools.app_process import AppProcess
 
 CHECKOUT = Path(__file__).parent.parent
@@ -107,6 +107,9 @@ def test_what_the_app_and_its_libraries_write_is_the_owners_alone(tmp_path: Path
         modes = {path.name: path.stat().st_mode & 0o077 for path in (place, *place.rglob("*"))}
     assert {"data", "in-use.address", "foresight.sqlite-wal", "a.txt", "logs"} <= modes.keys()
     assert set(modes.values()) == {0}, modes
+    assert data_dir_or_default(place) == place
+    discard_all(place)
+    assert not list(place.rglob("a.txt")), "Gradio's own names of uploads are known"
 
 
 def said_by_a_command(expression: str, environment: dict[str, str]) -> str:

@@ -7,7 +7,6 @@ byte's checksum, which the client does not.
 import argparse
 import os
 import subprocess
-import sys
 import tempfile
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -15,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from app.child_process import python_command
 from app.models_registry.downloads.process import DownloadFinished, DownloadProcess, DownloadRequest
 from app.models_registry.hub.hub_id import HubId
 
@@ -53,7 +53,7 @@ def ours(endpoint: str, cache: Path) -> None:
 def theirs(endpoint: str, cache: Path) -> None:
     """As `hf download` does it, over plain HTTP as well."""
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_ENDPOINT": endpoint}
-    subprocess.run([sys.executable, "-c", THEIRS, REPO, str(cache)], env={**os.environ, **quiet}, check=True)
+    subprocess.run(python_command("-c", THEIRS, REPO, str(cache)), env={**os.environ, **quiet}, check=True)
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ fails. Needs torch, triton, transformers, numpy, typer, rich, pytest and hypothe
 `--short` runs small forms of all trials on the CPU, to see that the script works.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,8 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
+
+from app.child_process import importing_environment, python_command
 
 ROOT = Path(__file__).parents[1]
 CODE = """{before}
@@ -108,11 +109,11 @@ def run(trial: Trial, output: Path) -> Outcome:
     module, *arguments = trial.command
     code = CODE.format(before=trial.before, arguments=arguments, module=module)
     begin = perf_counter()
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **trial.environment}
+    environment = {**importing_environment(), "PYTHONUNBUFFERED": "1", **trial.environment}
     with (
         output.open("wb") as file,
         subprocess.Popen(
-            [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
+            python_command("-c", code), cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
         ) as child,
     ):
         ending = _ending_of(child, 60 * trial.minutes)

@@ -9,7 +9,6 @@ be those of a run that nobody killed.
 
 import argparse
 import subprocess
-import sys
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from random import Random
 from time import perf_counter, sleep
 
+from app.child_process import importing_environment, python_command
 from app.database import database_in
 from app.documents import Documents
 
@@ -66,8 +66,8 @@ class Killer:
 
     def _start(self, data_dir: Path) -> tuple["subprocess.Popen[bytes]", str]:
         """The process, once it has taken a first document, and which."""
-        command = [sys.executable, "-m", "tools.kill_documents", "--index", str(data_dir), str(self._folder)]
-        child = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE)
+        command = python_command("-m", "tools.kill_documents", "--index", str(data_dir), str(self._folder))
+        child = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, env=importing_environment())
         assert child.stdout
         return child, child.stdout.readline().decode().strip()
 

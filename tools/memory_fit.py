@@ -9,7 +9,6 @@ Linux only: the peak is the kernel's own (VmHWM), and so is what part of it was 
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from app.child_process import importing_environment, python_command
 from app.messages import ModelChoice, Options, Request
 from app.model_messages import Precision
 from app.models_registry.files.config import read_config
@@ -117,8 +117,10 @@ class _Anonymous:
 
 def compare(folder: Path, precision: Precision, context: int) -> str:
     """One line of the table."""
-    command = [sys.executable, "-m", "tools.memory_fit", "--run", precision, str(context), str(folder)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = python_command("-m", "tools.memory_fit", "--run", precision, str(context), str(folder))
+    told = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=importing_environment()
+    ).stdout
     measured = json.loads(told.splitlines()[-1])
     estimator = Estimator(read_config(folder, folder.name), read_weights(folder, folder.name))
     need = estimator.need(precision, context)

@@ -18,6 +18,8 @@ from app.validation import require
 
 CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
 """Tables that every release has."""
+CREATED = (b"CREATE VIRTUAL TABLE message_words", b"CREATE VIRTUAL TABLE chat_words")
+SCHEMA_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,10 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.Error:
-        return False
+    except sqlite3.Error:  # damaged: the schema's text is near the beginning, unless that is what is gone
+        with path.open("rb") as file:
+            beginning = file.read(SCHEMA_BYTES)
+        return all(statement in beginning for statement in CREATED)
     return names >= CHAT_TABLES
 
 

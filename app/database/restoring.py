@@ -34,6 +34,10 @@ def stage(source: Path, data_dir: Path) -> None:
     """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
     if not source.is_file():
         raise StoreNotUsable(f"There is no file {source}. Choose a file that Back up has saved.")
+    if (data_dir / STAGED).exists() and not has_chat_tables(data_dir / STAGED):
+        raise StoreNotUsable(
+            f"{data_dir / STAGED} is not Foresight's. Move it to another folder, then try again."
+        )
     try:
         with replacing(data_dir / STAGED) as draft, _errors_of(source), _new_database(draft) as copy:
             _read(source, copy)

@@ -161,6 +161,12 @@ def unread(connection: sqlite3.Connection) -> set[int]:
     return {row["id"] for row in rows}
 
 
+def last(connection: sqlite3.Connection) -> int:
+    """The highest id that a document ever had; 0 before the first one."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'document'").fetchone()
+    return int(row["seq"]) if row else 0
+
+
 def delete(connection: sqlite3.Connection, wanted: int) -> None:
     """Delete a document's row; other tables follow by their foreign keys."""
     connection.execute("DELETE FROM document WHERE id = ?", (wanted,))

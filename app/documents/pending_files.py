@@ -70,10 +70,10 @@ class PendingFiles:
             if document_of(path) == document:
                 path.unlink(missing_ok=True)
 
-    def keep_only(self, wanted: set[int]) -> None:
-        """Delete the files of all other documents, and abandoned drafts."""
+    def keep_only(self, wanted: set[int], last: int) -> None:
+        """Delete the files of all other documents, of which `last` is the newest, and abandoned drafts."""
         for path in self._files():
-            if document_of(path) not in wanted:
+            if document_of(path) <= last and document_of(path) not in wanted:
                 path.unlink(missing_ok=True)
         for draft in self._folder.glob("draft-*"):
             if DRAFT.fullmatch(draft.name) and time.time() - draft.stat().st_mtime > ABANDONED:

@@ -145,7 +145,7 @@ class DocumentWorker:
 
     def _do_next(self) -> None:
         with self._database.writing() as connection:
-            self._pending.keep_only(document_table.unread(connection))
+            self._pending.keep_only(document_table.unread(connection), document_table.last(connection))
             gone, document = document_table.leaving(connection), document_table.next_busy(connection)
         if gone:
             self._delete(gone)

@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 
 from app.errors import first_line
+from app.files import sync_file
 from app.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ def _compile(source: Source, compiler: str, file: Path) -> None:
         object_file, linked = Path(folder) / "library.o", Path(folder) / "library.so"
         _run(folder, compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
         _run(folder, compiler, str(object_file), *LINK, "-o", str(linked))
+        sync_file(linked)  # one that a power cut emptied would be taken for whole
         linked.replace(file)
 
 

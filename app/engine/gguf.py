@@ -25,6 +25,7 @@ from app.child_process import ChildProcess, understanding
 from app.device_memory import ram
 from app.engine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
+from app.files import sync_file
 from app.gguf_header import read_gguf_header
 from app.messages import ModelFolder
 from app.model_messages import gigabytes
@@ -87,8 +88,11 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
     if not target.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache, prefix="unfinished-") as unfinished:
-            _convert(folder, Path(unfinished) / "model")
-            (Path(unfinished) / "model").replace(target)
+            made = Path(unfinished) / "model"
+            _convert(folder, made)
+            for written in made.iterdir():
+                sync_file(written)  # a folder that a power cut emptied would be taken for whole
+            made.replace(target)
         _forget_oldest(cache)
     return replace(folder, path=target, gguf=file)
 

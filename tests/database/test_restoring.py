@@ -118,6 +118,26 @@ def test_a_database_of_something_else_is_refused(
     assert not list(folder.glob("restore*"))
 
 
+@pytest.mark.parametrize("content", [b"", b"mine", b"SQLite format 3\0" + b"\0" * 4000])
+def test_what_another_program_has_put_there_is_no_staged_backup(
+    folder: Path, backup: Path, content: bytes
+) -> None:
+    (folder / STAGED).write_bytes(content)
+    (folder / "before-restore-of-the-bathroom.txt").write_bytes(b"mine")
+    (folder / "before-restore-20260101-120000.sqlite").symlink_to(folder / STAGED)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert apply_staged(folder) == ""
+    discard_replaced(folder)
+    with pytest.raises(StoreNotUsable, match=r"restore\.sqlite is not Foresight's\. Move it"):
+        stage(backup, folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_data_folder_that_takes_no_copy_is_a_sentence(backup: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreNotUsable, match=r"cannot be copied into .*nowhere \(No such file"):
+        stage(backup, tmp_path / "nowhere")
+
+
 def test_a_crash_between_two_moves_is_made_good_by_the_next_start(folder: Path, backup: Path) -> None:
     stage(backup, folder)
     (folder / "foresight.sqlite").rename(folder / "before-restore-1.sqlite")

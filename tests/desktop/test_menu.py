@@ -96,6 +96,43 @@ def test_an_entry_is_written_and_removed_and_both_are_told(tmp_path: Path) -> No
     assert list(uninstall(entry)) == ["Foresight was not in the menu."]
 
 
+@pytest.mark.parametrize(
+    ("platform", "name", "content"),
+    [
+        ("linux", ".local/share/applications/foresight.desktop", "[Desktop Entry]\nName=Foresight Linux\n"),
+        ("linux", ".local/share/icons/hicolor/scalable/apps/foresight.svg", "<svg>another</svg>"),
+        ("darwin", "Applications/Foresight.app/Contents/Info.plist", "<plist>com.weather.foresight</plist>"),
+        ("darwin", "Applications/Foresight.app/Contents/MacOS/foresight", "#!/bin/sh\nexec weather\n"),
+    ],
+)
+def test_an_entry_of_another_program_is_neither_overwritten_nor_removed(
+    tmp_path: Path, platform: str, name: str, content: str
+) -> None:
+    entry = make_entry(LAUNCH, platform, tmp_path, {})
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(MenuNotWritten, match=r"belongs to another program: move or rename it"):
+        list(install(entry))
+    assert list(uninstall(entry)) == ["Foresight was not in the menu."]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
+    assert (tmp_path / name).read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_an_own_entry_with_another_icon_or_command_is_renewed_and_what_others_put_beside_it_stays(
+    tmp_path: Path, platform: str
+) -> None:
+    older = Launch(("/old/python", "/old/run.py"), b"<svg>older</svg>", b"\x89PNG older")
+    list(install(make_entry(older, platform, tmp_path, {})))
+    entry = make_entry(LAUNCH, platform, tmp_path, {})
+    list(install(entry))
+    assert all(file.path.read_bytes() == file.content for file in entry.files)
+    note = entry.files[0].path.with_name("note.txt")
+    note.touch()
+    assert list(uninstall(entry))[-1] == "Foresight is no longer in the menu."
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [note]
+
+
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     entry = MenuEntry((MenuFile(tmp_path / "file" / "entry", b""),), "your applications")

@@ -47,6 +47,21 @@ def test_a_copy_that_vanished_before_it_was_kept_is_a_sentence(file: Path, tmp_p
     assert isinstance(seen.value.__cause__, OSError) and seen.value.__cause__.errno == errno.ENOENT
 
 
+def test_abandoned_drafts_go_and_files_of_others_stay(tmp_path: Path) -> None:
+    inbox = tmp_path / PENDING_FOLDER
+    inbox.mkdir()
+    for name in ("draft-" + "0" * 32, "1.txt", "2.txt", "2024.pdf", "draft-letter.txt", "notes.md"):
+        (inbox / name).touch()
+        os.utime(inbox / name, (0, 0))
+    PendingFiles(tmp_path).keep_only({2}, last=2)
+    assert sorted(path.name for path in inbox.iterdir()) == [
+        "2.txt",
+        "2024.pdf",
+        "draft-letter.txt",
+        "notes.md",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "title"),
     [

@@ -133,9 +133,12 @@ def refuse(*_: object) -> None:
 
 def test_the_cache_does_not_grow(tmp_path: Path) -> None:
     for number in range(KEPT + 3):
-        (tmp_path / str(number)).mkdir()
+        (tmp_path / f"{number:032x}").mkdir()
+    mine = tmp_path / "my models"
+    mine.mkdir()
+    os.utime(mine, (0, 0))
     gguf_module._forget_oldest(tmp_path)
-    assert len(list(tmp_path.iterdir())) == KEPT
+    assert mine.exists() and len(list(tmp_path.iterdir())) == KEPT + 1
 
 
 def test_without_a_cache_nothing_is_left(

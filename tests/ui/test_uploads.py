@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.errors import NotUploaded
-from app.ui.uploads import UPLOAD, add_upload_route, discard, named_files, upload_at
+from app.ui.uploads import UPLOAD, add_upload_route, discard, discard_all, named_files, upload_at
 
 MUCH = str(10**18)
 PART = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\n%b\r\n'
@@ -38,6 +38,31 @@ def test_what_lies_elsewhere_is_no_upload(uploads: Path, tmp_path: Path, path: s
     (uploads.parent.parent / "secret").write_text("mine")
     with pytest.raises(NotUploaded):
         upload_at(path.format(uploads=uploads))
+
+
+def test_all_uploads_go_and_nothing_else_does(tmp_path: Path) -> None:
+    data, outside = tmp_path / "data", tmp_path / "outside"
+    left = ("a" * 64 + "/chats.json", "tmp1a_b2c3d/backup.sqlite", "tmpabcdefgh")
+    kept = ("notes.txt", "project/app.py", "A" * 64 + "/x", "tmp/x", "aa/x")
+    for name in (*(f"gradio/{one}" for one in (*left, *kept)), "notes.txt"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text("mine", encoding="utf-8")
+    (outside / ("b" * 64)).mkdir(parents=True)
+    (data / "gradio" / ("c" * 64)).symlink_to(outside)
+    discard_all(data)
+    assert {name for name in (*left, *kept) if (data / "gradio" / name).exists()} == set(kept)
+    assert (data / "notes.txt").exists() and (data / "gradio" / ("c" * 64)).is_symlink()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "gradio").symlink_to(outside)
+    discard_all(tmp_path / "other")
+    assert (outside / ("b" * 64)).exists(), "what a link leads to is not the app's"
+
+
+def test_the_folder_of_uploads_goes_with_the_last_one(tmp_path: Path) -> None:
+    (tmp_path / "gradio" / ("a" * 64)).mkdir(parents=True)
+    discard_all(tmp_path)
+    discard_all(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_path_in_an_event_is_found_with_or_without_its_mark() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.child_process import importing_environment, message_in
+from app.child_process import ChildProcess, importing_environment, message_in
 from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.encodings import encoding_of, is_binary
 from app.documents.reading.html import Page
@@ -22,6 +22,12 @@ from app.documents.reading.process import (
 )
 from app.errors import DocumentUnreadable
 from tests.documents import files
+
+NO_MESSAGES = (
+    b"a library's warning\n", b'{"is": "Nobody"}\n', b'{"is": "TextPiece"}\n', b'{"is": "TextPiece", "text": 5}\n',
+    b'{"is": "ReadProgress", "done": "1", "total": 2}\n', b'{"is": ["TextPiece"]}\n', b'{"is": "TextPiece", "te\n',
+    b"[]\n", b"null\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n",
+)  # fmt: skip
 
 
 def read(path: Path) -> tuple[str, list[str]]:
@@ -245,6 +251,19 @@ def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
     path = files.docx(tmp_path / "eggs.docx")
     process_main.read(to_line(ReadRequest(str(path), path.name, "docx")), heard.append)
     assert message_from_line(heard[-1]) == ReadEnded()
+
+
+@pytest.mark.parametrize("line", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
+def test_a_line_that_is_no_message_is_one_sentence(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    class Child(ChildProcess):
+        def __init__(self, _module: str, _request: bytes) -> None:
+            super().__init__("tests.child_worker", line)
+
+    monkeypatch.setattr("app.documents.reading.process.ChildProcess", Child)
+    with pytest.raises(
+        DocumentUnreadable, match=r"^Reading eggs\.pdf ended unexpectedly\. Save it again, or"
+    ):
+        list(ProcessReader(ReadRequest("/eggs.pdf", "eggs.pdf", "pdf", seconds=9)).messages())
 
 
 def test_a_reader_that_is_waited_for_too_long_is_given_up(tmp_path: Path) -> None:

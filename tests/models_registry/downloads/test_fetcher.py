@@ -1,6 +1,7 @@
 """Fetching against a hub that misbehaves: the bytes are right in the end, or one sentence says why not."""
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
 from app.model_messages import gigabytes
+from app.models_registry.downloads import fetcher
 from app.models_registry.downloads.fetcher import Fetcher, disk_full, require_space
 from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from tests.disk import Disk
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files
@@ -55,6 +58,19 @@ def test_the_files_are_those_of_the_hub_and_lie_as_other_programs_expect(
     assert (hub.root / "models--org--small" / "refs" / "main").read_text() == COMMIT
     assert (folder / WEIGHTS).is_symlink() and (folder / WEIGHTS).resolve().parent.name == "blobs"
     assert left_over(hub) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows syncs no folders")
+def test_what_is_called_downloaded_survives_a_power_cut(
+    fetch: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetcher, "SYNCED", 2**16)
+    disk = Disk(monkeypatch)
+    folder = fetch()
+    weights = (folder / WEIGHTS).resolve()
+    assert disk.keeps(weights) and disk.keeps(folder.parents[1] / "refs" / "main")
+    assert ("sync", folder.stat().st_ino) in disk.done, "the links as well"
+    assert disk.done.count(("sync", weights.stat().st_ino)) > 2, "and parts of a large file while it comes"
 
 
 def test_how_a_sentence_model_pools_comes_with_it(server: FakeHub, hub: Hub, fetch: Fetch) -> None:

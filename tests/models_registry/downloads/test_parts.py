@@ -1,7 +1,6 @@
 """The small parts of downloads, one by one: names, plans, checksums, speeds, and what is remembered."""
 
 import hashlib
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from app.models_registry.downloads.process import (
     DownloadFinished,
     DownloadMessage,
     DownloadPlanned,
+    DownloadProcess,
     DownloadProgress,
     DownloadRequest,
     message_from_line,
@@ -245,6 +245,20 @@ def test_numbers_of_a_download_are_checked_and_added_up() -> None:
             wrong()
 
 
-def test_lines_of_another_kind_are_not_taken_for_messages() -> None:
-    with pytest.raises((ValueError, TypeError)):
-        message_from_line(io.BytesIO(b'{"is": "Unknown", "x": 1}').read())
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"a library's warning\n", b'{"is": "Unknown", "x": 1}\n', b'{"is": "DownloadPlanned", "plan": {}}\n',
+        b'{"is": "DownloadProgress", "done": 5}\n', b'{"is": "DownloadProgress", "done": {"a": "5"}}\n',
+        b'{"is": "DownloadFinished", "folder": 5}\n', b'{"is": "DownloadFailed", "kind": 1, "sentence": ""}\n',
+        b'{"is": "DownloadFin\n', b"[]\n", b"[" * 100_000 + b"\n",
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_a_line_that_is_no_message_is_one_sentence(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    monkeypatch.setattr(DownloadProcess, "lines", lambda _: iter([line]))
+    with (
+        DownloadProcess(DownloadRequest(HubId("org/small"))) as child,
+        pytest.raises(ModelError, match=r"^The download of org/small ended unexpectedly: resume it"),
+    ):
+        list(child.messages())

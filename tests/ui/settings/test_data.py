@@ -131,7 +131,7 @@ def test_all_chats_can_be_deleted_private_ones_too(
         services.conversations.start(
             NewChat(ChatVersion(), services.asked(Options()), "My secret", ChatSettings(), is_private)
         )
-    upload = uploads_dir(tmp_path) / "some" / "chats.json"
+    upload = uploads_dir(tmp_path) / ("a" * 64) / "chats.json"
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")
     assert len(services.conversations.stores.summaries()) == 2
