@@ -43,7 +43,8 @@ class Document:
     """A document as a list shows it.
 
     `source` is "pasted" or the file's name. `note` says why it failed, or what was skipped. `done` of `total` is
-    its progress (pages, then passages); `embedded` passages have a vector."""
+    its progress (pages, then passages); `embedded` passages have a vector. `replaced` is when its text took
+    the place of an older version that is kept, 0 for never."""
 
     id: int
     collection: int
@@ -57,6 +58,7 @@ class Document:
     done: int = 0
     total: int = 0
     added: float = 0.0
+    replaced: float = 0.0
 
     def __post_init__(self) -> None:
         require_one_of(DocumentState, "state", self.state)

@@ -10,7 +10,8 @@ LISTED = """
     SELECT collection.id, collection.name, count(document.id) AS documents,
         coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,
         coalesce(sum(iif(document.state = 'ready', document.passages, 0)), 0) AS passages
-    FROM collection LEFT JOIN document ON document.collection = collection.id AND document.state <> 'leaving'
+    FROM collection LEFT JOIN document
+        ON document.collection = collection.id AND document.state NOT IN ('leaving', 'replaced')
     WHERE NOT collection.is_leaving
     GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
 """

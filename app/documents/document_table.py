@@ -9,12 +9,18 @@ from app.errors import DocumentNotFound
 SELECT_DOCUMENT = """
     SELECT id, collection, title, source, state, note, characters, passages,
         (SELECT count(*) FROM passage_vector WHERE passage_vector.document = document.id) AS embedded,
-        done, total, added
+        done, total, added,
+        ifnull((SELECT max(older.added) FROM document AS older
+            WHERE older.replaced_by = document.id AND older.state = 'replaced'), 0.0) AS replaced
     FROM document
 """
+SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
 BUSY = "('waiting', 'reading', 'indexing')"
-LEAVING = "leaving"
-"""An internal state: the document is hidden, and its rows are being deleted."""
+LEAVING, REPLACED = "leaving", "replaced"
+"""Internal states of hidden documents: its rows are being deleted; it is the older version of another one."""
+HIDDEN = (LEAVING, REPLACED)
+KEPT_VERSIONS = 5
+"""Older versions that are kept of a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +31,31 @@ class DocumentVersion:
     digest: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """A document whose text is complete, by what tells it from others; document 0 is none."""
+
+    document: int
+    title: str
+    source: str = ""
+    origin: str = ""
+    digest: bytes = b""
+    characters: int = 0
+
+
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
     """The documents of a collection, in the order in which they came."""
     rows = connection.execute(
-        f"{SELECT_DOCUMENT} WHERE collection = ? AND state <> '{LEAVING}' ORDER BY id", (collection,)
+        f"{SELECT_DOCUMENT} WHERE collection = ? AND state NOT IN {HIDDEN} ORDER BY id", (collection,)
     )
     return tuple(Document(*row) for row in rows)
 
 
 def document(connection: sqlite3.Connection, wanted: int) -> Document:
     """One document. Raises DocumentNotFound."""
-    row = connection.execute(f"{SELECT_DOCUMENT} WHERE id = ? AND state <> '{LEAVING}'", (wanted,)).fetchone()
+    row = connection.execute(
+        f"{SELECT_DOCUMENT} WHERE id = ? AND state NOT IN {HIDDEN}", (wanted,)
+    ).fetchone()
     if row is None:
         raise DocumentNotFound("This document is no longer there: it has been removed.")
     return Document(*row)
@@ -58,33 +78,58 @@ def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, be
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
-def pasted_titles(connection: sqlite3.Connection, collection: int) -> dict[int, str]:
-    """The titles of the pasted documents of a collection by id, oldest first."""
+def stored_texts(connection: sqlite3.Connection, collection: int, besides: int = 0) -> list[StoredText]:
+    """The documents of a collection whose texts are complete, oldest first."""
     rows = connection.execute(
-        f"SELECT id, title FROM document WHERE collection = ? AND source = 'pasted' AND state <> '{LEAVING}'"
+        f"{SELECT_TEXT} WHERE collection = ? AND digest IS NOT NULL AND id <> ? AND state NOT IN {HIDDEN}"
         " ORDER BY id",
-        (collection,),
+        (collection, besides),
     )
-    return {row["id"]: row["title"] for row in rows}
+    return [StoredText(*row) for row in rows]
 
 
-def same_origin(connection: sqlite3.Connection, collection: int, origin: str, besides: int) -> int:
-    """The document that was imported from this path; 0 for none."""
-    return _first(
-        connection,
-        "collection = ? AND origin = ? AND origin <> '' AND digest IS NOT NULL AND id <> ?",
-        (collection, origin, besides),
+def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
+    """The text of one document, hidden or not."""
+    return StoredText(*connection.execute(f"{SELECT_TEXT} WHERE id = ?", (wanted,)).fetchone())
+
+
+def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
+    """The newest of the older versions of a document. Raises DocumentNotFound."""
+    row = connection.execute(
+        f"{SELECT_TEXT} WHERE replaced_by = ? AND state = '{REPLACED}' ORDER BY id DESC LIMIT 1", (wanted,)
+    ).fetchone()
+    if row is None:
+        raise DocumentNotFound("No older version of this document is kept.")
+    return StoredText(*row)
+
+
+def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
+    """Add a hidden document for the older text of this one, which has none then; the oldest ones are deleted."""
+    added = connection.execute(
+        "INSERT INTO document (collection, title, source, origin, state, digest, characters, added, replaced_by)"
+        f" SELECT collection, title, source, origin, '{REPLACED}', digest, characters, ?, id"
+        " FROM document WHERE id = ?",
+        (now, wanted),
+    )
+    connection.execute(
+        f"UPDATE document SET state = '{LEAVING}' WHERE replaced_by = ? AND id NOT IN"
+        " (SELECT id FROM document WHERE replaced_by = ? ORDER BY id DESC LIMIT ?)",
+        (wanted, wanted, KEPT_VERSIONS),
+    )
+    return int(added.lastrowid or 0)
+
+
+def hide(connection: sqlite3.Connection, wanted: int) -> None:
+    """Hide a document with its older versions; their rows are deleted in the background."""
+    connection.execute(
+        f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE id = ? OR replaced_by = ?",
+        (wanted, wanted),
     )
 
 
-def uploads(connection: sqlite3.Connection, collection: int, source: str, besides: int) -> list[int]:
-    """The documents that were imported from uploads of this name, oldest first."""
-    rows = connection.execute(
-        "SELECT id FROM document WHERE collection = ? AND source = ? AND origin = '' AND digest IS NOT NULL"
-        f" AND id <> ? AND state <> '{LEAVING}' ORDER BY id",
-        (collection, source, besides),
-    )
-    return [row["id"] for row in rows]
+def set_title(connection: sqlite3.Connection, wanted: int, title: str) -> None:
+    """Set the title of a document."""
+    connection.execute("UPDATE document SET title = ? WHERE id = ?", (title, wanted))
 
 
 def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
@@ -157,7 +202,7 @@ def next_busy(connection: sqlite3.Connection) -> int:
 
 def unread(connection: sqlite3.Connection) -> set[int]:
     """The documents whose files are not imported yet."""
-    rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state <> '{LEAVING}'")
+    rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state NOT IN {HIDDEN}")
     return {row["id"] for row in rows}
 
 
@@ -174,6 +219,6 @@ def delete(connection: sqlite3.Connection, wanted: int) -> None:
 
 def _first(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> int:
     row = connection.execute(
-        f"SELECT id FROM document WHERE {condition} AND state <> '{LEAVING}' ORDER BY id LIMIT 1", values
+        f"SELECT id FROM document WHERE {condition} AND state NOT IN {HIDDEN} ORDER BY id LIMIT 1", values
     ).fetchone()
     return int(row["id"]) if row else 0

@@ -3,6 +3,7 @@
 What takes long (reading files, splitting, indexing) is done by a thread in the background (worker.py).
 """
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 from app.database import Database
 from app.display_text import title_of
 from app.document_messages import Citation, Collection, Document, Passage, PassageHit
-from app.documents import collection_table, document_table, duplicates, indexing, passage_table, text_table
-from app.documents.duplicates import PastedText
+from app.documents import collection_table, document_table, duplicates, passage_table, text_table
+from app.documents.duplicates import COMPARED, PASTED, AddedText, PastedText
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
 from app.documents.file_import import cleaned
 from app.documents.pending_files import MAX_BYTES, PendingFiles, require_file
@@ -21,6 +22,8 @@ from app.errors import DocumentNotFound, DocumentUnreadable
 from app.text_normalisation import shown_name
 
 UNTITLED = "Untitled"
+PASTED_AT_ONCE = 1_000_000
+"""Characters of a pasted text that are stored at once."""
 
 
 class Documents:
@@ -39,7 +42,7 @@ class Documents:
         self._now = now
         self._searcher = Searcher(database, embedder)
         self._embedding_worker = EmbeddingWorker(database, embedder)
-        self._worker = DocumentWorker(database, self._pending, self._embedding_worker.wake)
+        self._worker = DocumentWorker(database, self._pending, self._embedding_worker.wake, now=now)
         self._embedding_worker.start()
         self._worker.start()
 
@@ -86,7 +89,7 @@ class Documents:
             collection_table.hide(connection, collection)
             gone = [document.id for document in document_table.documents(connection, collection)]
             for document in gone:
-                indexing.hide(connection, document)
+                document_table.hide(connection, document)
             collection_table.delete_empty(connection)
         self._stop_work(gone)
 
@@ -106,7 +109,8 @@ class Documents:
     def paste(self, collection: int, text: str, title: str = "") -> int:
         """Add a text; returns its document, which may be one with the same text, or an older version of it.
 
-        Raises DocumentUnreadable for an empty text, or one that is too long."""
+        A long text is added like a file, and `imported_into` tells what became of it. Raises DocumentUnreadable for
+        an empty text, or one that is too long."""
         kept, note = cleaned(text)
         if not kept.strip():
             raise DocumentUnreadable("There is nothing to read in this text: paste some words.")
@@ -115,10 +119,15 @@ class Documents:
                 f"This text has {len(kept):,} characters, and {MAX_BYTES:,} can be read: paste it in pieces."
             )
         typed = " ".join(title.split())
-        pasted = PastedText(kept, typed or title_of(kept) or UNTITLED, not typed, note)
+        is_typed = any(one.isprintable() and not one.isspace() for one in typed)
+        pasted = PastedText(kept, typed if is_typed else title_of(kept) or UNTITLED, note)
+        if len(kept) > PASTED_AT_ONCE:
+            return self._paste_long(collection, pasted)
+        added = AddedText(collection, pasted.title, PASTED, kept[:COMPARED], len(kept))
+        older = duplicates.older_version(self._database, added)
         with self._database.writing() as connection:
             collection_table.require_collection(connection, collection)
-            document = duplicates.store_pasted_text(connection, collection, pasted, self._now())
+            document = duplicates.store_pasted_text(connection, collection, pasted, older, self._now())
             is_to_do = document_table.state(connection, document) == "waiting"
         if is_to_do:
             self._worker.stop(document)  # it may be indexing the previous text
@@ -129,13 +138,16 @@ class Documents:
         """Add copies of files; returns their documents. Raises DocumentUnreadable before any is added."""
         for path in paths:
             require_file(path)
-        return tuple(self._add_file(collection, path, str(path.absolute())) for path in paths)
+        return tuple(
+            self._add_file(collection, path, shown_name(path.name), origin=str(path.absolute()))
+            for path in paths
+        )
 
     def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
         """Add files that a browser uploaded. Of these only the names mean anything, not the paths."""
         for path in paths:
             require_file(path)
-        return tuple(self._add_file(collection, path, "") for path in paths)
+        return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
 
     def cancel(self, document: int) -> None:
         """Stop reading or indexing a document. It can be retried."""
@@ -164,8 +176,18 @@ class Documents:
         """Delete a document with its passages. It is hidden at once, and deleted in the background."""
         with self._database.writing() as connection:
             document_table.document(connection, document)
-            indexing.hide(connection, document)
+            document_table.hide(connection, document)
         self._stop_work([document])
+
+    def undo_replacement(self, document: int) -> int:
+        """Give a document the text back that was replaced last; returns the new document that has the newer one.
+
+        Raises DocumentNotFound where no older version is kept."""
+        with self._database.writing() as connection:
+            other = duplicates.undo_replacement(connection, document, self._now())
+        self._worker.stop(document)  # it may be indexing the newer text
+        self._worker.wake()
+        return other
 
     def imported_into(self, document: int) -> int:
         """The document that has the text of an added one, after `wait`: another one for a duplicate or a new
@@ -243,13 +265,20 @@ class Documents:
         self._worker.close()
         self._embedding_worker.close()
 
-    def _add_file(self, collection: int, path: Path, origin: str) -> int:
-        draft, name = self._pending.copy(path), shown_name(path.name)
+    def _paste_long(self, collection: int, pasted: PastedText) -> int:
+        """Add a text that would hold the database for too long as a file, which is imported in pieces."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / PASTED
+            file.write_text(pasted.text, encoding="utf-8-sig", newline="")
+            return self._add_file(collection, file, PASTED, title=pasted.title)
+
+    def _add_file(self, collection: int, path: Path, name: str, title: str = "", origin: str = "") -> int:
+        draft = self._pending.copy(path)
         # A path may hold bytes that are not text; two such paths must stay different.
         kept = origin.encode("utf-8", "backslashreplace").decode()
         with self._database.writing() as connection:
             collection_table.require_collection(connection, collection)
-            document = document_table.add(connection, collection, name, name, self._now(), kept)
+            document = document_table.add(connection, collection, title or name, name, self._now(), kept)
             self._pending.keep(draft, document, name)
         self._worker.wake()
         return document

@@ -1,26 +1,41 @@
 """Decides whether a text that is added to a collection is new, a duplicate, or a new version of a document.
 
-same text                        duplicate: the stored document stays, with a note; it is retried if it failed
-pasted, same title               new version: the document gets the new text; unchanged passages keep their rows
-pasted, same guessed title       new version if the texts are alike (is_new_version), else a new text "… (2)"
-same path                        new version
-uploaded, same file name         new version if the texts are alike: only the name of an upload is known
+same text                             duplicate: the stored document stays, with a note; it is retried if it failed
+most of an older text is in it, and   new version: the document gets the new text, and unchanged passages keep their
+it has its title, file name or path   rows; the older text is kept as a hidden document, so that this can be undone
+anything else                         a new document; where the title is taken it becomes "Title (2)"
+
+A file is compared with what came from the same path, or, when it was uploaded, with uploads of the same name: every
+folder has its notes.txt. Texts are compared between transactions, because that takes long.
 """
 
+import re
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 
+from app.database import Database
 from app.document_messages import Document
 from app.documents import document_table, passage_table, text_table
-from app.documents.chunking import chunks
+from app.documents.document_table import StoredText
+from app.text_normalisation import normalized, spaced
 
 PASTED = "pasted"
-REPLACED = "It replaced an older version of this text."
-COMPARED_CHUNKS = 200
-"""Chunks at the beginning of each text that are compared, so that long texts take no longer."""
-MIN_SHARED = 0.5
+REPLACED = "It replaced an older version of this text, which is kept."
+NOT_REPLACED = "Another document has this title and says something else, so both are kept."
+COMPARED = 250_000
+"""Characters at the beginning of each text that are compared."""
+COMPARED_IN_ALL = 4_000_000
+"""Characters of older texts that one text is compared with, so that hundreds with the same title take no longer."""
+MIN_SHARED = 0.6
+"""How much of an older text its newer version has, at least. A wrong no keeps an old version, and that is said."""
+MOST_REPLACED = 16_000_000
+"""Characters of the longest text that is replaced: longer ones would be moved for too long."""
+WORD = re.compile(r"\w+")
+
+Trigrams = Counter[tuple[str, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,45 +44,129 @@ class PastedText:
 
     text: str
     title: str
-    is_title_guessed: bool = False
     note: str = ""
 
 
-def store_pasted_text(connection: sqlite3.Connection, collection: int, pasted: PastedText, now: float) -> int:
-    """Store a pasted text; returns its document."""
+@dataclass(frozen=True, slots=True)
+class AddedText:
+    """What is known of a text that comes in: where it comes from, how it begins, and how long it is."""
+
+    collection: int
+    title: str
+    source: str
+    beginning: str
+    characters: int
+    origin: str = ""
+    document: int = 0
+
+
+NO_TEXT = StoredText(0, "")
+
+
+def older_version(database: Database, added: AddedText) -> StoredText:
+    """The document that a text is a new version of; NO_TEXT for none."""
+    with database.reading() as connection:
+        known = document_table.stored_texts(connection, added.collection, besides=added.document)
+    newer, compared = trigrams(added.beginning), 0
+    for one in reversed(known):
+        if compared > COMPARED_IN_ALL or added.characters > MOST_REPLACED:
+            return NO_TEXT
+        if _may_be_older(one, added):
+            with database.reading() as connection:
+                text = text_table.between(connection, one.document, 0, COMPARED)
+            if is_new_version(newer, trigrams(text)):
+                return one
+            compared += len(text)
+    return NO_TEXT
+
+
+def store_pasted_text(
+    connection: sqlite3.Connection, collection: int, pasted: PastedText, older: StoredText, now: float
+) -> int:
+    """Store a pasted text; returns its document. `older` was found by `older_version`."""
     digest = text_table.digest_of(text_table.parts_of(pasted.text))
     if there := document_table.same_text(connection, collection, digest):
         _note_duplicate(connection, there, "The same text was pasted again. It is stored once.")
         return there
-    taken = document_table.pasted_titles(connection, collection)
-    older = _older_version(connection, pasted, taken)
-    title = _free_title(pasted.title, taken.values())
-    document = older or document_table.add(connection, collection, title, PASTED, now)
-    text_table.clear(connection, document)
+    document, note = older.document, REPLACED
+    if _is_unchanged(connection, older):
+        _keep_version(connection, document, now)
+    else:
+        title, note = _free_title(connection, collection, pasted.title)
+        document = document_table.add(connection, collection, title, PASTED, now)
     text_table.append(connection, document, 0, text_table.parts_of(pasted.text))
-    note = _joined(pasted.note, REPLACED) if older else pasted.note
-    document_table.set_text(connection, document, digest, len(pasted.text), note)
+    document_table.set_text(connection, document, digest, len(pasted.text), _joined(pasted.note, note))
     return document
 
 
 def store_file_text(
-    connection: sqlite3.Connection, document: int, digest: bytes, characters: int, note: str
+    connection: sqlite3.Connection, document: int, new: StoredText, note: str, older: StoredText, now: float
 ) -> int:
     """Finish the import of a file whose text is stored; returns the document that has the text now."""
     about = document_table.document(connection, document)
-    if there := document_table.same_text(connection, about.collection, digest, besides=document):
-        _note_duplicate(
-            connection, there, f"{about.source} was added again with the same text. It is stored once."
-        )
+    if there := document_table.same_text(connection, about.collection, new.digest, besides=document):
+        _note_duplicate(connection, there, _added_again(about))
         _delete(connection, document)
         return there
-    if older := _same_file(connection, about):
-        text_table.move(connection, document, older)
-        document_table.set_text(connection, older, digest, characters, _joined(note, REPLACED))
+    if _is_unchanged(connection, older):
+        _keep_version(connection, older.document, now)
+        text_table.move(connection, document, older.document)
+        document_table.set_text(
+            connection, older.document, new.digest, new.characters, _joined(note, REPLACED)
+        )
         _delete(connection, document)
-        return older
-    document_table.set_text(connection, document, digest, characters, note)
+        return older.document
+    title, kept = _free_title(connection, about.collection, about.title, besides=document)
+    document_table.set_title(connection, document, title)
+    document_table.set_text(connection, document, new.digest, new.characters, _joined(note, kept))
     return document
+
+
+def undo_replacement(connection: sqlite3.Connection, document: int, now: float) -> int:
+    """Give a document its older text back; returns the new document of the newer one. Raises DocumentNotFound."""
+    about = document_table.document(connection, document)
+    older = document_table.newest_version(connection, document)
+    newer = document_table.stored_text(connection, document)
+    title, _ = _free_title(connection, about.collection, about.title)
+    origin = document_table.origin(connection, document)
+    other = document_table.add(connection, about.collection, title, about.source, now, origin)
+    text_table.move(connection, document, other)
+    document_table.set_text(connection, other, newer.digest, newer.characters, "")
+    text_table.move(connection, older.document, document)
+    document_table.set_text(connection, document, older.digest, older.characters, "")
+    _delete(connection, older.document)
+    return other
+
+
+def trigrams(text: str) -> Trigrams:
+    """How often each three words follow one another, the beginning and the end of the text among them."""
+    words = WORD.findall(spaced(text).casefold())
+    padded = ["", "", *words, "", ""] if words else []
+    return Counter(zip(padded, padded[1:], padded[2:], strict=False))
+
+
+def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
+    """Whether so much of the older text is in the newer one that it is a version of it."""
+    return bool(older) and (older & newer).total() >= MIN_SHARED * older.total()
+
+
+def _may_be_older(one: StoredText, added: AddedText) -> bool:
+    """Whether a text has the title, the path or the file name of the added one."""
+    if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
+        return False
+    if added.source == PASTED:
+        return re.fullmatch(re.escape(_key(added.title)) + r"( \(\d+\))*", _key(one.title)) is not None
+    return one.origin == added.origin and (bool(one.origin) or _key(one.source) == _key(added.source))
+
+
+def _is_unchanged(connection: sqlite3.Connection, older: StoredText) -> bool:
+    """Whether a document is there and still has the text that was compared."""
+    found = document_table.version(connection, older.document)
+    return found is not None and found.digest == older.digest and found.state not in document_table.HIDDEN
+
+
+def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> None:
+    text_table.move(connection, document, document_table.add_version(connection, document, now))
 
 
 def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) -> None:
@@ -80,39 +179,30 @@ def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) ->
         document_table.set_note(connection, document, _joined(about.note, note))
 
 
-def _older_version(connection: sqlite3.Connection, pasted: PastedText, taken: dict[int, str]) -> int:
-    """The document that a pasted text is a new version of, among those with these titles; 0 for none.
-
-    A typed title decides alone. For a guessed title the texts are compared, too."""
-    if not pasted.is_title_guessed:
-        return next((document for document, title in taken.items() if title == pasted.title), 0)
-    titles = {pasted.title, *(_numbered(pasted.title, number) for number in range(2, len(taken) + 2))}
-    for document in (document for document, title in taken.items() if title in titles):
-        if is_new_version(text_table.parts_of(pasted.text), text_table.parts(connection, document), PASTED):
-            return document
-    return 0
+def _added_again(about: Document) -> str:
+    if about.source == PASTED:
+        return "The same text was pasted again. It is stored once."
+    return f"{about.source} was added again with the same text. It is stored once."
 
 
-def _same_file(connection: sqlite3.Connection, about: Document) -> int:
-    """The document that was imported from the same file before; 0 for none."""
-    if origin := document_table.origin(connection, about.id):
-        return document_table.same_origin(connection, about.collection, origin, besides=about.id)
-    for older in document_table.uploads(connection, about.collection, about.source, besides=about.id):
-        text, before = (text_table.parts(connection, one) for one in (about.id, older))
-        if is_new_version(text, before, about.source):
-            return older
-    return 0
+def _free_title(
+    connection: sqlite3.Connection, collection: int, title: str, besides: int = 0
+) -> tuple[str, str]:
+    """The title, with a number if another document has it, and a note about that."""
+    known = document_table.stored_texts(connection, collection, besides)
+    free = _numbered(title, {_key(one.title) for one in known})
+    return free, NOT_REPLACED if free != title else ""
 
 
-def _free_title(title: str, taken: Collection[str]) -> str:
-    """The title, with a number if it is taken."""
-    if title not in taken:
-        return title
-    return next(free for number in count(2) if (free := _numbered(title, number)) not in taken)
+def _numbered(title: str, taken: Collection[str]) -> str:
+    names: Iterable[str] = (f"{title} ({number})" if number > 1 else title for number in count(1))
+    return next(name for name in names if _key(name) not in taken)
 
 
-def _numbered(title: str, number: int) -> str:
-    return f"{title} ({number})"
+def _key(title: str) -> str:
+    """A title without what is hard to see: case, blanks, Unicode forms, invisible characters."""
+    shown = " ".join(normalized("NFC", title).split())
+    return "".join(filter(str.isprintable, shown)).casefold().strip()
 
 
 def _joined(*notes: str) -> str:
@@ -123,14 +213,3 @@ def _delete(connection: sqlite3.Connection, document: int) -> None:
     """Delete a document whose text went to another one. It has few passages of an earlier attempt, or none."""
     passage_table.drop(connection, passage_table.some_ids(connection, document, -1))
     document_table.delete(connection, document)
-
-
-def is_new_version(newer: Iterable[str], older: Iterable[str], source: str) -> bool:
-    """Whether two texts, which come in parts, have so many chunks in common that one is a version of the other.
-
-    The name alone does not tell: every folder has its notes.txt. A wrong yes loses a text, a wrong no keeps an old
-    version, so half of the shorter text's chunks must be in the other one."""
-    one, other = (
-        {found.text for found in islice(chunks(parts, source), COMPARED_CHUNKS)} for parts in (newer, older)
-    )
-    return len(one & other) >= MIN_SHARED * min(len(one), len(other))

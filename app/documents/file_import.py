@@ -1,9 +1,11 @@
 """Imports a file's text into the database: the text is read, cleaned and stored a few parts at a time."""
 
 import hashlib
+from dataclasses import replace
 from time import monotonic
 
 from app.documents import document_table, duplicates, text_table
+from app.documents.duplicates import COMPARED, AddedText
 from app.documents.indexing import Task
 from app.documents.pending_files import MAX_BYTES, PendingFiles
 from app.documents.reading import FileReader, ReadNote, ReadProgress, TextPiece, open_reader
@@ -24,6 +26,7 @@ class FileImport:
         self._cleaner = Cleaner()
         self._digest = hashlib.sha256()
         self._pending: list[str] = []
+        self._beginning = ""
         self._length = 0
         self._stored = 0
         self._has_words = False
@@ -37,8 +40,9 @@ class FileImport:
 
     def read(self, reader: FileReader) -> None:
         """Read the whole file. Raises DocumentUnreadable when there is no text, or too much."""
-        with self._task.beginning("reading") as connection:
-            text_table.clear(connection, self._task.document)
+        self.drop()  # what is left of an earlier attempt
+        with self._task.beginning("reading"):
+            pass
         with self._task.stopped_by(reader.kill):
             for message in reader.messages():
                 match message:
@@ -50,17 +54,24 @@ class FileImport:
                         self._notes.append(note)
         self._task.require_running()  # a reader that was killed ends like one that has finished
 
-    def finish(self) -> int:
+    def finish(self, now: float) -> int:
         """Store the rest; returns the document that has the text now. Raises DocumentUnreadable when empty."""
         self._add(self._cleaner.flush())
         if not self._has_words:
             raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
         self._notes += self._cleaner.notes()
         self._store(is_last=True)
+        database, document = self._task.database, self._task.document
+        with database.reading() as connection:
+            new = document_table.stored_text(connection, document)
+            collection = document_table.document(connection, document).collection
+        new = replace(new, digest=self._digest.digest(), characters=self.characters)
+        added = AddedText(
+            collection, new.title, new.source, self._beginning, new.characters, new.origin, document
+        )
+        older = duplicates.older_version(database, added)
         with self._task.writing() as connection:
-            return duplicates.store_file_text(
-                connection, self._task.document, self._digest.digest(), self.characters, " ".join(self._notes)
-            )
+            return duplicates.store_file_text(connection, document, new, " ".join(self._notes), older, now)
 
     def drop(self) -> None:
         """Delete the stored part of a text that could not be read to its end."""
@@ -72,6 +83,7 @@ class FileImport:
     def _add(self, text: str) -> None:
         self._digest.update(text.encode())
         self._pending.append(text)
+        self._beginning += text[: COMPARED - len(self._beginning)]
         self._length += len(text)
         self._has_words = self._has_words or bool(text.strip())
         if self.characters > self._max_characters:
@@ -100,7 +112,7 @@ class FileImport:
             document_table.set_progress(connection, self._task.document, done, total)
 
 
-def import_file(task: Task, pending: PendingFiles, max_characters: int = MAX_BYTES) -> int:
+def import_file(task: Task, pending: PendingFiles, now: float, max_characters: int = MAX_BYTES) -> int:
     """Import a document's file, unless its text is stored; returns the document that has the text now."""
     with task.database.reading() as connection:
         if document_table.has_text(connection, task.document):
@@ -110,7 +122,7 @@ def import_file(task: Task, pending: PendingFiles, max_characters: int = MAX_BYT
     file_import = FileImport(task, about.source, max_characters)
     try:
         file_import.read(reader)
-        stored_in = file_import.finish()
+        stored_in = file_import.finish(now)
     except DocumentUnreadable:
         reader.kill()
         file_import.drop()

@@ -119,11 +119,6 @@ def _drop_unused(task: Task, before: StoredPassages) -> None:
             passage_table.drop(connection, batch)
 
 
-def hide(connection: sqlite3.Connection, document: int) -> None:
-    """Hide a document."""
-    document_table.set_state(connection, document, document_table.LEAVING)
-
-
 def delete_some(connection: sqlite3.Connection) -> bool:
     """Delete some rows of hidden documents; returns whether there were any."""
     for document in document_table.leaving(connection):

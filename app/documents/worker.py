@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import sleep
+from time import sleep, time
 
 from filelock import FileLock, Timeout
 
@@ -43,12 +43,14 @@ class DocumentWorker:
         pending: PendingFiles,
         changed: Callable[[], None],
         retry_seconds: float = RETRY_SECONDS,
+        now: Callable[[], float] = time,
     ) -> None:
-        """`changed` is called when a document is done."""
+        """`changed` is called when a document is done; `now` returns seconds since 1970."""
         self._database = database
         self._pending = pending
         self._on_change = changed
         self._retry_seconds = retry_seconds
+        self._now = now
         self._lock = FileLock(pending.lock_file())
         self._changed = threading.Condition()
         self._is_awake = True
@@ -177,7 +179,7 @@ class DocumentWorker:
         task = self._task = Task(self._database, document)
         try:
             if not self._is_closing:
-                stored_in = file_import.import_file(task, self._pending)
+                stored_in = file_import.import_file(task, self._pending, self._now())
                 if stored_in == document:
                     indexing.index(task)
                 else:

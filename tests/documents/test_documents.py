@@ -60,13 +60,6 @@ def test_two_letters_that_begin_alike_are_two_documents(documents: Documents, no
     ]
 
 
-def test_a_title_that_was_typed_says_that_a_text_is_a_newer_form(documents: Documents, notes: int) -> None:
-    first = documents.paste(notes, EGGS, "Cooking")
-    assert documents.paste(notes, "Milk boils over.", "Cooking") == first
-    assert documents.text(first) == "Milk boils over."
-    assert only(documents, notes).note == "It replaced an older version of this text."
-
-
 def test_of_a_long_text_one_passage_and_what_stands_around_it_can_be_had(
     documents: Documents, notes: int
 ) -> None:

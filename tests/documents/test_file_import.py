@@ -53,5 +53,5 @@ def test_of_a_file_with_too_much_in_it_no_text_is_kept(task: Task, tmp_path: Pat
     waiting = PendingFiles(tmp_path / "data")
     waiting.keep(waiting.copy(tmp_path / "eggs.txt"), task.document, "eggs.txt")
     with pytest.raises(DocumentUnreadable, match="has more than 2,000,000 characters"):
-        file_import.import_file(task, waiting, max_characters=2_000_000)
+        file_import.import_file(task, waiting, 0.0, max_characters=2_000_000)
     assert stored(task) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from app.database import Database, database_in
 from app.document_messages import Citation, Document
-from app.documents import Documents, indexing
+from app.documents import Documents, document_table, indexing
 from app.documents.chunking import chunks
 from app.documents.search import vector_index
 from app.documents.text_table import digest_of, parts_of, stamp_of
@@ -64,13 +64,16 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
 def test_a_long_text_that_is_pasted_again_with_changes_is_known_without_a_title(
     documents: Documents, notes: int
 ) -> None:
-    manual, other = "Manual for all\n\n" + sections(6), "Manual for all\n\n" + sections(4).replace("It", "We")
+    manual, other = (
+        "Manual for all\n\n" + sections(6),
+        "Manual for all\n\n" + sections(4).replace("It", "We").replace("many", "few"),
+    )
     document = documents.paste(notes, manual)
     second = documents.paste(notes, other)
     documents.wait()
     assert documents.paste(notes, manual + "\n\nAn afterword.") == document
     assert documents.paste(notes, other + "\n\nAn afterword.") == second
-    assert documents.document(second).note == "It replaced an older version of this text."
+    assert documents.document(second).note == "It replaced an older version of this text, which is kept."
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
@@ -193,7 +196,7 @@ def test_an_upload_that_has_changed_is_the_same_document(
     documents.add_uploads(notes, [uploaded(tmp_path / "b2", sections(4, changed=3))])
     documents.wait()
     about = only(documents, notes)
-    assert (about.id, about.note) == (document, "It replaced an older version of this text.")
+    assert (about.id, about.note) == (document, "It replaced an older version of this text, which is kept.")
     assert documents.text(document) == sections(4, changed=3)
 
 
@@ -215,7 +218,7 @@ def test_files_of_one_name_from_two_folders_are_two_documents(
         (tmp_path / folder / "README.md").write_text(f"# {folder}", encoding="utf-8")
     documents.add_files(notes, [tmp_path / "a" / "README.md", tmp_path / "b" / "README.md"])
     documents.wait()
-    assert [one.title for one in documents.documents(notes)] == ["README.md", "README.md"]
+    assert [one.title for one in documents.documents(notes)] == ["README.md", "README.md (2)"]
 
 
 def test_a_file_that_cannot_be_read_says_why_and_takes_nothing_along(
@@ -369,7 +372,7 @@ def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_th
                 documents.wait()
         with database.writing() as connection:  # what a run that was killed may leave
             for document in (2, 4):
-                indexing.hide(connection, document)
+                document_table.hide(connection, document)
             while indexing.delete_some(connection):
                 pass
         with closing(Documents(database, tmp_path / "data")) as documents:

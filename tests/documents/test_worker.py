@@ -10,7 +10,7 @@ import pytest
 
 from app.database import Database, database_in
 from app.documents import collection_table, document_table, duplicates
-from app.documents.duplicates import PastedText
+from app.documents.duplicates import NO_TEXT, PastedText
 from app.documents.pending_files import PendingFiles
 from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
@@ -46,7 +46,7 @@ def paste(database: Database, text: str) -> int:
     """Put in a text, and tell nobody."""
     with database.writing() as connection:
         notes = collection_table.create(connection, "Notes", 0.0)
-        return duplicates.store_pasted_text(connection, notes, PastedText(text, "Eggs"), 0.0)
+        return duplicates.store_pasted_text(connection, notes, PastedText(text, "Eggs"), NO_TEXT, 0.0)
 
 
 def state(database: Database, document: int) -> str:
