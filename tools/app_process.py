@@ -1,5 +1,8 @@
-"""The app as a person starts it: `python run.py` as a child process, on a data folder of its own."""
+"""The app as a person starts it: `python run.py` as a child process, on a data folder of its own.
 
+`python -m tools.app_process` is the same app, and prints each request that it lets in."""
+
+import logging
 import os
 import signal
 import socket
@@ -15,14 +18,19 @@ from app.data_folder import DataFolder
 CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
+REQUESTS = "app.ui.guard"
+"""The name of the log of requests."""
 
 
 class AppProcess:
     """The app on one data folder and one port: started, ended, killed and started again."""
 
-    def __init__(self, data_dir: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, environment: dict[str, str] | None = None, tells_requests: bool = False
+    ) -> None:
         self.data_dir = data_dir
         self.port = free_port()
+        self._tells_requests = tells_requests
         self._environment = environment or {**os.environ, "HF_HUB_OFFLINE": "1"}
         self._log = data_dir.with_name(f"{data_dir.name}.log")  # beside it: the app makes the folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,7 +47,7 @@ class AppProcess:
     @property
     def process(self) -> int:
         """Its process while it runs. Raises RuntimeError where it does not."""
-        if self._process is None:
+        if self._process is None or self._process.poll() is not None:
             raise RuntimeError("the app does not run")
         return self._process.pid
 
@@ -47,10 +55,12 @@ class AppProcess:
         """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
+            command = app_command(self.port, self.data_dir)
+            if self._tells_requests:
+                command[1:2] = ["-m", "tools.app_process"]
             self._process = subprocess.Popen(
-                app_command(self.port, self.data_dir), cwd=CHECKOUT, stdout=log, stderr=subprocess.STDOUT,
-                env=self._environment,
-            )  # fmt: skip
+                command, cwd=CHECKOUT, stdout=log, stderr=subprocess.STDOUT, env=self._environment
+            )
         self._wait_for_answer(self._process)
 
     @property
@@ -75,15 +85,20 @@ class AppProcess:
         return code
 
     def kill(self) -> None:
-        """End it without a last word, as kill -9 does."""
+        """End it without a last word, as kill -9 does. Raises RuntimeError where it had ended by itself."""
         if self._process:
             self._process.kill()
-            self._process.wait()
-            self._process = None
+            code, self._process = self._process.wait(), None
+            if os.name != "nt" and code != -signal.SIGKILL:
+                raise RuntimeError(f"the app had ended by itself with code {code}:\n{self.said()}")
 
     def said(self) -> str:
         """What the app printed, all runs one after the other."""
         return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def loads(self) -> int:
+        """How many times the server was asked for the page itself, by its own log; it has to tell requests."""
+        return self.said().count(f"INFO {REQUESTS}: GET '/'\n")
 
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = monotonic() + START_SECONDS
@@ -91,7 +106,9 @@ class AppProcess:
             if answers(self.url):
                 return
             sleep(0.05)
-        self.kill()
+        process.kill()
+        process.wait()
+        self._process = None
         raise RuntimeError(f"the app did not answer at port {self.port}:\n{self.said()}")
 
 
@@ -114,3 +131,10 @@ def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+if __name__ == "__main__":
+    from app.main import main
+
+    logging.getLogger(REQUESTS).setLevel(logging.INFO)
+    main()

@@ -35,6 +35,7 @@ from app.engine import Engine
 from app.messages import Decoding, ModelChoice, Options, Request
 from app.models_registry import locate
 from tools.demo_model.held_out_facts import held_out_facts
+from tools.indexing import wait_until_ready
 
 QUESTIONS = (
     "What do my documents say about {}?",
@@ -199,7 +200,7 @@ def paste(store: Documents, collection: int, texts: Mapping[str, str]) -> None:
     """Put these texts into the collection and wait until they can be found."""
     for name, text in texts.items():
         store.paste(collection, text, name)
-    store.wait()
+    wait_until_ready(store, collection, len(texts))
 
 
 def ask(

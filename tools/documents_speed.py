@@ -20,6 +20,7 @@ from time import perf_counter, process_time
 from app.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER
+from tools.indexing import wait_until_ready
 from tools.made_up_words import made_up_word
 from tools.retrieval.random_vectors import RandomEmbedder
 
@@ -58,7 +59,7 @@ def _index(documents: Documents, folder: Path, passages: int, count: int) -> Non
     files = [_write(folder / f"text{number}.md", number, passages // count) for number in range(count)]
     before, begin, own = _memory(), perf_counter(), process_time()
     documents.add_files(collection, files)
-    documents.wait()
+    wait_until_ready(documents, collection, count)
     seconds, busy = perf_counter() - begin, process_time() - own
     (about,) = documents.collections()
     _tell(

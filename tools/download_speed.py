@@ -56,6 +56,14 @@ def theirs(endpoint: str, cache: Path) -> None:
     subprocess.run(python_command("-c", THEIRS, REPO, str(cache)), env={**os.environ, **quiet}, check=True)
 
 
+def fetched(cache: Path, megabytes: int) -> float:
+    """The megabytes of weights that have come. Raises SystemExit if that is not what was asked for."""
+    came = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
+    if round(came) != megabytes:
+        raise SystemExit(f"{came:.1f} of {megabytes} megabytes have come")
+    return came
+
+
 def main() -> None:
     """Print each round's megabytes per second, and the medians' ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -75,7 +83,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as cache:
                 begin = perf_counter()
                 fetch(endpoint, Path(cache))
-                speeds[fetch.__name__].append(given.megabytes / (perf_counter() - begin))
+                seconds = perf_counter() - begin
+                speeds[fetch.__name__].append(fetched(Path(cache), given.megabytes) / seconds)
     here.send("end")
     for name, values in speeds.items():
         print(f"{name}: median {median(values):.0f} MB/s of", *(f"{value:.0f}" for value in values))  # noqa: T201

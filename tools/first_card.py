@@ -34,6 +34,7 @@ CUDA_TESTS = (
 PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addopts=")
 """Without the project's options: they refuse settings of plugins that may not be there."""
 NO_TRITON = "import sys; sys.modules['triton'] = None"
+WELL = "well"
 GRACE = 15.0
 """Seconds that an interrupted trial has to say what it found, such as why tests failed; half of a short limit."""
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
@@ -125,7 +126,7 @@ def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
     grace = min(GRACE, limit / 2)
     try:
         code = child.wait(limit - grace)
-        return "well" if code == 0 else f"with exit code {code}"
+        return WELL if code == 0 else f"with exit code {code}"
     except subprocess.TimeoutExpired:
         if sys.platform != "win32":
             child.send_signal(SIGINT)
@@ -142,9 +143,12 @@ def main(
     ],
     short: Annotated[bool, typer.Option("--short", help="Small trials on the CPU.")] = False,
 ) -> None:
-    """Run all trials and say how each ended."""
+    """Run all trials and say how each ended; the exit code is 1 where one did not end well."""
+    is_well = True
     for outcome in run_all((short_trials if short else trials)(folder), folder):
         typer.echo(f"{outcome.trial.name} ended {outcome.ending} after {outcome.seconds:.0f} s")
+        is_well = is_well and outcome.ending == WELL
+    raise typer.Exit(not is_well)
 
 
 if __name__ == "__main__":

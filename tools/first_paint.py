@@ -2,16 +2,13 @@
 
 import argparse
 import shutil
-import subprocess
 import tempfile
 from statistics import median
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
-from tools.app_process import CHECKOUT, app_command
-from tools.start_time import answers
+from tools.start_time import started
 
-PORT = 7980
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 READ = """() => new Promise(done => {
     const find = () => performance.getEntriesByName('first-contentful-paint')[0];
@@ -55,15 +52,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--visits", type=int, default=5)
     visits = parser.parse_args().visits
-    with tempfile.TemporaryDirectory() as data_dir:
-        command = app_command(PORT, data_dir, "--no-token")
-        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
-            try:
-                while not answers(PORT):
-                    sleep(0.02)
-                found = measure(f"http://127.0.0.1:{PORT}/", visits)
-            finally:
-                app.terminate()
+    with tempfile.TemporaryDirectory() as data_dir, started(data_dir) as url:
+        found = measure(url, visits)
     for name in ("answer", "paint", "built", "files", "bytes"):
         values = [visit[name] for visit in found]
         print(f"{name:8} median {median(values):9,.0f}   {' '.join(f'{value:,.0f}' for value in values)}")  # noqa: T201

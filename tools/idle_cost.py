@@ -20,12 +20,12 @@ SECONDS = 20.0
 CLOSED = 6
 
 
-def tell(what: str, process: int) -> None:
-    """Wait for rest, and print the share of a core that the process takes then."""
+def tell(what: str, app: AppProcess) -> None:
+    """Wait for rest, and print the share of a core that the app takes then. Raises RuntimeError where it ended."""
     sleep(SETTLING)
-    begin = seconds_of(process)
+    begin = seconds_of(app.process)
     sleep(SECONDS)
-    print(f"{what}: {(seconds_of(process) - begin) / SECONDS:.2%} of a core")  # noqa: T201
+    print(f"{what}: {(seconds_of(app.process) - begin) / SECONDS:.2%} of a core")  # noqa: T201
 
 
 @contextmanager
@@ -46,13 +46,13 @@ def main() -> None:
         AppProcess(Path(data)) as app,
     ):
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        tell("no page", app.process)
+        tell("no page", app)
         with page_of(app, browser):
-            tell("one page", app.process)
+            tell("one page", app)
         for _ in range(CLOSED):
             with page_of(app, browser):
                 pass
-        tell(f"after {CLOSED + 1} pages were closed", app.process)
+        tell(f"after {CLOSED + 1} pages were closed", app)
         browser.close()
 
 

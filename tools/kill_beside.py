@@ -12,8 +12,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-PARAGRAPHS = 400
+PARAGRAPHS = 2000
 READY_SECONDS = 300.0
+STARTING_SECONDS = 60.0
+"""For a download's process to begin."""
 MODEL = "org/large"
 RESUME = f'#downloads button[aria-label="Resume {MODEL}"]'
 
@@ -50,6 +52,10 @@ class Papers:
         whole = {title: text_of(int(title.split()[1])) for title in self._acknowledged}
         return late + [f"{title} has another text" for title in whole if self._text(title) != whole[title]]
 
+    def unready(self) -> int:
+        """How many are not ready."""
+        return sum(state != "ready" for _, state in self._rows())
+
     def _rows(self) -> list[tuple[str, str]]:
         with closing(sqlite3.connect(self._database)) as connection:
             return connection.execute("SELECT title, state FROM document").fetchall()
@@ -68,6 +74,18 @@ class Download:
         self._cache = cache
         self._weights = weights
         self._hurry = hurry
+        self._sizes: list[tuple[float, int]] = []
+
+    def look(self) -> None:
+        """Remember how much has come by now."""
+        parts = self._cache.glob(f"{_folder()}/blobs/*.incomplete")
+        self._sizes.append((monotonic(), sum(part.stat().st_size for part in parts)))
+
+    def latest(self) -> int:
+        """How many bytes came within the last second."""
+        self.look()
+        now, size = self._sizes[-1]
+        return size - next(before for at, before in self._sizes if at >= now - 1)
 
     def begin(self, page: Any) -> None:
         """Ask for it."""
@@ -77,6 +95,7 @@ class Download:
         page.click("#search-button")
         page.click('#results [data-do="download"]')
         page.wait_for_selector(f"#downloads >> text={MODEL}")
+        self._wait_until_it_runs()
         page.click("#to-chat")
 
     def go_on(self, page: Any) -> None:
@@ -87,6 +106,7 @@ class Download:
         if page.locator(RESUME).count():
             page.click(RESUME)
             page.wait_for_selector(RESUME, state="detached")
+            self._wait_until_it_runs()
         page.click("#to-chat")
 
     def faults_at_the_end(self) -> list[str]:
@@ -94,14 +114,27 @@ class Download:
         self._hurry()
         deadline, expected = monotonic() + READY_SECONDS, sha256(self._weights).digest()
         while monotonic() < deadline:
-            found = list(
-                (self._cache / f"models--{MODEL.replace('/', '--')}").glob("snapshots/*/*.safetensors")
-            )
+            found = list(self._cache.glob(f"{_folder()}/snapshots/*/*.safetensors"))
             if found:
                 is_right = sha256(found[0].read_bytes()).digest() == expected
                 return [] if is_right else ["the model has other bytes"]
             sleep(0.5)
         return ["the model did not come"]
+
+    def _wait_until_it_runs(self) -> None:
+        """Return once bytes come. Raises RuntimeError when none do."""
+        deadline = monotonic() + STARTING_SECONDS
+        self._sizes.clear()
+        while monotonic() < deadline:
+            if self.latest() > 0:
+                return
+            sleep(0.1)
+        raise RuntimeError(f"{MODEL} is not downloaded: nothing came within {STARTING_SECONDS:.0f} s")
+
+
+def _folder() -> str:
+    """The model's in the cache."""
+    return f"models--{MODEL.replace('/', '--')}"
 
 
 def text_of(number: int) -> str:

@@ -2,9 +2,9 @@
 
     python -m tools.kill_documents [--times N] [--seed N]
 
-A child process adds files and pastes a newer form of a text that is there, and is killed. Then the documents are
-opened again: the database has to be healthy, every document has to become ready by itself, and its passages have to
-be those of a run that nobody killed.
+A child process adds files and pastes a newer form of a text that is there, and is killed. One that had ended before
+is no kill: another is killed sooner. Then the documents are opened again: the database has to be healthy, every
+document has to become ready by itself, and its passages have to be those of a run that nobody killed.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from app.documents import Documents
 
 CHECKOUT = Path(__file__).parents[1]
 FILES, SECTIONS = 4, 150
+ATTEMPTS = 5
 OLDER, PASTED, ANEW = "older", "notes", "notes-anew"
 Passages = dict[str, list[tuple[int, int, str, str]]]
 """The passages of documents by title: place, heading, text."""
@@ -53,23 +54,33 @@ class Killer:
 
     def kill(self, number: int) -> Kill:
         """Index, kill, open again, look."""
-        data_dir = self._folder / f"data-{number}"
-        after = self._chance.uniform(0, self._longest)
-        child, first = self._start(data_dir)
-        sleep(after)
-        child.kill()
-        taken = [first, *child.communicate()[0].decode().split()]
+        data_dir, after, taken = self._killed(number, self._chance.uniform(0, self._longest))
         faults = [_damage(data_dir)]
         ready = len(passages_in(data_dir, wait=False))
         faults += [*self._wrong(taken, passages_in(data_dir)), _damage(data_dir)]
         return Kill(number, after, len(taken), ready, tuple(filter(None, faults)))
+
+    def _killed(self, number: int, after: float) -> tuple[Path, float, list[str]]:
+        """Where a process was killed that had not ended yet, after how many seconds, and what it had taken."""
+        for attempt in range(ATTEMPTS):
+            data_dir = self._folder / f"data-{number}-{attempt}"
+            child, first = self._start(data_dir)
+            sleep(after)
+            child.kill()
+            taken = [first, *child.communicate()[0].decode().split()]
+            if child.returncode:  # 0: it had ended by itself
+                return data_dir, after, taken
+            after /= 2
+        raise RuntimeError(f"The process had ended before each of {ATTEMPTS} kills.")
 
     def _start(self, data_dir: Path) -> tuple["subprocess.Popen[bytes]", str]:
         """The process, once it has taken a first document, and which."""
         command = python_command("-m", "tools.kill_documents", "--index", str(data_dir), str(self._folder))
         child = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, env=importing_environment())
         assert child.stdout
-        return child, child.stdout.readline().decode().strip()
+        if not (first := child.stdout.readline().decode().strip()):
+            raise RuntimeError(f"The process took nothing and ended with code {child.wait()}.")
+        return child, first
 
     def _wrong(self, taken: list[str], found: Passages) -> list[str]:
         due = dict(self._expected)
@@ -137,10 +148,11 @@ def main() -> None:
         killer = Killer(Path(folder), Random(chosen.seed))
         kills = [_told(killer.kill(number)) for number in range(1, chosen.times + 1)]
     _tell(
-        f"{len(kills)} kills, {sum(one.taken > 0 for one in kills)} after something was taken, "
+        f"{len(kills)} kills of a process that ran, "
         f"{sum(one.ready < one.taken for one in kills)} with work left, "
         f"{sum(bool(one.faults) for one in kills)} with something missing or broken"
     )
+    sys.exit(any(one.faults for one in kills))
 
 
 def _damage(data_dir: Path) -> str:

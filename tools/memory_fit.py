@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.child_process import importing_environment, python_command
-from app.messages import ModelChoice, Options, Request
+from app.messages import Finished, ModelChoice, Options, Request
 from app.model_messages import Precision
 from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
@@ -25,6 +25,8 @@ from app.models_registry.fit_estimate import Estimator
 from app.models_registry.locate import locate
 
 NEW_TOKENS = 40
+NEARLY = 16
+"""Tokens by which a prompt may be longer or shorter than asked for."""
 TITLE = (
     "| model | precision | context | runtime + weights + cache + rows | need | measured without files | with file "
     "pages | measured | error |\n|---|---|---|---|---|---|---|---|---|"
@@ -74,10 +76,11 @@ def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
         prompt(folder, context - NEW_TOKENS - 8),
         replace(Options(), max_new_tokens=NEW_TOKENS, ignore_eos=True),
     )
-    for _ in events_of(engine, request):
-        pass
+    *_, finished = events_of(engine, request)
     engine.close()
-    return {"peak": status("VmHWM"), "own": peak.stop()}
+    assert isinstance(finished, Finished)
+    used = finished.statistics.prompt_tokens + finished.statistics.tokens
+    return {"peak": status("VmHWM"), "own": peak.stop(), "context": used}
 
 
 def prompt(folder: Path, tokens: int) -> str:
@@ -122,6 +125,8 @@ def compare(folder: Path, precision: Precision, context: int) -> str:
         command, capture_output=True, text=True, check=True, env=importing_environment()
     ).stdout
     measured = json.loads(told.splitlines()[-1])
+    if abs(measured["context"] - context) > NEARLY:
+        raise SystemExit(f"{folder.name} used a context of {measured['context']} tokens, not of {context}.")
     estimator = Estimator(read_config(folder, folder.name), read_weights(folder, folder.name))
     need = estimator.need(precision, context)
     peak = estimator.peak(precision, context)

@@ -25,6 +25,7 @@ from app.documents.search.rank_fusion import Candidate, near_enough
 from app.documents.search.searcher import Searcher
 from app.documents.search.vector_index import Vectors
 from app.messages import ModelFolder
+from tools.indexing import wait_until_ready
 from tools.retrieval.labelled import Question, read_follow_ups, read_questions, read_texts
 from tools.retrieval.measuring import Values, measured, recalls, reciprocals
 
@@ -81,7 +82,7 @@ class Bench:
     def __init__(self, documents: Documents, searcher: Searcher) -> None:
         self._collection = documents.create("everything")
         texts = [documents.paste(self._collection, one.text, one.title) for one in read_texts()]
-        documents.wait()
+        wait_until_ready(documents, self._collection, len(texts))
         self._passages = [one for document in texts for one in documents.passages(document)]
         self._searcher = searcher
 

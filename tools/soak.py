@@ -3,13 +3,15 @@
     python -m tools.soak --minutes 10
 
 Each lap is the same: long and short prompts, stopped and interrupted replies, and both types of each model. Prints
-a line after each lap; the exit code is 1 where the last lap ends with more bytes in use than the first.
+after each lap how many replies were stopped and interrupted. The exit code is 1 where the last lap ends with more
+bytes in use than the first, or where laps differ.
 """
 
 import argparse
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +25,7 @@ from app.messages import (
     Decoding,
     Device,
     DType,
+    Finished,
     ModelChoice,
     ModelFolder,
     Options,
@@ -43,6 +46,23 @@ STOPS = (0, 5, 12)
 DTYPES: tuple[DType, ...] = ("bfloat16", "float32")
 
 
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """What happened in a lap, and the bytes in use after it."""
+
+    replies: int
+    stopped: int
+    interrupted: int
+    prompt_tokens: int
+    used: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.used:,} bytes; {self.replies} replies, {self.stopped} stopped, {self.interrupted} interrupted, "
+            f"to prompts of {self.prompt_tokens:,} tokens"
+        )
+
+
 class StopAfter:
     """Asks for the end of a reply after so many pieces; never, for 0."""
 
@@ -59,14 +79,14 @@ class StopAfter:
         self._left -= 1
 
 
-def laps(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]) -> Iterator[int]:
-    """Run laps until the time is over, at least two; yields the bytes in use after each."""
+def laps(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]) -> Iterator[Lap]:
+    """Run laps until the time is over, at least two, and yield each."""
     end, count = perf_counter() + seconds, 0
     with TemporaryDirectory() as cache:
         session = Session(_locate, Path(cache))
         while count < 2 or perf_counter() < end:
-            _lap(session, choices)
-            yield used()
+            lap = _lap(session, choices)
+            yield replace(lap, used=used())
             count += 1
 
 
@@ -77,15 +97,18 @@ def cuda_bytes() -> int:
     return int(torch.cuda.memory_allocated())
 
 
-def _lap(session: Session, choices: Sequence[ModelChoice]) -> None:
+def _lap(session: Session, choices: Sequence[ModelChoice]) -> Lap:
     decoders: cycle[DecoderName] = cycle(("lookahead", "plain", "auto"))
     stops = cycle(STOPS)
+    ends, interrupted = list[Finished](), 0
     for choice in choices:
         most = (session.open(choice, no_progress).info.context - TOKENS) // TOKENS_A_WORD
         for words in WORDS:
-            _write(session, _request(choice, min(words, most), next(decoders)), next(stops))
-        _interrupt(session, _request(choice, 30, "lookahead"))
+            ends.append(_write(session, _request(choice, min(words, most), next(decoders)), next(stops)))
+        interrupted += _interrupt(session, _request(choice, 30, "lookahead"))
     session.forget()
+    stopped = sum(end.reason == "stopped" for end in ends)
+    return Lap(len(ends), stopped, interrupted, sum(end.statistics.prompt_tokens for end in ends))
 
 
 def _request(choice: ModelChoice, words: int, decoder: DecoderName) -> Request:
@@ -93,19 +116,22 @@ def _request(choice: ModelChoice, words: int, decoder: DecoderName) -> Request:
     return Request(choice, "word " * words, options)
 
 
-def _write(session: Session, request: Request, pieces: int) -> None:
+def _write(session: Session, request: Request, pieces: int) -> Finished:
     stop = StopAfter(pieces)
     for event in session.events(request, no_progress, stop):
         if isinstance(event, Piece):
             stop.count()
+    assert isinstance(event, Finished)
+    return event
 
 
-def _interrupt(session: Session, request: Request) -> None:
+def _interrupt(session: Session, request: Request) -> bool:
     """Leave a reply in mid-step, as an error does; then the worker lets the session forget."""
     for event in session.events(request, no_progress, StopAfter(0)):
         if isinstance(event, Piece):
             break
     session.forget()
+    return isinstance(event, Piece)
 
 
 def _locate(name: str, _progress: Progress) -> ModelFolder:
@@ -113,12 +139,14 @@ def _locate(name: str, _progress: Progress) -> ModelFolder:
 
 
 def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]) -> int:
-    """Print what is in use after each lap; returns how many bytes the last one has above the first."""
-    found: list[int] = []
-    for count in laps(choices, seconds, used):
-        found.append(count)
-        print(f"lap {len(found)}: {count:,} bytes", flush=True)  # noqa: T201
-    return found[-1] - found[0]
+    """Print each lap; returns how many bytes the last one has above the first. Raises SystemExit if laps differ."""
+    found: list[Lap] = []
+    for lap in laps(choices, seconds, used):
+        found.append(lap)
+        print(f"lap {len(found)}: {lap}", flush=True)  # noqa: T201
+        if replace(lap, used=0) != replace(found[0], used=0) or not lap.stopped or not lap.interrupted:
+            sys.exit("This lap was not as the others, or no reply was stopped or interrupted in it.")
+    return found[-1].used - found[0].used
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,28 +3,39 @@
 import argparse
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 from time import perf_counter, sleep
 from urllib.request import urlopen
 
-from tools.app_process import CHECKOUT, app_command
+from tools.app_process import CHECKOUT, app_command, free_port
 
-PORT = 7990
 LONGEST = 60.0
 
 
-def start_seconds(port: int) -> float:
+def start_seconds() -> float:
     """Seconds from the start of the process to the page's first answer."""
     with tempfile.TemporaryDirectory() as data_dir:
-        command = app_command(port, data_dir, "--no-token")
         begin = perf_counter()
-        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
-            try:
-                while not answers(port) and perf_counter() - begin < LONGEST:
-                    sleep(0.02)
-                return perf_counter() - begin
-            finally:
-                app.terminate()
+        with started(data_dir):
+            return perf_counter() - begin
+
+
+@contextmanager
+def started(data_dir: str) -> Iterator[str]:
+    """The address of an app that answers. Raises RuntimeError when it ends or stays silent instead."""
+    port, begin = free_port(), perf_counter()
+    command = app_command(port, data_dir, "--no-token")
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
+        try:
+            while not answers(port):
+                if app.poll() is not None or perf_counter() - begin > LONGEST:
+                    raise RuntimeError(f"the app did not answer, and its exit code is {app.poll()}")
+                sleep(0.02)
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            app.terminate()
 
 
 def answers(port: int) -> bool:
@@ -41,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=5)
     starts = parser.parse_args().starts
-    seconds = [start_seconds(PORT + number) for number in range(starts)]
+    seconds = [start_seconds() for _ in range(starts)]
     print("seconds:", " ".join(f"{value:.2f}" for value in seconds), f"median {median(seconds):.2f}")  # noqa: T201
 
 

@@ -9,7 +9,11 @@ Any web page that the person visits, and any other user of this machine, could t
     another program    it has no token and no cookie (app/ui/key.py)                           -> 403
 
 Requests without Origin are the page's own GETs, or programs on this machine (curl): those need the key as well.
+
+What passes is logged at INFO, which the app's log leaves out: method and path, but not the query with the token.
 """
+
+import logging
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
@@ -18,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ui.key import Key
 from app.web.request_check import refusal
+
+log = logging.getLogger(__name__)
 
 # Gradio's page has inline scripts and compiles its templates with `new Function`. Not every browser counts a
 # WebSocket to the page's own address as 'self'.
@@ -66,6 +72,7 @@ class Guard:
             if answer := self._key.refusal(request):
                 await _refuse(answer, scope, receive, guarded)
             else:
+                log.info("%s %r", scope.get("method", "WebSocket"), scope["path"])
                 await self._app(scope, receive, guarded)
 
 

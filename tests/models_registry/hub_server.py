@@ -249,7 +249,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         if self.hub.pace:  # without room to hide in, what was sent is what the client got
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)
-        piece = PIECE if self.hub.pace else max(len(left), 1)
+        # Several times a second, however slow it is.
+        piece = max(1, min(PIECE, int(self.hub.pace / 8))) if self.hub.pace else max(len(left), 1)
         for begin in range(0, len(left), piece):
             part = left[begin : begin + piece]
             self.wfile.write(part)

@@ -116,6 +116,7 @@ def main(
     report = write_report(folder, plan, section or tuple(SECTIONS))
     failed = [name for name, section in report["sections"].items() if section["error"]]
     typer.echo(f"The report is in {folder}." + (f" Failed: {', '.join(failed)}." if failed else ""))
+    raise typer.Exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,13 @@
+"""Waits for documents, and tells those that did not become ready: a search in the others would measure less."""
+
+from app.documents import Documents
+
+
+def wait_until_ready(documents: Documents, collection: int, count: int) -> None:
+    """Return once so many documents of the collection can be found. Raises SystemExit where it has others."""
+    documents.wait()
+    states = [one.state for one in documents.documents(collection)]
+    if states != ["ready"] * count:
+        raise SystemExit(
+            f"{states.count('ready')} of {count} documents are ready, of {len(states)} that are there"
+        )
