@@ -9,6 +9,7 @@ document has to become ready by itself, and its passages have to be those of a r
 
 import argparse
 import subprocess
+import sys
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
