@@ -392,6 +392,36 @@ def test_what_never_reached_the_model_leaves_what_it_has_read(session: Session) 
     assert end_of(ask(session)).statistics.reused_tokens == before.prompt_tokens - 1
 
 
+NARROW = replace(CPU, name="narrow")
+"""Its tokenizer knows 4096 tokens, and it has 200 embeddings."""
+MISTAKES = {
+    "a regular expression that is none": (CPU, PROMPT, SHORT, Grammar("regex", "(")),
+    "a schema that is none": (CPU, PROMPT, SHORT, Grammar("json_schema", '{"type": "nonsense"}')),
+    "a schema that nothing matches": (CPU, PROMPT, SHORT, Grammar("json_schema", '{"not": {}}')),
+    "a reply that the grammar cannot go on": (
+        CPU, (Message("user", "Hi"), Message("assistant", "no")), SHORT, Grammar("regex", "ab")
+    ),
+    "a grammar of tokens that the model lacks": (NARROW, "xyz", SHORT, Grammar("regex", "a\n")),
+    "the same, plainly": (NARROW, "xyz", with_decoder(SHORT, Decoding("plain")), Grammar("regex", "a\n")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_request_that_cannot_be_done_leaves_what_was_read_of_this_and_other_chats(
+    session: Session, kind: str
+) -> None:
+    model, prompt, options, grammar = MISTAKES[kind]
+    texts = ["xyz" * 30, "zyx" * 30]
+    before = [ids_of(ask(session, text, model=model)) for text in texts]
+    wrong = Request(model, prompt, options, logits=LogitsSettings(grammar=grammar))
+    with pytest.raises(BadOption):
+        list(session.events(wrong, silent, StopAfter()))
+    for text, ids in reversed([*zip(texts, before, strict=True)]):
+        again = ask(session, text, model=model)
+        assert end_of(again).statistics.reused_tokens == end_of(again).statistics.prompt_tokens - 1
+        assert ids_of(again) == ids
+
+
 def test_what_failed_in_the_model_is_read_anew(session: Session) -> None:
     model = replace(CPU, name="exhausting")
     before = ask(session, model=model)
@@ -421,10 +451,6 @@ def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_
         session.open(CPU, stop)
     assert session.info is None
     assert ids_of(ask(session))
-
-
-NARROW = replace(CPU, name="narrow")
-"""Its tokenizer knows 4096 tokens, and it has 200 embeddings."""
 
 
 def test_a_prompt_with_tokens_that_the_model_has_no_weights_for_is_refused_in_words(session: Session) -> None:

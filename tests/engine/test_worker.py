@@ -375,6 +375,44 @@ def test_a_prompt_that_is_too_long_is_a_sentence_and_the_model_stays(engine: Eng
     assert isinstance(end, Finished) and end.statistics.reused_tokens > 0
 
 
+def test_a_prompt_that_is_too_long_is_refused_while_another_reply_is_written(engine: Engine) -> None:
+    begun = threading.Event()
+    writing = Watched(Piece, lambda reply: begun.set() if refused.is_done else reply.wait(0, 0.2))
+    ids_of(ask(engine))
+    refused = Reply()
+    ask(engine, options=LONG, reply=writing)
+    ask(engine, prompt="word " * 200_000, reply=refused)
+    assert "tokens and the model's context holds 256" in failure(refused)
+    assert len(ids_of(writing)) == LONG.max_new_tokens
+    assert begun.is_set()
+
+
+def test_tokens_of_another_model_are_made_anew(engine: Engine) -> None:
+    expected = ids_of(ask(engine)), ids_of(ask(engine, model="other"))
+    request = Request(replace(CPU, name="other"), PROMPT, SHORT)
+    made = engine.tokenise(request).result(SECONDS)
+    assert made.tokens and made.tokens.made_by
+    ids_of(ask(engine))  # now they are of a model that is no longer loaded
+    old = engine.tokenise(request).result(SECONDS)
+    assert old.tokens is None
+    for asked in (made, old):
+        reply = Reply()
+        engine.submit(asked, reply)
+        assert ids_of(reply) == expected[1]
+    assert ids_of(ask(engine)) == expected[0]
+
+
+def test_a_request_whose_tokens_are_made_while_the_engine_closes_fails_with_a_sentence(
+    engine: Engine,
+) -> None:
+    ids_of(ask(engine))
+    made = engine.tokenise(Request(CPU, PROMPT, SHORT)).result(SECONDS)
+    engine.close()
+    replies = [Reply(), ask(engine)]
+    engine.submit(made, replies[0])
+    assert [failure(reply) for reply in replies] == [CLOSING, CLOSING]
+
+
 def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
     script = (
         "import sys; from app.engine import Engine; engine = Engine(None); engine.close(); "
