@@ -16,8 +16,9 @@ from app.errors import NetworkSettingsUnusable, first_line
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
-NUMBERS = ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT")
+NUMBERS = ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", "TORCHDYNAMO_REPRO_LEVEL")
 """Variables that a library converts to a number while it is imported, which would end the app."""
+HUB = "HF_ENDPOINT"
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
 
@@ -30,9 +31,12 @@ def prepare(environ: MutableMapping[str, str]) -> list[str]:
         environ["no_proxy"] = ",".join(filter(None, (known, *LOOPBACK_NAMES)))
         environ["NO_PROXY"] = environ["no_proxy"]
     wrong = [name for name in NUMBERS if not environ.get(name, "1").isdecimal()]
-    return [
-        f"{name} is {environ.pop(name)!r} and not a number of seconds, so it is not used." for name in wrong
-    ]
+    notes = [f"{name} is {environ.pop(name)!r} and not a whole number, so it is not used." for name in wrong]
+    if (endpoint := environ.get(HUB)) is not None and not _is_address(endpoint):
+        del environ[HUB]
+        environ["HF_HUB_OFFLINE"] = "1"  # another hub than the one that was meant is not asked instead
+        notes.append(f"{HUB} is {endpoint!r} and not an address, so no hub is asked for models.")
+    return notes
 
 
 @contextmanager
@@ -78,6 +82,14 @@ def proxy_for(url: str) -> str:
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a child process, which needs no key, token or password."""
     return {name: value for name, value in environ.items() if not _SECRET.search(name)}
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _is_network_setting(name: str) -> bool:

@@ -60,10 +60,19 @@ def test_a_shell_without_proxies_stays_so_that_the_systems_are_found() -> None:
 
 def test_a_number_that_is_none_is_told_and_left_out() -> None:
     shell = {"HF_HUB_DOWNLOAD_TIMEOUT": "abc", "HF_HUB_ETAG_TIMEOUT": "30", "PATH": "/bin"}
-    assert prepare(shell) == [
-        "HF_HUB_DOWNLOAD_TIMEOUT is 'abc' and not a number of seconds, so it is not used."
-    ]
+    assert prepare(shell) == ["HF_HUB_DOWNLOAD_TIMEOUT is 'abc' and not a whole number, so it is not used."]
     assert shell == {"HF_HUB_ETAG_TIMEOUT": "30", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize("address", ["", "garbage", "http://[", "https://", "ftp://hub", "http://hub:x"])
+def test_no_other_hub_is_asked_where_the_one_of_the_shell_has_no_address(address: str) -> None:
+    shell = {"HF_ENDPOINT": address}
+    assert prepare(shell) == [
+        f"HF_ENDPOINT is {address!r} and not an address, so no hub is asked for models."
+    ]
+    assert shell == {"HF_HUB_OFFLINE": "1"}
+    mirror = {"HF_ENDPOINT": "https://mirror.example/hub/"}
+    assert prepare(mirror) == [] and mirror == {"HF_ENDPOINT": "https://mirror.example/hub/"}
 
 
 def test_proxies_and_certificates_are_hidden_for_a_while_and_come_back(shell: pytest.MonkeyPatch) -> None:
