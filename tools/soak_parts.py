@@ -12,8 +12,6 @@ from random import Random
 from time import monotonic, sleep
 from typing import Any
 
-from playwright.sync_api import Error, sync_playwright
-
 from app.database.database import FILE_NAME
 from tools.app_process import AppProcess
 
@@ -164,10 +162,20 @@ class Visitor:
 
     def _kill(self, page: Any) -> None:
         """Kill a tab's process; where it is that of other tabs, too, they were killed with it."""
+        from playwright.sync_api import TimeoutError as StillAlive
+
         before = len(self._crashed)
-        with suppress(Error), page.expect_event("crash", timeout=CRASH_MS), suppress(Error):
-            page.goto("chrome://crash")  # which fails, since the page dies of it
+        with suppress(StillAlive):
+            kill_tab(page)
         self._killed += max(1, len(self._crashed) - before)
+
+
+def kill_tab(page: Any) -> None:
+    """Kill the process of a tab. Raises Playwright's TimeoutError where it lives on."""
+    from playwright.sync_api import Error
+
+    with page.expect_event("crash", timeout=CRASH_MS), suppress(Error):
+        page.goto("chrome://crash")  # which fails, since the page dies of it
 
 
 def questions(data_dir: Path) -> int:
@@ -192,6 +200,8 @@ def _state(process: int) -> str:
 @contextmanager
 def browsing() -> Iterator[Any]:
     """Start a Chromium with one profile, so that all tabs share its connections."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         context = chromium.new_context(viewport={"width": 1366, "height": 768})

@@ -1,6 +1,7 @@
 """Forged requests never reach a route. A real server answers on a real port."""
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPResponse
 from itertools import repeat
@@ -129,6 +130,14 @@ def test_uploads_are_taken_up_to_the_limit(running: Running, megabytes: int, sta
     chunks = (before, *repeat(b"x" * 2**20, megabytes), after)
     headers = {**MULTIPART, **key_of(running)}
     assert answer(running, "POST", "/gradio_api/upload", headers, *chunks).status == status
+
+
+def test_what_passes_is_logged_without_its_query(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "app.ui.guard")
+    answer(running, "GET", f"/?token={running.endpoint.token}", {})
+    answer(running, "GET", "/?secret=1", {})
+    answer(running, "GET", "/?secret=1", key_of(running))
+    assert caplog.messages == ["GET '/'"], "the first is led on, the second refused"
 
 
 def test_every_answer_carries_the_security_headers(running: Running) -> None:

@@ -1,9 +1,9 @@
 """Pages come, go and get lost; the next one works, and a lost one comes back by itself."""
 
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -13,6 +13,8 @@ from app.ui import AppContext, Running, Services, serve
 from app.ui.about.sockets import own_sockets
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
+from tools.app_process import REQUESTS
+from tools.soak_parts import kill_tab
 
 pytestmark = pytest.mark.browser
 SECONDS = 20
@@ -60,11 +62,15 @@ def ask(page: Any, words: str = "Hello?") -> None:
 
 
 @pytest.mark.timeout(600)
-def test_the_next_page_works_after_many_reloads(context: Any, running: Running) -> None:
+def test_the_next_page_works_after_many_reloads(
+    context: Any, running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, REQUESTS)
     page = tab(context, running)
     for number in range(8):
-        page.goto(running.endpoint.origin, wait_until="commit" if number % 2 else "load")
+        page.reload(wait_until="commit" if number % 2 else "load")
     page.wait_for_selector("#status .status")
+    assert caplog.messages.count("GET '/'") == 9, "a load and eight reloads, by the server's own log"
     ask(page)
 
 
@@ -86,8 +92,7 @@ def test_nothing_is_left_of_a_tab_that_was_closed_or_killed(context: Any, runnin
         page, other = tab(context, running), tab(context, running)
         until(lambda: connections(running) >= 2)
         if is_killed:
-            with suppress(Exception):  # it reports its own death
-                page.goto("chrome://crash", timeout=2_000)
+            kill_tab(page)
         page.close()
         other.close()
         until(lambda: connections(running) == 0)
