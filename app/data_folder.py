@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
-from app.database.database import FILE_NAME
+from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.files import make_folder, write_file
@@ -29,10 +29,11 @@ MARK = "This is the data folder of Foresight.\n"
 MARKER_TEXT = (
     f"{MARK}Foresight keeps its chats, documents and settings here, and knows the folder by this file.\n"
 )
-FOLDERS = ("documents-inbox", "downloads", "gradio", "logs", "steps", "window")
+FOLDERS = ("backups", "documents-inbox", "downloads", "gradio", "logs", "steps", "window")
 """The folders that the app makes in it."""
 FILES = re.compile(
-    rf"{re.escape(FILE_NAME)}(-wal|-shm|\.broken-[0-9-]+(-wal|-shm)?)?|restore\.sqlite|before-restore-[0-9-]+\..*"
+    rf"{re.escape(FILE_NAME)}(-wal|-shm|\.broken-[0-9-]+(-wal|-shm)?)?|restore\.sqlite"
+    r"|(before-restore|rescued)-[0-9-]+\..*"
     rf"|(settings|servers)\.json(\.broken)?|api-key|in-use\.(lock|address)|{re.escape(MARKER)}"
 )
 """The names of the files that the app makes in it."""

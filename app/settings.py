@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from app.dataclass_json import parse_json, require_types
 from app.errors import SettingsNotRead, SettingsNotSaved
 from app.files import write_file
 from app.messages import Decoding, ModelChoice, Options, Sampling
@@ -130,13 +131,14 @@ class SettingsFile:
 
         Raises SettingsNotRead for a file that cannot be opened."""
         try:
-            return _from_json(json.loads(self.path.read_text(encoding="utf-8")))
+            saved = parse_json(self.path.read_text(encoding="utf-8"))
+            return require_types(_from_json(saved), {"is_temperature_chosen": True, **saved})
         except FileNotFoundError:
             return Settings()
         except OSError as error:
             raise SettingsNotRead(
                 f"The settings in {self.path} cannot be read ({error.strerror}). "
-                "Give this user read access, or choose another folder with --data-dir."
+                "Give this user read access, move it away, or choose another folder with --data-dir."
             ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
             with suppress(OSError):  # read-only disk: the file stays

@@ -23,6 +23,7 @@ from app.conversation.race import Race
 from app.conversation.remote_engine import EngineWithServers
 from app.data_folder import DataFolder
 from app.database import MEMORY, Database, database_in
+from app.database.backups import DailyBackups
 from app.database.restoring import apply_staged
 from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
@@ -90,6 +91,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
     with (
         closing(_open_database(folder.path)) as database,
+        closing(DailyBackups(database)) as backups,
         open_chat_stores(database) as stores,
         closing(models),
         _engine(located, folder.path / "steps", opening.plan, settings.local_model.device) as engine,
@@ -102,8 +104,10 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name, ask)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)
         api = _api(services, engine, embedding_model, models.hub, folder.path)
-        app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, database.note)
+        note = partial(getattr, database, "note")
+        app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, note)
         page = _open(services, app_context, opening, folder)
+        backups.start()
         # After the page: importing torch takes longer than showing the page.
         engines.load(settings.model)
         try:

@@ -28,7 +28,7 @@ BASE = {
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
     "race_log", "race_runs", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
     "server_messages", "model_choice", "tokenizer_vocabulary", "eagle_config",
-    "config_limits", "programs", "files", "data_folder", "environment", "answer_limits",
+    "config_limits", "programs", "files", "data_folder", "environment", "answer_limits", "dataclass_json",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
 ALLOWED = {

@@ -104,6 +104,10 @@ def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:
         b'{"model": {"name": ""}, "options": {}}',
         b'{"model": {"name": "demo"}, "options": {"stop": null}}',
         b'{"model": {"name": "demo", "from": "a later version"}, "options": {}}',
+        b"[" * 100_000,
+        b'{"model":' * 100_000,
+        b'{"model": ' + b"1" * 5_000 + b"}",
+        b'{"model": {"name": 5}}',
     ],
 )
 def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, content: bytes) -> None:
@@ -115,11 +119,29 @@ def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, cont
     assert file.load() == UNUSUAL
 
 
-def test_impossible_values_count_as_broken(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("options", "max_new_tokens", 0),
+        ("options", "max_new_tokens", 7.5),
+        ("options", "max_new_tokens", float("inf")),
+        ("options", "max_new_tokens", float("nan")),
+        ("options", "ignore_eos", "yes"),
+        ("options", "stop", "text"),
+        ("options", "stop", [1]),
+        ("model", "context", 10**400),
+        ("model", "offload", "no"),
+        ("library", "is_offline", "false"),
+        ("library", "folders", "/models"),
+        ("library", "downloads_at_once", 1.5),
+        ("chats", "rolling_context", 1),
+    ],
+)
+def test_impossible_values_count_as_broken(tmp_path: Path, part: str, name: str, value: object) -> None:
     file = SettingsFile(tmp_path)
     file.save(UNUSUAL)
     saved = json.loads(file.path.read_text(encoding="utf-8"))
-    saved["options"]["max_new_tokens"] = 0
+    saved[part][name] = value
     file.path.write_text(json.dumps(saved), encoding="utf-8")
     assert file.load() == Settings()
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import regex
 
 from app.api.tool_syntax import HERMES, CallSyntax
+from app.dataclass_json import parse_json
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 ALL = "all\n"
@@ -208,7 +209,7 @@ class ToolCallParser:
         """A call whose parts stand in another order."""
         self._held, self._read = after, self._text
         try:
-            call = json.loads(inside, strict=False)
+            call = parse_json(inside, strict=False)
             name, arguments = call["name"], call.get("arguments", call.get("parameters", {}))
         except (ValueError, KeyError, TypeError, AttributeError):
             return [TextDelta(OPENING + inside + CLOSING)]
@@ -223,7 +224,7 @@ def _typed(text: str, schema: Any) -> Any:
     if kind == "string" or (kind is None and not isinstance(schema, dict)):
         return text
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 

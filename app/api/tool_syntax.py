@@ -16,6 +16,8 @@ from typing import Any
 
 import regex
 
+from app.dataclass_json import parse_json
+
 _STRING = r'(?P<json>"(?:[^"\\]|\\.)*")'
 
 
@@ -64,7 +66,7 @@ class CallSyntax:
     def name_in(self, head: Any) -> str:
         """The name that a head matched."""
         found = head.groupdict()
-        return str(json.loads(found["json"], strict=False) if "json" in found else found["name"])
+        return str(parse_json(found["json"], strict=False) if "json" in found else found["name"])
 
     def heading(self, name: str) -> str:
         """What is written from a call's beginning to its arguments."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.api.errors import ApiError
 from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
 from app.api.tool_syntax import HERMES, CallSyntax, ToolTemplate
+from app.dataclass_json import parse_json
 from app.logits_settings import Grammar, control_rule
 
 EXPLAINED = """# Tools
@@ -132,7 +133,7 @@ class ToolUse:
         most = MOST_CALLS if syntax.can_repeat else 1
         calls = calls_grammar(self.offered, most, syntax).replace("start:", "calls:", 1)
         return Grammar(
-            "lark", f"start: form | calls\nform: {_json_rule(json.loads(self.form.source))}\n{calls}"
+            "lark", f"start: form | calls\nform: {_json_rule(parse_json(self.form.source))}\n{calls}"
         )
 
 
@@ -278,7 +279,7 @@ def called_text(name: str, arguments: str) -> str:
 def parsed(arguments: str) -> Any:
     """Arguments as the value that they spell, or as they are."""
     try:
-        return json.loads(arguments or "{}")
+        return parse_json(arguments or "{}")
     except ValueError:
         return arguments
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.chat_messages import ChatPreset, MessageContent, Provenance, TokenMark, WritingState
-from app.chats.dataclass_json import read, to_dict
+from app.dataclass_json import read, to_dict
 from app.document_messages import Sources
 from app.errors import ImportBroken
 from app.json_answers import JsonAnswers

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar, get_args
 
 from app.chat_messages import Provenance, TokenMark
-from app.chats.dataclass_json import read, to_dict
+from app.dataclass_json import parse_json, read, to_dict
 from app.document_messages import Sources
 from app.json_answers import JsonAnswers
 from app.messages import Origin, Sampling
@@ -41,7 +41,7 @@ def marks_to_json(marks: Sequence[TokenMark]) -> str:
 def marks_from_json(text: str) -> tuple[TokenMark, ...]:
     """Marks from JSON; none if the text is invalid, and "model" for an unknown origin."""
     try:
-        columns = json.loads(text) if text else {"ends": [], "origins": "", "steps": []}
+        columns = parse_json(text) if text else {"ends": [], "origins": "", "steps": []}
         ends, steps = accumulate(columns["ends"]), accumulate(columns["steps"])
         origins = (ORIGINS.get(letter, "model") for letter in columns["origins"])
         return tuple(map(TokenMark, ends, origins, steps))
@@ -57,7 +57,7 @@ def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -
 def value_from_json(kind: type[T], text: str | None) -> T | None:
     """A value of this dataclass from JSON; None if there is none, or the text is invalid."""
     try:
-        return None if text is None else read(kind, json.loads(text))
+        return None if text is None else read(kind, parse_json(text))
     except ValueError:
         return None
 
@@ -70,7 +70,7 @@ def collections_to_json(collections: Sequence[int]) -> str:
 def collections_from_json(text: str) -> tuple[int, ...]:
     """Ids of collections from JSON; none if the text is invalid."""
     try:
-        found = json.loads(text) if text else []
+        found = parse_json(text) if text else []
     except ValueError:
         return ()
     return tuple(one for one in found if type(one) is int) if isinstance(found, list) else ()

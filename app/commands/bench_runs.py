@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from app.dataclass_json import parse_json
 from app.errors import BadOption
 from app.files import make_folder, sync_folder
 from app.messages import Options, Prompt
@@ -93,7 +94,7 @@ def _read(file: Path) -> Iterator[tuple[str, BenchRun]]:
     complete = raw[: raw.rfind(b"\n") + 1]
     for number, line in enumerate(complete.splitlines(), start=1):
         try:
-            yield _run_of(json.loads(line))
+            yield _run_of(parse_json(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadOption(
                 f"{file}, line {number} is not a run of a benchmark. Choose another folder, or remove this file."

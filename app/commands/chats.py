@@ -1,4 +1,4 @@
-"""`python run.py chats …`: lists, searches, exports, imports, backs up and restores chats."""
+"""`python run.py chats …`: lists, searches, exports, imports, backs up, restores and rescues chats."""
 
 import sys
 import time
@@ -11,25 +11,34 @@ import typer
 
 from app.chat_messages import ChatSummary
 from app.chats import Chats
-from app.commands.command_group import CommandGroup
+from app.chats.mending import mend_chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
 from app.commands.options import AsJson, DataDir, require_words
 from app.data_folder import DataFolder, data_dir_or_default
-from app.database import database_in
-from app.database.restoring import apply_staged, stage
+from app.database import Database, database_in
+from app.database.files import FILE_NAME, STAMP, command_line
+from app.database.rescuing import Unread, rescue
+from app.database.restoring import RESCUED, apply_staged, stage
 from app.display_text import counted
 from app.documents import PENDING_FOLDER
-from app.errors import BadOption
+from app.documents.mending import mend_documents
+from app.errors import BadOption, DataFolderInUse
 from app.files import write_output
 from app.model_messages import gigabytes
 from app.text_normalisation import without_surrogates
 
 chats_cli = typer.Typer(
-    cls=CommandGroup,
-    help="List, search, export, import, back up and restore chats.",
+    help="List, search, export, import, back up, restore and rescue chats.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+SAVED = {
+    "chat": "SELECT count(*) FROM chat WHERE deleted IS NULL",
+    "message": "SELECT count(*) FROM message",
+    "document": "SELECT count(*) FROM document WHERE state <> 'leaving'",
+}
+"""What is counted of a rescued database."""
 
 
 @contextmanager
@@ -134,7 +143,14 @@ def backup_chats(
 
 @chats_cli.command("restore")
 def restore_backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `chats backup` has saved.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A file that `chats backup` or `chats rescue` has saved, or an automatic backup: "
+            "those of the last three days are in the folder `backups` of the data folder.",
+        ),
+    ],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -151,6 +167,50 @@ def restore_backup(
         return print_json({"restored": file})
     print_text(restored)
     return None
+
+
+@chats_cli.command("rescue")
+def rescue_chats(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A damaged database; default: the app's own.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Save to this file; default: beside the other."),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Save what can still be read of a damaged database into a new one, which `chats restore` accepts."""
+    damaged = (file or data_dir_or_default(data_dir) / FILE_NAME).absolute()
+    saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))
+    with errors_as_sentences():
+        _require_closed(damaged)
+        unread = rescue(damaged, saved, (mend_chats, mend_documents))
+        with closing(Database(saved)) as database, database.reading() as connection:
+            counts = {name: connection.execute(query).fetchone()[0] for name, query in SAVED.items()}
+    if as_json:
+        return print_json({"file": saved, **counts, "unread": unread})
+    words = ", ".join(counted(count, name) for name, count in counts.items())
+    restore = command_line("chats", "restore", saved.absolute(), "--data-dir", data_dir_or_default(data_dir))
+    print_text(f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place.")
+    return None
+
+
+def _require_closed(damaged: Path) -> None:
+    """Raises DataFolderInUse while the app has the database open: its pages change while they are read."""
+    folder = DataFolder(damaged.parent)
+    if damaged.name == FILE_NAME and folder.running_at() and folder.is_held():
+        raise DataFolderInUse(f"Foresight is running on {damaged.parent}. Quit it, and try again.")
+
+
+def _unread(unread: Unread) -> str:
+    least = "" if unread.is_exact else "At least "
+    missing = f"{least}{counted(unread.rows, 'row')} could not be read" if unread.rows else ""
+    cut = f"{counted(unread.cut, 'text')} could be read only in part" if unread.cut else ""
+    nothing = "Nothing is missing" if unread.is_exact else "Whether more is missing can't be told"
+    words = "; ".join(filter(None, (missing, cut))) or nothing
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _row(chat: ChatSummary) -> Iterator[str]:

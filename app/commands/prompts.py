@@ -7,12 +7,12 @@
 Options of the command line win over the temperature and seed of a line.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.dataclass_json import parse_json
 from app.errors import BadOption
 from app.messages import Message, Options, Prompt, Sampling
 from app.settings import assets_dir
@@ -133,7 +133,7 @@ def _lines(file: Path) -> list[str]:
 
 def _parse(line: str, raw: bool, where: str) -> PromptItem:
     try:
-        item = json.loads(line)
+        item = parse_json(line)
     except ValueError as error:
         raise BadOption(f"{where} is not JSON. Write one object a line.") from error
     return PromptItem(_prompt(item, raw, where), _override(item, where))

@@ -7,13 +7,13 @@ Their questions are not part of the app. They are read from a folder as their au
 """
 
 import gzip
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from app.commands.prompts import PromptItem, PromptSet
+from app.dataclass_json import parse_json
 from app.errors import BadOption
 from app.messages import Message
 from app.text_normalisation import without_surrogates
@@ -70,7 +70,7 @@ def _lines(file: Path) -> list[str]:
 
 def _question(source: _Source, line: str, where: str) -> tuple[str, list[str]]:
     try:
-        category, turns = source.read(json.loads(line))
+        category, turns = source.read(parse_json(line))
         if not turns or not all(isinstance(turn, str) and turn.strip() for turn in turns):
             raise ValueError
     except (ValueError, LookupError, TypeError) as error:

@@ -10,41 +10,49 @@ A commit is on the disk when it returns (synchronous = FULL), so that a power cu
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from app.database.migrations import migrate, read_migrations
-from app.database.transactions import is_damage, store_errors, transaction
-from app.errors import StoreBroken, StoreNotUsable, StoreUnsupported
-from app.files import replacing_output
-from app.settings import assets_dir
+from app.database.checking import available_modules, damage_in, quick_damage_in, require_sqlite
+from app.database.files import (
+    BACKUPS,
+    FILE_NAME,
+    STAMP,
+    backups_in,
+    files_of,
+    is_there,
+    move_aside,
+    recovery,
+    require_target,
+)
+from app.database.migrations import migrate, read_migrations, schema_version, shipped_migrations
+from app.database.transactions import store_errors, transaction
+from app.errors import StoreBroken, StoreNotUsable
+from app.files import make_folder, replacing_output
 
 MEMORY = ":memory:"
-FILE_NAME = "foresight.sqlite"
 BUSY_SECONDS = 10.0
 """How long to wait for another process that writes."""
-OLDEST = (3, 37, 0)
-"""The first SQLite with STRICT tables."""
-SUFFIXES = ("", "-wal", "-shm")
-"""SQLite's files of one database."""
+COPIED_PAGES = 256
+"""Pages that are copied before others get the disk."""
 
 
 class Database:
     """A SQLite file (or ":memory:") with the newest schema, safe to use from any thread.
 
-    `note` is "" or tells the person that a damaged file was moved aside and a new one created."""
+    `note` tells the person that the file is damaged, or was moved aside and a new one created; "" for neither."""
 
     def __init__(
         self, path: Path | str, migrations: Path | None = None, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         """Opens or creates the file. Raises StoreError."""
-        require_sqlite(sqlite3.sqlite_version_info, _modules())
+        require_sqlite(sqlite3.sqlite_version_info, available_modules())
         self.path = Path(path)
         self.note = ""
         self._is_memory = str(path) == MEMORY
         self._busy_seconds = busy_seconds
-        self._migrations = read_migrations(migrations or assets_dir() / "migrations")
+        self._migrations = read_migrations(migrations) if migrations else shipped_migrations()
         self._lock = threading.RLock()
         self._counting = threading.Lock()  # one thread at a time may use the counting statement
         self._connection = self._open()
@@ -80,22 +88,23 @@ class Database:
                 problem = damage_in(connection)
         except StoreBroken as error:
             problem = str(error.__cause__)
-        return f"{self.path} is damaged: {problem}." if problem else ""
+        return (
+            f"{self.path} is damaged: {problem}. {recovery(self.path, self.path.parent)}" if problem else ""
+        )
 
-    def backup(self, target: Path) -> None:
-        """Copies everything into one file. An existing file is replaced once the copy is complete."""
-        self._require_target(target)
-        try:
-            with (
-                replacing_output(target) as draft,
-                store_errors(str(target), "Choose another file"),
-                self._own_connection() as source,
-            ):
-                _copy(source, draft)
-        except OSError as error:
-            raise StoreNotUsable(
-                f"{target} cannot be written ({error.strerror}). Choose another file."
-            ) from error
+    def backup(self, target: Path, progress: Callable[[], None] | None = None) -> None:
+        """Copies everything into one file. An existing file is replaced once the copy is complete and not damaged.
+
+        `progress` is called from time to time, and may raise an error to end it. Raises StoreError."""
+        if not self._is_memory:
+            require_target(target, self.path)
+        with self._own_connection() as source:
+            self._copy(source, target, "Choose another file", progress)
+
+    def keep_backup(self, progress: Callable[[], None] | None = None) -> Path:
+        """Makes an automatic backup in the folder for those, as `backup` does."""
+        with self._own_connection() as source:
+            return self._keep_backup(source, "", progress)
 
     def size(self) -> int:
         """Bytes on the disk, or in memory."""
@@ -103,7 +112,7 @@ class Database:
             with self.reading() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 return int(pages * connection.execute("PRAGMA page_size").fetchone()[0])
-        return sum(file.stat().st_size for file in self._files() if file.exists())
+        return sum(file.stat().st_size for file in files_of(self.path) if file.exists())
 
     def used(self) -> int:
         """Bytes of the file that are in use."""
@@ -135,18 +144,27 @@ class Database:
             self._connection.close()
 
     def _open(self) -> sqlite3.Connection:
+        if self._is_memory:
+            return self._connected()
+        self._make_folder()
+        # SQLite would delete a WAL whose file is empty or gone, and with it what was committed last.
+        is_headless = not is_there(self.path) and is_there(files_of(self.path)[1])
+        backups = backups_in(self.path.parent)
+        if not is_headless and not is_there(self.path) and backups:
+            self.note = f"There were no chats in {self.path}. {recovery(None, self.path.parent)}"
         try:
+            if is_headless:
+                raise StoreBroken(f"{self.path} is empty")
             return self._connected()
         except StoreBroken as error:
-            kept = self._move_aside()
+            kept = move_aside(self.path)
             self.note = (
-                f"The chats in {self.path} could not be read ({error.__cause__}). The file was kept as {kept}, "
-                "and Foresight created a new one. If you have a backup, put it in its place."
+                f"The chats in {self.path} could not be read ({error.__cause__ or error}). The file was kept as "
+                f"{kept}, and Foresight created a new one. {recovery(kept, self.path.parent)}"
             )
             return self._connected()
 
     def _connected(self) -> sqlite3.Connection:
-        self._make_folder()
         with store_errors(str(self.path)):
             connection = self._connect()
             try:
@@ -157,12 +175,44 @@ class Database:
                 # The next commit truncates what a large import left in the WAL.
                 connection.execute(f"PRAGMA journal_size_limit = {16 * 2**20}")
                 connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten
-                migrate(connection, self._migrations, str(self.path))
+                self._migrate(connection)
                 connection.execute("SELECT count(*) FROM sqlite_master")
             except BaseException:
                 connection.close()
                 raise
         return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Brings the schema up to date, after a backup of what there is."""
+        version = schema_version(connection, self._migrations, str(self.path))
+        if not self._is_memory and 0 < version < len(self._migrations):
+            with suppress(
+                StoreBroken
+            ):  # the last good backup stays, and a migration that fails changes nothing
+                self._keep_backup(connection, f"-schema-{version}", None)
+        migrate(connection, self._migrations, str(self.path))
+
+    def _keep_backup(self, source: sqlite3.Connection, end: str, progress: Callable[[], None] | None) -> Path:
+        target = self.path.parent / BACKUPS / time.strftime(f"foresight-{STAMP}{end}.sqlite")
+        self._copy(source, target, f"Check the permissions of {target.parent}, or move it away", progress)
+        return target
+
+    def _copy(
+        self, source: sqlite3.Connection, target: Path, advice: str, progress: Callable[[], None] | None
+    ) -> None:
+        try:
+            if target.parent.name == BACKUPS:
+                make_folder(target.parent)
+            with replacing_output(target) as draft:
+                with store_errors(str(target), advice):
+                    damage = _copy_pages(source, draft, progress)
+                if damage:
+                    raise StoreBroken(
+                        f"No backup was made of {self.path}, which is damaged ({damage}). "
+                        f"{recovery(self.path, self.path.parent)}"
+                    )
+        except OSError as error:
+            raise StoreNotUsable(f"{target} cannot be written ({error.strerror}). {advice}.") from error
 
     def _connect(self) -> sqlite3.Connection:
         place = MEMORY if self._is_memory else self.path
@@ -197,15 +247,7 @@ class Database:
                 "and start Foresight again."
             )
 
-    def _require_target(self, target: Path) -> None:
-        if target.is_dir():
-            raise StoreNotUsable(f"{target} is a folder. Choose a file in it.")
-        if not self._is_memory and target.exists() and self.path.exists() and target.samefile(self.path):
-            raise StoreNotUsable(f"{target} is the database itself. Choose another file.")
-
     def _make_folder(self) -> None:
-        if self._is_memory:
-            return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -214,68 +256,19 @@ class Database:
                 "Choose another one with --data-dir."
             ) from error
 
-    def _files(self) -> list[Path]:
-        return [self.path.with_name(self.path.name + end) for end in SUFFIXES]
-
-    def _move_aside(self) -> Path:
-        """Renames the database's files: something may still be recovered from them."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        kept = self.path.with_name(f"{self.path.name}.broken-{stamp}")
-        for file, end in zip(self._files(), SUFFIXES, strict=True):
-            if file.exists():
-                file.replace(kept.with_name(kept.name + end))
-        return kept
-
 
 def database_in(data_dir: Path) -> Database:
     """The database of a data folder. Raises StoreError."""
     return Database(data_dir / FILE_NAME)
 
 
-def require_sqlite(version: tuple[int, ...], modules: set[str]) -> None:
-    """Raises StoreUnsupported for a SQLite that is too old, or has no full-text search."""
-    if version >= OLDEST and "fts5" in modules:
-        return
-    found = ".".join(map(str, version)) + ("" if "fts5" in modules else " without FTS5")
-    raise StoreUnsupported(
-        f"Foresight needs SQLite {'.'.join(map(str, OLDEST))} or newer with FTS5, and this Python has {found}. "
-        "Install a Python from python.org, your system's packages or uv."
-    )
-
-
-def _modules() -> set[str]:
-    with closing(sqlite3.connect(MEMORY)) as connection:
-        return {row[0] for row in connection.execute("SELECT name FROM pragma_module_list")}
-
-
-def damage_in(connection: sqlite3.Connection) -> str:
-    """What is damaged first, of all pages and indexes; "" for nothing."""
-    return next(iter([*_broken_pages(connection), *_broken_indexes(connection)]), "")
-
-
-def _broken_pages(connection: sqlite3.Connection) -> list[str]:
-    messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
-    orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
-    return [one for one in messages if one != "ok"] + [
-        f"{row['table']} refers to what is not there" for row in orphans
-    ]
-
-
-def _broken_indexes(connection: sqlite3.Connection) -> list[str]:
-    found = connection.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE % fts5%'")
-    broken = []
-    for name in [row["name"] for row in found]:
-        try:
-            connection.execute(f"INSERT INTO {name} ({name}) VALUES ('integrity-check')")
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            broken.append(f"the search index {name} ({error})")
-    return broken
-
-
-def _copy(source: sqlite3.Connection, draft: Path) -> None:
-    with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
-        source.backup(copy)
+def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], None] | None) -> str:
+    """Copies one state of all pages into a new file. Returns what is damaged in it."""
+    with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
+        copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
+        source.execute("SELECT count(*) FROM sqlite_master")  # from here on others' changes are not seen
+        told = {"pages": COPIED_PAGES, "progress": lambda *_: progress()} if progress else {}
+        source.backup(copy, **told)
         # One file, without a WAL.
         copy.execute("PRAGMA journal_mode = DELETE")
+        return quick_damage_in(copy)

@@ -9,17 +9,26 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app.database.transactions import transaction
-from app.errors import StoreTooNew
+from app.errors import StoreNotUsable, StoreTooNew
+from app.settings import assets_dir
 from app.validation import require
 
 CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
 """Tables that every release has."""
 CREATED = (b"CREATE VIRTUAL TABLE message_words", b"CREATE VIRTUAL TABLE chat_words")
 SCHEMA_BYTES = 2**20
+SHAPE = """
+    SELECT type, name, '' FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'
+    UNION SELECT 'column', found.name, info.name FROM sqlite_master AS found, pragma_table_info(found.name) AS info
+    WHERE found.type = 'table' AND found.name NOT LIKE 'sqlite_%' AND found.sql NOT LIKE 'CREATE VIRTUAL %'
+"""
+Shape = frozenset[tuple[str, str, str]]
+"""The tables, columns, indexes and triggers of a database. A search index, which may be damaged, is not opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +48,24 @@ def read_migrations(folder: Path) -> tuple[Migration, ...]:
     return found
 
 
+def shipped_migrations() -> tuple[Migration, ...]:
+    """The app's own migrations."""
+    return read_migrations(assets_dir() / "migrations")
+
+
 def migrate(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> None:
-    """Runs the missing migrations. Raises StoreTooNew for a database of a newer app."""
-    if _done(connection, migrations, path) == len(migrations):
+    """Runs the missing migrations. Raises StoreTooNew, and StoreNotUsable for a database of something else."""
+    done = schema_version(connection, migrations, path)
+    if done == len(migrations) == version_of(connection):
         return
     # A migration may rebuild a table that others refer to. The setting cannot change inside a transaction.
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection, "BEGIN IMMEDIATE"):
-            # Counted again: another process may have migrated while this one waited.
-            for migration in migrations[_done(connection, migrations, path) :]:
+            # Looked at again: another process may have migrated while this one waited.
+            done = schema_version(connection, migrations, path)
+            connection.execute(f"PRAGMA user_version = {done}")  # a pragma takes no parameters
+            for migration in migrations[done:]:
                 _apply(connection, migration)
     finally:
         connection.execute("PRAGMA foreign_keys = ON")
@@ -73,7 +90,7 @@ def _read(path: Path) -> Migration:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """How many migrations have run; 0 for a database that is not ours."""
+    """How many migrations have run, as the file says."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -105,14 +122,41 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
     return names >= CHAT_TABLES
 
 
-def _done(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
-    done = version_of(connection)
-    if done > len(migrations):
+def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
+    """How many migrations have run: as many as the file says, unless its tables show that it is wrong."""
+    told = version_of(connection)
+    if told > len(migrations):
         raise StoreTooNew(
-            f"{path} was last used by a newer version of Foresight (schema {done}; this version has "
+            f"{path} was last used by a newer version of Foresight (schema {told}; this version has "
             f"{len(migrations)}). Update Foresight, or choose another folder with --data-dir."
         )
-    return done
+    found = _shape(connection)
+    if not found:
+        return 0
+    shapes = _shapes(migrations)
+    version = max((number for number, shape in enumerate(shapes, 1) if shape <= found), default=0)
+    if not version:
+        raise StoreNotUsable(
+            f"{path} is no database of Foresight: it has other tables. Move it to another place and start "
+            "Foresight again, or choose another folder with --data-dir."
+        )
+    # A migration that changes no table leaves the shape of the one before.
+    return told if told > 0 and shapes[told - 1] == shapes[version - 1] else version
+
+
+@cache
+def _shapes(migrations: tuple[Migration, ...]) -> tuple[Shape, ...]:
+    """The shape of a database after each migration."""
+    shapes = []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for migration in migrations:
+            _apply(connection, migration)
+            shapes.append(_shape(connection))
+    return tuple(shapes)
+
+
+def _shape(connection: sqlite3.Connection) -> Shape:
+    return frozenset((str(kind), str(name), str(column)) for kind, name, column in connection.execute(SHAPE))
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
@@ -120,7 +164,7 @@ def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
         connection.execute(statement)
     orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
     require(not orphans, f"migration {migration.number} must leave no row without its parent", orphans)
-    connection.execute(f"PRAGMA user_version = {migration.number}")  # a pragma takes no parameters
+    connection.execute(f"PRAGMA user_version = {migration.number}")
 
 
 def _without_comments(script: str) -> str:

@@ -2,7 +2,7 @@
 
     stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
     apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
-    discard_replaced(data_dir)  deletes what was moved aside
+    discard_copies(data_dir)    deletes what was moved aside, and all other copies
 
 Services keep ids and vectors of the database in memory, so it is exchanged only while nobody has it open. A crash
 between two moves is no harm: the next start goes on.
@@ -16,35 +16,53 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from app.database.database import FILE_NAME, MEMORY, SUFFIXES, Database, damage_in
-from app.database.migrations import has_chat_tables, migrate, read_migrations, version_of
+from app.database.checking import damage_in
+from app.database.database import MEMORY, Database
+from app.database.files import (
+    BACKUPS,
+    FILE_NAME,
+    STAMP,
+    SUFFIXES,
+    backups_in,
+)
+from app.database.migrations import has_chat_tables, migrate, schema_version, shipped_migrations
 from app.database.transactions import store_error_of
 from app.errors import StoreFull, StoreNotUsable
 from app.files import replacing, sync_folder
-from app.settings import assets_dir
 
 STAGED = "restore.sqlite"
 KEPT = "before-restore-"
 """What the names of files and folders begin with that a backup has replaced."""
-REPLACED = re.compile(KEPT + r"\d{8}-\d{6}(\.sqlite(-wal|-shm)?|-[a-z-]+)")
+RESCUED = "rescued-"
+"""What the names of files begin with that were saved from a damaged database."""
+COPIES = re.compile(
+    rf"{KEPT}\d{{8}}-\d{{6}}(\.sqlite(-wal|-shm)?|-[a-z-]+)"
+    rf"|{RESCUED}\d{{8}}-\d{{6}}\.sqlite|{re.escape(FILE_NAME)}\.broken-[0-9-]+(-wal|-shm)?"
+    r"|foresight-\d{8}-\d{6}(-schema-\d+)?\.sqlite"
+)
+"""The names of copies of the database."""
 SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 
 def stage(source: Path, data_dir: Path) -> None:
     """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
     if not source.is_file():
-        raise StoreNotUsable(f"There is no file {source}. Choose a file that Back up has saved.")
+        raise StoreNotUsable(f"There is no file {source}. {_other_backup(data_dir)}")
     if (data_dir / STAGED).exists() and not has_chat_tables(data_dir / STAGED):
         raise StoreNotUsable(
             f"{data_dir / STAGED} is not Foresight's. Move it to another folder, then try again."
         )
     try:
-        with replacing(data_dir / STAGED) as draft, _errors_of(source), _new_database(draft) as copy:
-            _read(source, copy)
+        with (
+            replacing(data_dir / STAGED) as draft,
+            _errors_of(source, data_dir),
+            _new_database(draft) as copy,
+        ):
+            _read(source, copy, data_dir)
     except OSError as error:
         raise StoreNotUsable(
-            f"The backup cannot be copied into {data_dir} ({error.strerror}). Free some disk space, or let this "
-            "user write the folder, and try again."
+            f"The backup cannot be copied into {data_dir} ({error.strerror}). Free some disk space, or give this "
+            "user write access to the folder, and try again."
         ) from error
 
 
@@ -55,7 +73,7 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
     staged, database = data_dir / STAGED, data_dir / FILE_NAME
     if not has_chat_tables(staged):  # there is none, or another program's
         return ""
-    kept = data_dir / time.strftime(f"{KEPT}%Y%m%d-%H%M%S.sqlite")
+    kept = data_dir / time.strftime(f"{KEPT}{STAMP}.sqlite")
     try:
         for name in folders:
             _move(data_dir / name, kept.with_name(f"{kept.stem}-{name}"))
@@ -72,33 +90,41 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
     return f"The backup was restored. What was here before is kept as {kept}."
 
 
-def discard_replaced(data_dir: Path) -> None:
-    """Deletes what backups have replaced, and a backup that waits for the next start."""
+def discard_copies(data_dir: Path) -> None:
+    """Deletes all copies of the database that the app has made in the data folder, damaged ones too."""
     staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
-    for path in (*filter(_is_replaced, data_dir.glob(f"{KEPT}*")), *staged):
+    for path in [*filter(_is_copy, (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))), *staged]:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
-def _is_replaced(path: Path) -> bool:
-    return bool(REPLACED.fullmatch(path.name)) and not path.is_symlink()
+def _is_copy(path: Path) -> bool:
+    """Whether the app has given a file or folder its name, and it is no link to another place."""
+    return bool(COPIES.fullmatch(path.name)) and not path.is_symlink() and not path.parent.is_symlink()
 
 
-def _read(source: Path, copy: sqlite3.Connection) -> None:
+def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
     """Copies a backup and migrates the copy to today's schema."""
     copy.row_factory = sqlite3.Row
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
         backup.backup(copy)
     copy.execute("PRAGMA journal_mode = DELETE")
-    if not version_of(copy):
-        raise _no_backup(source, "it has other tables")
-    migrate(copy, read_migrations(assets_dir() / "migrations"), str(source))
+    if not _version(copy, source):
+        raise _no_backup(source, "it has other tables", data_dir)
+    migrate(copy, shipped_migrations(), str(source))
     if damage := damage_in(copy):
-        raise _no_backup(source, damage)
+        raise _no_backup(source, damage, data_dir)
     if _schema(copy) != _newest_schema():
-        raise _no_backup(source, "it has other tables")
+        raise _no_backup(source, "it has other tables", data_dir)
+
+
+def _version(copy: sqlite3.Connection, source: Path) -> int:
+    try:
+        return schema_version(copy, shipped_migrations(), str(source))
+    except StoreNotUsable:
+        return 0
 
 
 def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
@@ -111,18 +137,18 @@ def _newest_schema() -> set[tuple[str, ...]]:
 
 
 @contextmanager
-def _errors_of(source: Path) -> Iterator[None]:
+def _errors_of(source: Path, data_dir: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
         if isinstance(translated := store_error_of(error, str(source), ""), StoreFull):
             raise translated from error
-        raise _no_backup(source, str(error)) from error
+        raise _no_backup(source, str(error), data_dir) from error
 
 
-def _no_backup(source: Path, reason: str) -> StoreNotUsable:
+def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:
     return StoreNotUsable(
-        f"{source.name} is not a whole backup of Foresight ({reason}). Choose a file that Back up has saved."
+        f"{source.name} is not a whole backup of Foresight ({reason}). {_other_backup(data_dir)}"
     )
 
 
@@ -135,6 +161,11 @@ def _new_database(draft: Path) -> Iterator[sqlite3.Connection]:
     finally:
         for end in (*SUFFIXES[1:], "-journal"):
             draft.with_name(draft.name + end).unlink(missing_ok=True)
+
+
+def _other_backup(data_dir: Path) -> str:
+    automatic = f", or the newest automatic one, {found[-1]}" if (found := backups_in(data_dir)) else ""
+    return f"Choose a file that Back up has saved{automatic}."
 
 
 def _move(path: Path, target: Path) -> None:

@@ -3,7 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from app.database.files import files_of, recovery
 from app.errors import StoreBroken, StoreError, StoreFull, StoreNotUsable
 
 FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
@@ -34,6 +36,9 @@ def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
     """Turns SQLite's errors about a file into StoreErrors. `advice` is for a file that cannot be opened."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        # SQLite quotes what it reads in its messages, which Python cannot decode then.
+        raise _damage(path, error) from error
     except sqlite3.Error as error:
         translated = store_error_of(error, path, advice)
         if translated is None:
@@ -50,21 +55,27 @@ def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError |
             "connected, and try again. What was saved before is kept."
         )
     if is_damage(error):
-        return StoreBroken(
-            f"Part of {path} is damaged, or its disk cannot be read ({error}). Check the disk and start Foresight "
-            "again. If this stays, save what can still be read with `python run.py chats export` and move the file "
-            "away."
-        )
+        return _damage(path, error)
     if code in BUSY:
         return StoreNotUsable(f"Another program has locked {path}. Close it and try again.")
     if code in NO_ACCESS:
+        if folder := next((file for file in files_of(Path(path)) if file.is_dir()), None):
+            return StoreNotUsable(f"{folder} is a folder. Move it to another place and try again.")
         return StoreNotUsable(f"{path} cannot be used ({error}). {advice}.")
     return None
 
 
+def _damage(path: str, error: Exception) -> StoreBroken:
+    file = Path(path)
+    return StoreBroken(
+        f"Part of {path} is damaged, or its disk cannot be read ({error}). {recovery(file, file.parent)}"
+    )
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file itself is damaged, rather than not accessible now."""
-    return _code(error) in BROKEN
+    # Python's wrapper raises an error without a code for a text that is no UTF-8.
+    return _code(error) in BROKEN or str(error).startswith("Could not decode to UTF-8")
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -77,6 +77,12 @@ def put(
             _add(connection, document, one)
 
 
+def keep(connection: sqlite3.Connection, place: PassagePlace, one: NewPassage) -> None:
+    """Put a stored passage in its place, and index its words, which are missing."""
+    _move(connection, place, one.chunk)
+    connection.execute("INSERT INTO passage_words (rowid, text) VALUES (?, ?)", (place.id, one.indexed))
+
+
 def drop(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
     """Delete passages with their words and vectors."""
     connection.executemany("DELETE FROM passage WHERE id = ?", ((one,) for one in ids))

@@ -18,6 +18,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from app import __version__
+from app.dataclass_json import parse_json
 from app.engine.cpu_kernels.loading import SOURCE
 from app.files import write_file
 from app.messages import ModelInfo
@@ -94,7 +95,7 @@ class MeasurementFolder:
     def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
         """The file's value; `nothing` where it is missing or invalid."""
         try:
-            saved = json.loads(self._file(kind, subject).read_text(encoding="utf-8"))
+            saved = parse_json(self._file(kind, subject).read_text(encoding="utf-8"))
             return decode(saved["note"]) if saved["subject"] == subject else nothing
         except FileNotFoundError:
             return nothing

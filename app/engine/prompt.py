@@ -20,6 +20,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from app.dataclass_json import parse_json
 from app.engine.control_tokens import ControlTokens
 from app.engine.fewest_tokens import FewestTokens
 from app.engine.reader import FAR, CachedTokenReader, in_parts
@@ -95,7 +96,7 @@ class PromptTokenizer:
     def _chat_ids(self, messages: Sequence[Message], tools: str) -> list[int]:
         controls = self._controls.anew()
         hidden = _hidden(controls, messages)
-        template_values = {"tools": _hidden_values(controls, json.loads(tools))} if tools else {}
+        template_values = {"tools": _hidden_values(controls, parse_json(tools))} if tools else {}
         texts = self._asked_text(controls, hidden, template_values), _begun_text(hidden)
         self._refuse_far_too_long(*map(controls.shown, texts))
         return [number for text in texts for number in controls.ids(text)]
@@ -166,7 +167,7 @@ def _hidden_message(controls: ControlTokens, message: Message) -> Message:
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
     """A call without control tokens, however its arguments spell them."""
     try:
-        values = _hidden_values(controls, json.loads(call.arguments))
+        values = _hidden_values(controls, parse_json(call.arguments))
         arguments = json.dumps(values, ensure_ascii=False)
     except ValueError:
         arguments = controls.hidden(call.arguments)

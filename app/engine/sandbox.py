@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from app.child_process import ChildProcess
+from app.dataclass_json import parse_json
 from app.errors import EngineClosed, GrammarRefused, ModelBroken
 from app.logits_settings import Grammar, GrammarKind
 from app.messages import Message, ModelFolder, ToolCall
@@ -257,7 +258,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     arguments: Any = call.arguments
     if not call.arguments_as_text:
         with suppress(ValueError):
-            arguments = json.loads(arguments)
+            arguments = parse_json(arguments)
     return {
         "id": call.id,
         "type": "function",

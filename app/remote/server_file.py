@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from app.dataclass_json import parse_json, require_types
 from app.errors import SettingsNotSaved
 from app.files import write_file
 from app.server_messages import Server
@@ -23,12 +24,12 @@ class ServerFile:
     def read(self) -> tuple[Server, ...]:
         """The servers; none where the file is missing. One that makes no sense is set aside."""
         try:
-            return tuple(_server(**saved) for saved in json.loads(self.path.read_text(encoding="utf-8")))
+            return tuple(_server(**saved) for saved in parse_json(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return ()
         except OSError as error:
             log.warning("the servers in %s cannot be read (%s)", self.path, error.strerror)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError):
             with suppress(OSError):  # read-only disk: the file stays
                 self.path.replace(self.path.with_suffix(".json.broken"))
         return ()
@@ -45,4 +46,5 @@ class ServerFile:
 
 
 def _server(address: str, key: str, models: list[str]) -> Server:
-    return Server(address, key, tuple(map(str, models)))
+    saved = {"address": address, "key": key, "models": models}
+    return require_types(Server(address, key, tuple(models)), saved)

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -42,7 +43,7 @@ class ApiControl(Protocol):
 class AppContext:
     """The app's folders, its log of contacts outside this machine, the API, and the database.
 
-    `note` is what the person must be told about the start, such as a damaged file that was replaced."""
+    `note` tells what the person must know, such as that a damaged file was replaced; "" for nothing."""
 
     data_dir: Path
     hub_cache: Path
@@ -50,7 +51,7 @@ class AppContext:
     outside: NetworkLog
     api: ApiControl
     database: CheckableDatabase | None = None
-    note: str = ""
+    note: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)

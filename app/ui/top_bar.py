@@ -1,5 +1,6 @@
 """The bar at the top of the page: the status line, the buttons that lead to the views, and the notice."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import gradio as gr
@@ -71,16 +72,18 @@ def status_html(status: EngineStatus) -> str:
 class Notice:
     """What the person must know first: shown above every view until they have read it, once for all pages."""
 
-    def __init__(self, note: str) -> None:
-        self._unread = note
+    def __init__(self, note: Callable[[], str]) -> None:
+        self._note = note
+        self._read = ""
 
     def html(self) -> str:
         """Return the notice, or nothing once it was read."""
-        return render("notice.html", note=self._unread) if self._unread else ""
+        note = self._note()
+        return render("notice.html", note=note) if note not in ("", self._read) else ""
 
     def dismiss(self) -> None:
         """Remember that it was read."""
-        self._unread = ""
+        self._read = self._note()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.chat_messages import ChatPreset, ChatSettings, ImportResult, MessageContent, TokenMark, WritingState
 from app.chats import Chats
-from app.chats.dataclass_json import to_dict
 from app.database import MEMORY, Database
+from app.dataclass_json import to_dict
 from app.errors import ImportBroken
 from app.json_answers import JsonAnswers
 from app.messages import Origin, Sampling

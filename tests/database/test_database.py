@@ -268,7 +268,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StoreNotUsable, match="cannot be used"):
+    with pytest.raises(StoreNotUsable, match="is a folder"):
         Database(tmp_path)
 
 

@@ -9,7 +9,21 @@ from app.remote.server_file import ServerFile
 from app.server_messages import Server
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '[{"address": "http://x"}]', '[{"address": "", "key": ""}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[1]",
+        "5",
+        "[" * 100_000,
+        "\0",
+        '[{"address": "http://x"}]',
+        '[{"address": "", "key": ""}]',
+        '[{"address": "http://x", "key": 5, "models": []}]',
+        '[{"address": "http://x", "key": "", "models": "abc"}]',
+        '[{"address": "http://x", "key": "", "models": [1]}]',
+    ],
+)
 def test_a_file_that_makes_no_sense_is_set_aside(tmp_path: Path, text: str) -> None:
     file = ServerFile(tmp_path)
     file.path.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ NOTICE = "#notice .notice"
 
 
 def test_a_notice_is_shown_until_it_was_read() -> None:
-    notice = Notice("The file is <broken>.")
+    notice = Notice(lambda: "The file is <broken>.")
     assert "The file is &lt;broken&gt;." in notice.html()
     notice.dismiss()
     assert notice.html() == ""

@@ -20,6 +20,7 @@ from pathlib import Path
 from time import monotonic
 from urllib.parse import quote
 
+from app.dataclass_json import parse_json, require_types
 from app.errors import AppError, ModelNotFound, SettingsNotSaved
 from app.files import write_file
 from app.model_messages import Download
@@ -74,9 +75,10 @@ class SavedDownloads:
         """The unfinished downloads of the previous run; invalid files are ignored."""
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-                saved = json.loads(path.read_text(encoding="utf-8"))
-                plan = plan_from_json(saved["plan"]) if saved["plan"] else None
-                yield HubId(saved["repo"], saved["revision"], saved.get("file", "")), plan
+                saved = parse_json(path.read_text(encoding="utf-8"))
+                plan = require_types(plan_from_json(saved["plan"]), saved["plan"]) if saved["plan"] else None
+                wanted = HubId(saved["repo"], saved["revision"], saved.get("file", ""))
+                yield require_types(wanted, saved), plan
 
     def _path(self, wanted: HubId) -> Path:
         name = quote(str(wanted), safe="")

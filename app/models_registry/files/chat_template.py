@@ -1,8 +1,8 @@
 """A model's chat template, read without its tokenizer: to learn what it says of tools. It is never filled here."""
 
-import json
 from pathlib import Path
 
+from app.dataclass_json import parse_json
 from app.gguf_header import is_gguf, read_gguf_header
 
 NAMES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
@@ -30,7 +30,7 @@ def chat_template(path: Path) -> str:
 def _in_config(file: Path) -> str:
     if not file.is_file() or file.stat().st_size > LARGEST:
         return ""
-    config = json.loads(file.read_bytes())
+    config = parse_json(file.read_bytes())
     given = config.get("chat_template") if isinstance(config, dict) else None
     if isinstance(given, list):
         named = {one.get("name"): one.get("template") for one in given if isinstance(one, dict)}

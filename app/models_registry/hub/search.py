@@ -1,7 +1,6 @@
 """Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights."""
 
 import fnmatch
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -10,6 +9,7 @@ from urllib.parse import urlencode
 
 from huggingface_hub import hf_hub_url
 
+from app.dataclass_json import parse_json
 from app.errors import ModelBroken, ModelError, ModelGated
 from app.model_messages import FileProgress, Memory, Precision, RemoteModel, SearchHit
 from app.models_registry.files.config import ModelConfig, parse_config
@@ -151,6 +151,6 @@ def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
 
 def _tensors(header: bytes, repo: str) -> list[Tensor]:
     try:
-        return list(tensors(json.loads(header), repo))
+        return list(tensors(parse_json(header), repo))
     except (ValueError, RecursionError) as error:
         raise ModelBroken(f"A weight file of {repo} has a damaged header: choose another model.") from error

@@ -111,7 +111,7 @@ def folders(app_context: AppContext) -> Facts:
         ("Data", str(app_context.data_dir)),
         ("Models", str(app_context.hub_cache)),
         ("Log", str(app_context.log)),
-        *([("Chats", app_context.note)] if app_context.note else []),
+        *([("Chats", note)] if (note := app_context.note()) else []),
     ]
 
 

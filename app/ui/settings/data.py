@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.chat_messages import ImportResult
-from app.database.restoring import discard_replaced, stage
+from app.database.restoring import discard_copies, stage
 from app.display_text import counted
 from app.errors import ImportBroken
 from app.ui.error_handling import Notify, try_or_notify
@@ -80,7 +80,7 @@ class DataActions:
         self._services.conversations.delete_all()
         self._services.documents.delete_attached(())
         discard_all(self._data_dir)
-        discard_replaced(self._data_dir)
+        discard_copies(self._data_dir)
         self._services.chat = 0
         self._report("All chats were deleted.")
 

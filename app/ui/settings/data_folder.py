@@ -11,6 +11,7 @@ from app.programs import OWN_FOLDER, find_program, settled
 
 PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Chats and documents", ("*.sqlite*", "documents-inbox")),
+    ("Backups", ("backups",)),
     ("Measurements of models", ("steps",)),
     ("Unfinished downloads", ("downloads",)),
     ("Logs", ("logs",)),

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chat_messages import Provenance, TokenMark
-from app.chats.dataclass_json import read, to_dict
 from app.chats.json_columns import (
     LETTERS,
     marks_from_json,
@@ -17,6 +16,7 @@ from app.chats.json_columns import (
     value_from_json,
     value_to_json,
 )
+from app.dataclass_json import read, to_dict
 from app.messages import Origin, Sampling, Split
 from tests.chats.samples import PROVENANCE
 

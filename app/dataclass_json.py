@@ -7,6 +7,7 @@ None, and an element of a list is left out.
     read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
 """
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
@@ -14,6 +15,8 @@ from functools import cache
 from math import isfinite
 from types import NoneType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from app.validation import require
 
 T = TypeVar("T")
 Reader = Callable[[object], object]
@@ -26,6 +29,20 @@ class WrongType(ValueError):
 
     def __init__(self, found: object) -> None:
         super().__init__(f"wrong type: {found!r}")
+
+
+def parse_json(text: str | bytes, *, strict: bool = True) -> Any:
+    """Parses JSON that may be damaged. Raises ValueError, also for brackets that are nested too deeply."""
+    try:
+        return json.loads(text, strict=strict)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def require_types(value: T, found: object) -> T:
+    """The value, if it was made of parsed JSON whose values have the types of its fields. Raises ValueError."""
+    require(read(type(value), found) == value, "all values must have the types of their fields", found)
+    return value
 
 
 def to_dict(value: Any) -> dict[str, Any]:
