@@ -65,7 +65,7 @@ LIGHT_MODULES = (
     "app.commands",
     "app.main",
 )
-MAX_FUNCTION, MAX_FILE = 50, 300
+MAX_FUNCTION, MAX_FILE = 60, 450
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.database.database import FILE_NAME
+from app.database.files import FILE_NAME
 from tests.page_driver import LAST, PageDriver
 from tests.pictures import HOUSE_RULES, KEY
 from tools.app_process import AppProcess

@@ -12,7 +12,7 @@ from random import Random
 from time import monotonic, sleep
 from typing import Any
 
-from app.database.database import FILE_NAME
+from app.database.files import FILE_NAME
 from tools.app_process import AppProcess
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

@@ -36,13 +36,13 @@ class FewestTokens:
 
     def of(self, text: str) -> int:
         """The fewest tokens that this text can have, as far as it is known."""
-        if len(text) < SHORT or not (largest := self._largest).bytes:
+        if len(text) < SHORT or not (largest := self._largest).most_bytes:
             return 0
         written = text.encode("utf-8", "replace").translate(None, largest.left_out)
         if largest.composes and not text.isascii():
-            return len(written) // (BYTES_OF_NFC * largest.bytes)
+            return len(written) // (BYTES_OF_NFC * largest.most_bytes)
         letters = len(written) - len(written.translate(None, ALPHANUMERIC))
-        return max(len(written) // largest.bytes, letters // largest.letters)
+        return max(len(written) // largest.most_bytes, letters // largest.most_letters)
 
     @cached_property
     def _largest(self) -> "_Largest":
@@ -55,8 +55,8 @@ class _Largest:
 
     Where the tokenizer composes characters, letters are counted in ASCII texts alone, which stay as they are."""
 
-    bytes: int = 0
-    letters: int = 0
+    most_bytes: int = 0
+    most_letters: int = 0
     composes: bool = False
     left_out: bytes = b""
 
@@ -117,7 +117,7 @@ def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -
         return False
     if is_byte_level:
         return isinstance(model, models.BPE) and not (model.unk_token and model.fuse_unk)
-    return bool(model.byte_fallback) and all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
+    return bool(getattr(model, "byte_fallback", False)) and all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
 
 
 def _spelled_bytes() -> dict[int, str]:

@@ -51,6 +51,10 @@ from app.step_trace import Margin
 log = logging.getLogger(__name__)
 
 
+def no_progress(_what: str, _done: int, _total: int) -> None:
+    """Ignore progress."""
+
+
 class Session:
     """Keeps one model loaded and answers requests, one at a time; beside it at most one for sentence embeddings."""
 

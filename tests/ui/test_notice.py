@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.database.database import FILE_NAME
+from app.database.files import FILE_NAME
 from app.ui.top_bar import Notice
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
