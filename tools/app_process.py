@@ -4,6 +4,7 @@
 
 import logging
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -134,7 +135,5 @@ def free_port() -> int:
 
 
 if __name__ == "__main__":
-    from app.main import main
-
     logging.getLogger(REQUESTS).setLevel(logging.INFO)
-    main()
+    runpy.run_path(str(CHECKOUT / "run.py"), run_name="__main__")

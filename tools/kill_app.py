@@ -40,7 +40,7 @@ MAY_BE_LOST = 1.0
 """Seconds of a reply."""
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
 """The demo model's likeliest answer to this has no end: decoded plainly it lasts longer than LONGEST."""
-READY_MS = 120_000
+READY_MS = 300_000
 STARTED = "document.querySelectorAll('#messages .user').length > 0"
 WRITTEN = "document.querySelector('#live .said')?.innerText ?? ''"
 

@@ -61,11 +61,12 @@ class LaneNumbers:
 
 @dataclass(frozen=True, slots=True)
 class SetResults:
-    """Everybody's numbers over one prompt set."""
+    """Everybody's numbers over one prompt set, and of how many replies each they are."""
 
     name: str
     prompts: int
     results: tuple[LaneNumbers, ...]
+    replies: int
 
 
 def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Contestant:
@@ -95,7 +96,7 @@ def measure(plan: BenchPlan, log: RunLog) -> Iterator[SetResults]:
     for prompt_set in plan.sets:
         columns = list(zip(*_runs(plan, prompt_set, log), strict=True))
         results = tuple(_numbers(plan, columns, place) for place in range(len(columns)))
-        yield SetResults(prompt_set.name, len(prompt_set.prompts), results)
+        yield SetResults(prompt_set.name, len(prompt_set.prompts), results, len(columns[0]))
 
 
 def means(sets: Sequence[SetResults]) -> tuple[LaneNumbers, ...]:

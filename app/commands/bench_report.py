@@ -115,10 +115,16 @@ def _report(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]
             "python": platform.python_version(),
         },
         "prompts": sum(one.prompts for one in sets),
+        "replies": sum(one.replies for one in sets),
         # The numbers of a single set, or the means of several.
         "decoders": [asdict(result) for result in means(sets)],
         "sets": [
-            {"set": one.name, "prompts": one.prompts, "decoders": [asdict(result) for result in one.results]}
+            {
+                "set": one.name,
+                "prompts": one.prompts,
+                "replies": one.replies,
+                "decoders": [asdict(result) for result in one.results],
+            }
             for one in sets
         ],
     }

@@ -126,7 +126,9 @@ def test_each_set_has_a_table_and_the_last_one_has_the_means(
     drawn = {request.options.sampling.temperature for request in engine.requests if request.prompt == "Three"}
     assert drawn == {1.5}
     report = json.loads(file.read_text(encoding="utf-8"))
-    assert [(one["set"], one["prompts"]) for one in report["sets"]] == [("short", 2), ("hot", 1)]
+    counted = [(one["set"], one["prompts"], one["replies"]) for one in report["sets"]]
+    assert counted == [("short", 2, 4), ("hot", 1, 2)], "two rounds"
+    assert report["replies"] == 6
     assert report["lanes"]["lookahead"]["window"] == 5
 
 

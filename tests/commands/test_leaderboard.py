@@ -13,7 +13,7 @@ def numbers(name: str, speed: float | None, tokens: float = 1.0, same: float = 1
 
 def results(*names: str) -> list[SetResults]:
     return [
-        SetResults(name, 2, (numbers("plain", 1.0), numbers("auto | <8>", 1.5 + place, 2.5, 0.75)))
+        SetResults(name, 2, (numbers("plain", 1.0), numbers("auto | <8>", 1.5 + place, 2.5, 0.75)), 2)
         for place, name in enumerate(names)
     ]
 
@@ -39,7 +39,7 @@ def test_published_rows_stand_beside_spec_bench_and_say_so() -> None:
 
 
 def test_without_plain_there_are_no_speeds() -> None:
-    board = Leaderboard.of([SetResults("chat", 1, (numbers("auto", None),))])
+    board = Leaderboard.of([SetResults("chat", 1, (numbers("auto", None),), 1)])
     assert board.markdown().splitlines()[-1] == "| auto | - | 1.00 | - | yes |"
     assert ElementTree.fromstring(picture(board, "title")) is not None
 

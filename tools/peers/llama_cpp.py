@@ -35,7 +35,9 @@ def _run(program: Path, file: Path, threads: int, _prompt: Prompt, _options: Opt
     command = [str(program), "-m", str(file), *sizes, "-o", "json"]
     try:
         ran = subprocess.run(command, check=True, capture_output=True, text=True)
-        [seconds] = [sample / 1e9 for sample in json.loads(ran.stdout)[0]["samples_ns"]]
-    except (OSError, subprocess.CalledProcessError, ValueError, LookupError) as error:
+        [found] = json.loads(ran.stdout)
+        [seconds] = [sample / 1e9 for sample in found["samples_ns"]]
+        tokens = int(found["n_gen"])
+    except (OSError, subprocess.CalledProcessError, ValueError, LookupError, TypeError) as error:
         raise BadOption(f"{program} did not measure {file} ({error}).") from error
-    return BenchRun((), TOKENS, TOKENS, seconds, TOKENS)
+    return BenchRun((), tokens, tokens, seconds, tokens)
