@@ -408,7 +408,8 @@ def commands(group: TyperGroup, *names: str) -> Iterator[tuple[str, ...]]:
             yield from commands(command, *names, name)
         elif any("--data-dir" in parameter.opts for parameter in command.params):
             needed = [one for one in command.params if isinstance(one, TyperArgument) and one.required]
-            yield (*names, name, *(["1"] * len(needed)))
+            prompt = ["--prompt", "Hello"] if name == "generate" else []
+            yield (*names, name, *prompt, *(["1"] * len(needed)))
 
 
 APP = get_command(cli)

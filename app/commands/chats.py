@@ -182,9 +182,10 @@ def rescue_chats(
     as_json: AsJson = False,
 ) -> None:
     """Save what can still be read of a damaged database into a new one, which `chats restore` accepts."""
-    damaged = (file or data_dir_or_default(data_dir) / FILE_NAME).absolute()
-    saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))
     with errors_as_sentences():
+        folder = data_dir_or_default(data_dir)
+        damaged = (file or folder / FILE_NAME).absolute()
+        saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))
         _require_closed(damaged)
         unread = rescue(damaged, saved, (mend_chats, mend_documents))
         with closing(Database(saved)) as database, database.reading() as connection:
@@ -192,7 +193,7 @@ def rescue_chats(
     if as_json:
         return print_json({"file": saved, **counts, "unread": unread})
     words = ", ".join(counted(count, name) for name, count in counts.items())
-    restore = command_line("chats", "restore", saved.absolute(), "--data-dir", data_dir_or_default(data_dir))
+    restore = command_line("chats", "restore", saved.absolute(), "--data-dir", folder)
     print_text(f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place.")
     return None
 

@@ -185,7 +185,7 @@ def holding(folder: Path, words: bytes) -> list[Path]:
     return [backup for backup in backups_in(folder) if words in backup.read_bytes()]
 
 
-def test_a_message_that_was_removed_and_a_text_that_was_replaced_leave_the_backups_too(
+def test_a_message_and_a_document_that_were_removed_leave_the_backups_too(
     backups: DailyBackups, database: Database, tmp_path: Path, clock: Clock
 ) -> None:
     chats = Chats(database)
@@ -194,10 +194,13 @@ def test_a_message_that_was_removed_and_a_text_that_was_replaced_leave_the_backu
     chats.remove(place, message)
     with closing(Documents(database, tmp_path)) as documents:
         collection = documents.create("Notes")
-        for text in ("Hidden treasure map", "Another text"):
-            documents.paste(collection, text, "Note")
-            documents.wait()
-            keep(backups, tmp_path, clock)
+        document = documents.paste(collection, "Hidden treasure map", "Note")
+        documents.wait()
+        keep(backups, tmp_path, clock)
+        assert holding(tmp_path, b"Hidden treasure map")
+        documents.remove(document)
+        documents.wait()
+        keep(backups, tmp_path, clock)
     assert holding(tmp_path, b"Very secret words") == holding(tmp_path, b"Hidden treasure map") == []
 
 
