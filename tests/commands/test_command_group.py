@@ -46,6 +46,10 @@ def options(command: Any) -> list[Any]:
     return [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
 
 
+def name_of(option: Any) -> str:
+    return str(option.name)
+
+
 def words_of(option: Any) -> list[str]:
     """The option as it is typed."""
     return [option.opts[0]] if option.is_flag else [option.opts[0], VALUES[option.opts[0]]]
@@ -175,3 +179,17 @@ def test_documents_are_removed_where_the_option_before_the_command_says(tmp_path
         for folder in (one, other)
     ]
     assert [len(one["documents"]) for one in left] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, one in commands(TREE) if "data_dir" in map(name_of, options(one))], ids=" ".join
+)
+def test_a_folder_of_nobody_is_a_sentence_with_every_command(path: tuple[str, ...], tmp_path: Path) -> None:
+    needed = {"generate": ["--prompt", "Hello"], "bench": ["--decoders", "plain"]}
+    file = tmp_path / "file.md"
+    file.write_text("Hello", encoding="utf-8")
+    command = dict(commands(TREE))[path]
+    arguments = [file for one in command.params if one.param_type_name == "argument" and one.required]
+    done = typed("--data-dir", "~nobody-of-this-name/x", *path, *needed.get(path[0], []), *arguments)
+    told = "This machine has no user of ~nobody-of-this-name/x. Choose another folder with --data-dir."
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {told}\n")
