@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import LANES, OnOff
 from app.commands.suites import Suite
 from app.engine.parallel.plan import Parallelism
@@ -14,8 +15,21 @@ from app.quantisation import Quantisation
 
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
+
+def _expanded(folder: Path | None) -> Path | None:
+    """The folder with ~ expanded."""
+    with errors_as_sentences():
+        try:
+            return folder and folder.expanduser()
+        except RuntimeError as error:  # ~name
+            raise BadOption(
+                f"This machine has no user of {folder}. Choose another folder with --data-dir."
+            ) from error
+
+
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="The folder of the app's data.")
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="The folder of the app's data.", callback=_expanded),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CollectionNames = Annotated[
