@@ -37,6 +37,12 @@ def shown_name(name: str) -> str:
     return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", name)
 
 
+def name_key(name: str) -> str:
+    """A name without what is hard to see: case, blanks, Unicode forms, invisible characters."""
+    shown = " ".join(normalized("NFC", name).split())
+    return "".join(filter(str.isprintable, shown)).casefold().strip()
+
+
 def spaced(text: str) -> str:
     """A text for the index: unspaced characters set apart, in Unicode's form NFKC."""
     return UNSPACED.sub(r" \g<0> ", normalized("NFKC", storable(text)))

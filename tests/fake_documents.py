@@ -77,6 +77,15 @@ class ScriptedDocuments:
         self._do("remove", document)
         self._forget(document)
 
+    def replaced_since(self, moment: float) -> tuple[Document, ...]:
+        found = [one for one in self.kept.values() if one.replaced and one.replaced >= moment]
+        return tuple(sorted(found, key=lambda one: one.replaced))
+
+    def undo_replacement(self, document: int) -> int:
+        self._do("undo_replacement", document)
+        self.become(document, replaced=0.0)
+        return document
+
     def text(self, document: int) -> str:
         if document not in self.texts:
             raise DocumentNotFound("This document has been removed, and its text with it.")

@@ -84,6 +84,7 @@ def bench(
     report: Report = None,
     output: Output = None,
     data_dir: given.DataDir = None,
+    overwrite: given.Overwrite = False,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
@@ -102,7 +103,7 @@ def bench(
         if note := greedy_note(options.sampling, override, [item for one in sets for item in one.prompts]):
             print_text(note, err=True)
         with engine_in(optional_data_dir(data_dir)) as engine:
-            run_bench(engine, asked, BenchFiles(report, output))
+            run_bench(engine, asked, BenchFiles(report, output, overwrite))
 
 
 def _sets(

@@ -18,6 +18,7 @@ from app.commands.bench_runs import RunLog
 from app.commands.console import print_text
 from app.commands.leaderboard import Leaderboard
 from app.commands.leaderboard_picture import picture
+from app.commands.options import require_free
 from app.display_text import counted
 from app.errors import BadOption
 from app.files import write_output
@@ -31,6 +32,7 @@ class BenchFiles:
 
     report: Path | None = None
     folder: Path | None = None
+    overwrite: bool = False
 
 
 def run_and_report(
@@ -38,8 +40,11 @@ def run_and_report(
 ) -> None:
     """Measures and writes the files. `about`, called at the end, tells the title and what was measured on what."""
     if files.report:
+        require_free(files.report, files.overwrite)
         _check_writable(files.report)
     log = RunLog(files.folder)
+    for name in (REPORT_FILE, TABLE_FILE, PICTURE_FILE) if files.folder and not len(log) else ():
+        require_free(files.folder / name, files.overwrite)  # no benchmark's, since it has no runs
     if len(log):
         print_text(f"{counted(len(log), 'run')} in {files.folder}: what was measured there is not repeated.")
     sets = _print_tables(measure(plan, log))

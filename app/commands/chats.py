@@ -12,8 +12,8 @@ import typer
 from app.chat_messages import ChatSummary
 from app.chats import Chats
 from app.chats.mending import mend_chats
-from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
-from app.commands.options import AsJson, DataDir, require_words
+from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
+from app.commands.options import AsJson, DataDir, Overwrite, require_free, require_words
 from app.data_folder import DataFolder, data_dir_or_default
 from app.database import Database, database_in
 from app.database.files import FILE_NAME, STAMP, command_line
@@ -93,10 +93,13 @@ def export_chats(
         bool, typer.Option("--markdown", help="Only the shown messages, to read; cannot be imported.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
+    overwrite: Overwrite = False,
     data_dir: DataDir = None,
 ) -> None:
     """Export chats as JSON with everything, or as Markdown."""
     with chats_in(data_dir) as chats:
+        if out is not None:
+            require_free(out, overwrite)
         text = _markdown(chats, numbers or []) if markdown else chats.export_json(numbers or None)
         if out is not None:
             _write(out, text)
@@ -113,8 +116,11 @@ def import_chats(
     as_json: AsJson = False,
 ) -> None:
     """Import the chats of an exported file. Chats that are here already are skipped."""
-    with chats_in(data_dir) as chats:
-        result = chats.import_json(_read(file))
+    with chats_in(data_dir) as chats, progress_bar() as progress:
+        task = progress.add_task(f"Importing {printable(file.name)}", total=None)
+        result = chats.import_json(
+            _read(file), lambda done, all: progress.update(task, completed=done, total=all)
+        )
     if as_json:
         return print_json({"imported": result.new, "known": result.known})
     known = f" {counted(result.known, 'chat')} {'was' if result.known == 1 else 'were'} here already."
@@ -124,12 +130,14 @@ def import_chats(
 
 @chats_cli.command("backup")
 def backup_chats(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An existing file is replaced.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    overwrite: Overwrite = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy all chats and documents into one file."""
     with chats_in(data_dir) as chats:
+        require_free(file, overwrite)
         chats.backup(file)
     size = file.stat().st_size
     if as_json:
@@ -178,6 +186,7 @@ def rescue_chats(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Save to this file; default: beside the other."),
     ] = None,
+    overwrite: Overwrite = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -187,6 +196,7 @@ def rescue_chats(
         damaged = (file or folder / FILE_NAME).absolute()
         saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))
         _require_closed(damaged)
+        require_free(saved, overwrite)
         unread = rescue(damaged, saved, (mend_chats, mend_documents))
         with closing(Database(saved)) as database, database.reading() as connection:
             counts = {name: connection.execute(query).fetchone()[0] for name, query in SAVED.items()}

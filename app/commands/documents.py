@@ -1,7 +1,7 @@
 """`python run.py documents …`: adds, lists, removes and searches documents, also while the app runs."""
 
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from app.documents import Documents, require_file
 from app.documents.reading.encodings import text_of
 from app.documents.search.plain_text import plain_passage
 from app.errors import BadOption, DocumentError, DocumentUnreadable
-from app.text_normalisation import without_surrogates
+from app.text_normalisation import name_key, without_surrogates
 
 documents_cli = typer.Typer(
     cls=CommandGroup,
@@ -93,6 +93,24 @@ def remove_documents(
     return None
 
 
+@documents_cli.command("restore")
+def restore_document(
+    number: Annotated[int, typer.Argument(metavar="DOCUMENT", help="A number from `documents list`.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring back the version that a document replaced last; the newer one becomes a document of its own."""
+    with errors_as_sentences(), documents_in(data_dir) as documents:
+        newer = documents.undo_replacement(number)
+        documents.wait()
+        both = [documents.document(number), documents.document(newer)]
+    if as_json:
+        return print_json({"documents": both})
+    print_text(columns(map(_document_row, both)))
+    print_text(f"Document {number} has its older text again. Document {newer} has the newer one.")
+    return None
+
+
 @documents_cli.command("search")
 def search_documents(
     words: Annotated[list[str], typer.Argument(metavar="QUESTION")],
@@ -123,7 +141,7 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
     pasted = _standard_input() if len(real) < len(files) else ""
     there = _collection(documents, name)
     collection = there.id if there else documents.create(name)
-    before = {document.id for document in documents.documents(collection)}
+    before = {document.id: document.replaced for document in documents.documents(collection)}
     added = list(documents.add_files(collection, real))
     if len(real) < len(files):
         added.append(documents.paste(collection, pasted, without_surrogates(title)))
@@ -178,8 +196,11 @@ def _require_collection(documents: Documents, name: str) -> Collection:
 
 
 def _collection(documents: Documents, name: str) -> Collection | None:
-    wanted = " ".join(name.split()).casefold()
-    return next((one for one in documents.collections() if one.name.casefold() == wanted), None)
+    found = [one for one in documents.collections() if name_key(one.name) == name_key(name)]
+    exact = [
+        one for one in found if one.name == " ".join(name.split())
+    ]  # others were created by older versions
+    return next(iter(exact or found), None)
 
 
 def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
@@ -191,15 +212,19 @@ def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
     return None
 
 
-def _print_added(documents: Sequence[Document], before: Container[int], as_json: bool) -> None:
-    """What became of the added files. Documents whose ids were there `before` are unchanged."""
-    known = [one.id for one in documents if one.id in before]
+def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
+    """What became of the added files. `before` are the documents that were here, and when each was replaced."""
+    replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]
+    known = [one.id for one in documents if one.id in before and one.id not in replaced]
     if as_json:
-        return print_json({"documents": documents, "known": known})
+        return print_json({"documents": documents, "known": known, "replaced": replaced})
     if documents:
         print_text(columns(_document_row(one) for one in documents))
     already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
     print_text(f"{counted(len(documents), 'document')}.{already}")
+    for document in replaced:
+        keep_both = f"python run.py documents restore {document}"
+        print_text(f"Document {document} replaced an older version. To keep both: {keep_both}")
     return None
 
 

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,7 @@ DataDir = Annotated[
     typer.Option("--data-dir", metavar="DIR", help="The folder of the app's data.", callback=_expanded),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there already.")]
 CollectionNames = Annotated[
     list[str] | None,
     typer.Option(
@@ -181,6 +183,15 @@ Decoder = Annotated[
         "--decoder", help="[default: auto; lookahead with --window, --ngram, --guesses or --preset]"
     ),
 ]
+
+
+def require_free(file: Path, overwrite: bool) -> None:
+    """Raises BadOption for a file that is there already, unless it is to be replaced."""
+    is_there = False
+    with suppress(OSError):  # whoever writes it says what is wrong with its name
+        is_there = file.is_file() and file.stat().st_size > 0
+    if is_there and not overwrite:
+        raise BadOption(f"{file} is there already. Choose another name, or replace it with --overwrite.")
 
 
 def require_words(query: str) -> None:

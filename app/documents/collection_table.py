@@ -5,6 +5,7 @@ from itertools import count
 
 from app.document_messages import ATTACHED, Collection
 from app.errors import BadOption, DocumentNotFound
+from app.text_normalisation import name_key
 
 LISTED = """
     SELECT collection.id, collection.name, count(document.id) AS documents,
@@ -83,11 +84,8 @@ def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> s
 
 
 def _is_taken(connection: sqlite3.Connection, name: str, besides: int = 0) -> bool:
-    taken = connection.execute(
-        "SELECT 1 FROM collection WHERE name = ? COLLATE NOCASE AND id <> ? AND NOT is_leaving",
-        (name, besides),
-    )
-    return taken.fetchone() is not None
+    rows = connection.execute("SELECT name FROM collection WHERE id <> ? AND NOT is_leaving", (besides,))
+    return name_key(name) in {name_key(row["name"]) for row in rows}
 
 
 def _own_name(name: str) -> str:

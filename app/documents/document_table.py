@@ -61,6 +61,17 @@ def document(connection: sqlite3.Connection, wanted: int) -> Document:
     return Document(*row)
 
 
+def replaced_since(connection: sqlite3.Connection, moment: float) -> tuple[Document, ...]:
+    """The documents whose text was replaced since then; the last one last."""
+    rows = connection.execute(
+        f"{SELECT_DOCUMENT} WHERE state NOT IN {HIDDEN} AND id IN"
+        f" (SELECT replaced_by FROM document WHERE replaced_by IS NOT NULL AND added >= ? AND state = '{REPLACED}')"
+        " ORDER BY replaced",
+        (moment,),
+    )
+    return tuple(Document(*row) for row in rows)
+
+
 def add(
     connection: sqlite3.Connection, collection: int, title: str, source: str, now: float, origin: str = ""
 ) -> int:

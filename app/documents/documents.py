@@ -179,6 +179,11 @@ class Documents:
             document_table.hide(connection, document)
         self._stop_work([document])
 
+    def replaced_since(self, moment: float) -> tuple[Document, ...]:
+        """The documents whose text was replaced since then, in seconds since 1970; the last one last."""
+        with self._database.reading() as connection:
+            return document_table.replaced_since(connection, moment)
+
     def undo_replacement(self, document: int) -> int:
         """Give a document the text back that was replaced last; returns the new document that has the newer one.
 

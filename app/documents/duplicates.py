@@ -20,7 +20,7 @@ from app.database import Database
 from app.document_messages import Document
 from app.documents import document_table, passage_table, text_table
 from app.documents.document_table import StoredText
-from app.text_normalisation import normalized, spaced
+from app.text_normalisation import name_key, spaced
 
 PASTED = "pasted"
 REPLACED = "It replaced an older version of this text, which is kept."
@@ -155,8 +155,10 @@ def _may_be_older(one: StoredText, added: AddedText) -> bool:
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False
     if added.source == PASTED:
-        return re.fullmatch(re.escape(_key(added.title)) + r"( \(\d+\))*", _key(one.title)) is not None
-    return one.origin == added.origin and (bool(one.origin) or _key(one.source) == _key(added.source))
+        return (
+            re.fullmatch(re.escape(name_key(added.title)) + r"( \(\d+\))*", name_key(one.title)) is not None
+        )
+    return one.origin == added.origin and (bool(one.origin) or name_key(one.source) == name_key(added.source))
 
 
 def _is_unchanged(connection: sqlite3.Connection, older: StoredText) -> bool:
@@ -190,19 +192,13 @@ def _free_title(
 ) -> tuple[str, str]:
     """The title, with a number if another document has it, and a note about that."""
     known = document_table.stored_texts(connection, collection, besides)
-    free = _numbered(title, {_key(one.title) for one in known})
+    free = _numbered(title, {name_key(one.title) for one in known})
     return free, NOT_REPLACED if free != title else ""
 
 
 def _numbered(title: str, taken: Collection[str]) -> str:
     names: Iterable[str] = (f"{title} ({number})" if number > 1 else title for number in count(1))
-    return next(name for name in names if _key(name) not in taken)
-
-
-def _key(title: str) -> str:
-    """A title without what is hard to see: case, blanks, Unicode forms, invisible characters."""
-    shown = " ".join(normalized("NFC", title).split())
-    return "".join(filter(str.isprintable, shown)).casefold().strip()
+    return next(name for name in names if name_key(name) not in taken)
 
 
 def _joined(*notes: str) -> str:

@@ -117,7 +117,9 @@ def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -
         return False
     if is_byte_level:
         return isinstance(model, models.BPE) and not (model.unk_token and model.fuse_unk)
-    return bool(getattr(model, "byte_fallback", False)) and all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
+    return bool(getattr(model, "byte_fallback", False)) and all(
+        f"<0x{byte:02X}>" in vocabulary for byte in range(256)
+    )
 
 
 def _spelled_bytes() -> dict[int, str]:

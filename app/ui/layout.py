@@ -266,7 +266,7 @@ def views_of(
             PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
-            PolledRenderer(UndoRenderer(chat_state).render, lambda: False),
+            PolledRenderer(UndoRenderer(chat_state, services.documents).render),
             PolledRenderer(
                 lambda: {"notice": notice.html(), "appearance": services.settings.theme}, lambda: False
             ),

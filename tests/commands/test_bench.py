@@ -105,6 +105,21 @@ def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.Captu
     assert "yes" in table
 
 
+def test_files_that_are_there_are_replaced_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    file, folder = tmp_path / "report.json", tmp_path / "runs"
+    folder.mkdir()
+    for place in (file, folder / "leaderboard.md"):
+        place.write_text("ten years of work")
+    for files in (BenchFiles(file), BenchFiles(folder=folder)):
+        with pytest.raises(BadOption, match=r"is there already.*--overwrite"):
+            run_bench(ScriptedDecoders(), asked(), files)
+    assert file.read_text() == (folder / "leaderboard.md").read_text() == "ten years of work"
+    for _ in range(2):  # the second time the folder is one of its own
+        run_bench(ScriptedDecoders(), asked(), BenchFiles(file, folder, overwrite=True))
+    run_bench(ScriptedDecoders(), asked(), BenchFiles(folder=folder))
+    assert "ten years" not in (folder / "leaderboard.md").read_text()
+
+
 def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     run_bench(ScriptedDecoders(), asked(), BenchFiles())
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]

@@ -75,6 +75,22 @@ def test_a_backup_made_while_the_app_has_them_open_is_whole(
         assert Chats(copy).summaries() == chats.summaries()
 
 
+@pytest.mark.parametrize("command", [("export", "--out"), ("export", "--markdown", "--out"), ("backup",)])
+def test_a_file_that_is_there_is_replaced_only_where_that_is_asked_for(
+    folder: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    file = tmp_path / "thesis.odt"
+    file.write_text("ten years of work")
+    refused = run(*command, file, "--data-dir", folder)
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        f"Error: {file} is there already. Choose another name, or replace it with --overwrite.\n",
+    )
+    assert file.read_text() == "ten years of work"
+    assert run(*command, file, "--overwrite", "--data-dir", folder).returncode == 0
+    assert b"ten years" not in file.read_bytes()
+
+
 def test_a_backup_is_restored_once_the_app_is_closed(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "copy.sqlite"
     with closing(database_in(folder)) as database:

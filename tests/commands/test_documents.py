@@ -60,15 +60,31 @@ def test_files_are_added_listed_found_and_removed(folder: Path, eggs: Path) -> N
 
 def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, eggs: Path) -> None:
     run(folder, "add", eggs)
-    eggs.write_text("Milk boils over, and eggs burst.", encoding="utf-8")
+    eggs.write_text("# Boiling eggs\n\nEggs boil for six minutes, and milk boils over.", encoding="utf-8")
     changed = run(folder, "add", eggs).stdout
-    assert "1  ready  1 passage" in changed and changed.endswith("\n1 document. 1 was here already.\n")
+    assert "1  ready  1 passage" in changed and changed.endswith(
+        "\n1 document.\nDocument 1 replaced an older version. "
+        "To keep both: python run.py documents restore 1\n"
+    )
     for _ in range(2):
         seen = json.loads(run(folder, "add", eggs, "--json").stdout)
         assert [(one["id"], one["title"]) for one in seen["documents"]] == [(1, "eggs.md")]
         assert seen["known"] == [1] and "eggs.md was added again" in seen["documents"][0]["note"]
     (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
-    assert one["passage"]["text"] == "Milk boils over, and eggs burst."
+    assert one["passage"]["text"] == eggs.read_text(encoding="utf-8")
+    restored = run(folder, "restore", "1").stdout
+    assert restored.endswith("\nDocument 1 has its older text again. Document 6 has the newer one.\n")
+    again = run(folder, "restore", "1")
+    assert (again.returncode, "No older version of this document is kept" in again.stderr) == (1, True)
+    assert "eggs.md (2) (eggs.md)" in run(folder, "list", "--collection", "Documents").stdout
+
+
+def test_a_file_that_says_something_else_is_kept_beside_the_one_of_its_name(folder: Path, eggs: Path) -> None:
+    run(folder, "add", eggs)
+    eggs.write_text("Milk boils over when nobody looks.", encoding="utf-8")
+    added = run(folder, "add", eggs).stdout
+    assert "eggs.md (2) (eggs.md)" in added and "both are kept." in added
+    assert run(folder, "list").stdout.count("2 documents") == 1
 
 
 def test_the_same_text_under_another_name_becomes_the_document_that_is_there(

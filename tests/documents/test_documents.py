@@ -111,6 +111,10 @@ def test_a_deleted_collection_takes_its_documents_along(
 def test_a_collection_has_a_name_of_its_own(documents: Documents, notes: int) -> None:
     with pytest.raises(BadOption, match="There is a collection 'notes' already"):
         documents.create("  notes ")
+    documents.create("Caf\u00e9")
+    with pytest.raises(BadOption, match="There is a collection"):
+        documents.create("CAFE\u0301")
+    documents.delete(documents.collections()[0].id)
     with pytest.raises(BadOption, match="needs a name"):
         documents.rename(notes, " \n")
     documents.rename(notes, "NOTES")

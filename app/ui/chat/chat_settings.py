@@ -9,7 +9,7 @@ import gradio as gr
 
 from app.chat_messages import ChatPreset, ChatSettings
 from app.json_answers import JsonAnswers, schema_problem
-from app.ui.chat.state import ChatState
+from app.ui.chat.state import ChatState, Deletion
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.option_controls import OptionValues, to_options, to_values
 from app.ui.page_events import UNCHECKED, PageEvents
@@ -98,18 +98,18 @@ class ChatSettingsActions:
         self._try(lambda: self._services.change_options(lambda now: replace(now, sampling=sampling)))
         return (preset.settings.system, *to_values(self._services.settings.options))
 
-    def save_preset(self, name: str | None, system: str, *controls: Any) -> Any:
-        """Save this system prompt and this sampling as a preset."""
-        stripped = (name or "").strip()
+    def save_preset(self, state: ChatState, name: str | None, system: str, *controls: Any) -> Any:
+        """Save this system prompt and this sampling as a preset. One that it replaces can be brought back."""
+        stripped = " ".join((name or "").split())
         if not stripped:
             self._notify("Type a name for the preset into its box, then save.")
             return self.list_presets()
-        self._try(lambda: self._save(stripped, system, OptionValues(*controls)))
+        self._try(lambda: self._save(state, stripped, system, OptionValues(*controls)))
         return self.list_presets()
 
-    def delete_preset(self, name: str | None) -> Any:
-        """Delete a preset."""
-        return try_or_notify(self._notify, lambda: self._delete(name or ""), gr.skip())
+    def delete_preset(self, state: ChatState, name: str | None) -> Any:
+        """Delete a preset. It can be brought back."""
+        return try_or_notify(self._notify, lambda: self._delete(state, name or ""), gr.skip())
 
     def _names(self) -> list[str]:
         return [preset.name for preset in self._store.presets()]
@@ -117,13 +117,19 @@ class ChatSettingsActions:
     def _preset(self, name: str | None) -> ChatPreset | None:
         return next((preset for preset in self._store.presets() if preset.name == name), None)
 
-    def _delete(self, name: str) -> Any:
+    def _delete(self, state: ChatState, name: str) -> Any:
+        before = self._preset(name)
         self._store.delete_preset(name)
+        if before:
+            state.remember(Deletion(f"The preset \u201c{name}\u201d was deleted.", preset=before))
         return gr.update(choices=self._names(), value=None)
 
-    def _save(self, name: str, system: str, values: OptionValues) -> None:
-        options = to_options(values, self._services.settings.options)
-        self._store.save_preset(ChatPreset(name, ChatSettings(system, options.sampling)))
+    def _save(self, state: ChatState, name: str, system: str, values: OptionValues) -> None:
+        options, before = to_options(values, self._services.settings.options), self._preset(name)
+        preset = ChatPreset(name, ChatSettings(system, options.sampling))
+        self._store.save_preset(preset)
+        if before and before != preset:
+            state.remember(Deletion(f"The preset \u201c{name}\u201d was replaced.", preset=before))
 
     def _try(self, action: Callable[[], None]) -> None:
         succeeded(self._notify, action)
@@ -163,8 +169,9 @@ class ChatSettingsPanel:
             )  # fmt: skip
         events.on(presets.focus, actions.list_presets, outputs=presets)
         events.on(presets.input, actions.apply_preset, [state, presets], [system, *controls])
-        events.on(self.save.click, actions.save_preset, [presets, system, *controls], presets, **UNCHECKED)
-        events.on(self.delete.click, actions.delete_preset, presets, presets)
+        saved = [state, presets, system, *controls]
+        events.on(self.save.click, actions.save_preset, saved, presets, **UNCHECKED)
+        events.on(self.delete.click, actions.delete_preset, [state, presets], presets)
 
 
 def build_chat_settings() -> ChatSettingsPanel:

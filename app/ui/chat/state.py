@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from time import monotonic
 
-from app.chat_messages import ChatSettings, ChatVersion
+from app.chat_messages import ChatPreset, ChatSettings, ChatVersion
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.reply_progress import ReplyProgress
 
@@ -14,16 +15,18 @@ CHAT_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A chat or a folder that was deleted, so that it can be restored: `message` is the sentence about it.
+    """What was deleted or replaced, so that it can be restored: `message` is the sentence about it.
 
     `deleted` are the chats that went, `moved` those that stayed and are in no folder now; `folder` is the folder
-    that all of them were in, "" where none was removed. `opened` was the chat on the page; `at` is in seconds."""
+    that all of them were in, "" where none was removed. `opened` was the chat on the page; `preset` is one that was
+    deleted or replaced; `at` is in seconds."""
 
     message: str
     deleted: tuple[int, ...] = ()
     moved: tuple[int, ...] = ()
     folder: str = ""
     opened: int = 0
+    preset: ChatPreset | None = None
     at: float = 0.0
 
 
@@ -91,6 +94,10 @@ class ChatState:
         """Show an empty page for a new chat."""
         self.open_chat(ChatVersion())
         self.is_private = is_private
+
+    def remember(self, deletion: Deletion) -> None:
+        """Offer to undo this."""
+        self.deletions = (*self.deletions, replace(deletion, at=monotonic()))
 
     def finish(self, version: ChatVersion, opened: int) -> bool:
         """Show the result of an action that began at `opened`, unless the page has changed its chat since."""

@@ -54,6 +54,12 @@ class DocumentsService(Protocol):
     def remove(self, document: int) -> None:
         """Remove a document, its text included."""
 
+    def undo_replacement(self, document: int) -> int:
+        """Bring back the text that a document had before. Returns the id of a new document with the newer one."""
+
+    def replaced_since(self, moment: float) -> tuple[Document, ...]:
+        """The documents whose text was replaced since then, in seconds since 1970; the last one last."""
+
     def document(self, document: int) -> Document:
         """One document. Raises DocumentNotFound."""
 

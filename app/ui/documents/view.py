@@ -80,12 +80,13 @@ class DocumentsActions:
         self._documents = documents
         self._collections = collections
         self._notify = notify
-        self._actions: dict[str, Callable[[int, str], None]] = {
+        self._actions: dict[str, Callable[[int, str], object]] = {
             "rename": self._rename,
             "delete": lambda collection, _: documents.delete(collection),
             "cancel": lambda document, _: documents.cancel(document),
             "retry": lambda document, _: documents.again(document),
             "remove": lambda document, _: documents.remove(document),
+            "keep-both": lambda document, _: documents.undo_replacement(document),
             "download-embedder": lambda *_: semantic_search.download(),
         }
 

@@ -1,8 +1,7 @@
 """The sidebar: buttons for new chats, the search, the list of chats, undo, and saving a chat."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from time import monotonic
+from dataclasses import dataclass
 
 import gradio as gr
 
@@ -40,7 +39,7 @@ class SidebarActions:
             "unpin": lambda _, chat, __: self._stores.of(chat).pin(chat, False),
             "move": self._move,
             "delete": lambda state, chat, _: self._delete(state, chat),
-            "undo": lambda state, _, __: self._restore(state),
+            "undo": lambda state, document, _: self._undo(state, document),
         }
         self._folder_actions: dict[str, Callable[[ChatState, str, str], None]] = {
             "collapse": lambda state, folder, _: _expand(state, folder, False),
@@ -83,7 +82,7 @@ class SidebarActions:
     def _delete(self, state: ChatState, chat: int) -> None:
         message, opened = f"“{self._title(chat)}” was deleted.", state.version.chat
         self._hide(state, chat)
-        _remember(state, Deletion(message, (chat,), opened=opened if opened == chat else 0))
+        state.remember(Deletion(message, (chat,), opened=opened if opened == chat else 0))
 
     def _hide(self, state: ChatState, chat: int) -> None:
         self._stores.of(chat).delete(chat)
@@ -93,14 +92,19 @@ class SidebarActions:
         if state.version.chat == chat:
             state.new_chat()
 
-    def _restore(self, state: ChatState) -> None:
-        """Undo the last deletion; then the one before can be undone."""
+    def _undo(self, state: ChatState, document: int) -> None:
+        """Undo the replacement of a document; without one the last deletion, then the one before can be undone."""
+        if document:
+            self._services.documents.undo_replacement(document)
+            return
         if not state.deletions:
             raise ChatNotFound
         *before, last = state.deletions
         state.deletions = tuple(before)
         for chat in last.deleted:
             self._stores.of(chat).restore(chat)
+        if last.preset:
+            self._stores.stored.save_preset(last.preset)
         if last.folder:
             self._stores.stored.make_folder(last.folder)
         for chat in (*last.deleted, *last.moved) if last.folder else ():
@@ -121,7 +125,7 @@ class SidebarActions:
         """Remove a folder; its chats are in none then."""
         moved = self._stores.stored.remove_folder(folder)
         stay = f" {_its_chats(len(moved))} still there." if moved else ""
-        _remember(state, Deletion(f"The folder “{folder}” was removed.{stay}", moved=moved, folder=folder))
+        state.remember(Deletion(f"The folder “{folder}” was removed.{stay}", moved=moved, folder=folder))
 
     def _delete_folder(self, state: ChatState, folder: str) -> None:
         """Delete a folder with its chats."""
@@ -130,11 +134,21 @@ class SidebarActions:
             self._hide(state, chat)
         self._stores.stored.remove_folder(folder)
         message = f"The folder “{folder}” and {counted(len(chats), 'chat')} were deleted."
-        _remember(state, Deletion(message, chats, folder=folder, opened=opened if opened in chats else 0))
+        state.remember(Deletion(message, chats, folder=folder, opened=opened if opened in chats else 0))
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
-        self._stores.stored.rename_folder(old, new)
-        _expand(state, new, state.expanded.get(old, False))
+        """Rename a folder. One that gets the name of another one can be taken apart again."""
+        name = " ".join(new.split())
+        if not name:
+            return self._remove_folder(state, old)
+        is_joined = name != old and name in self._stores.stored.folders()
+        chats = self._stores.stored.in_folder(old)
+        self._stores.stored.rename_folder(old, name)
+        _expand(state, name, state.expanded.get(old, False))
+        if is_joined:
+            message = f"The chats of \u201c{old}\u201d are in the folder \u201c{name}\u201d now."
+            state.remember(Deletion(message, moved=chats, folder=old))
+        return None
 
     def _title(self, chat: int) -> str:
         return next((line.title for line in self._stores.summaries() if line.id == chat), "") or "New chat"
@@ -142,10 +156,6 @@ class SidebarActions:
 
 def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
     state.expanded = {**state.expanded, folder: is_expanded}
-
-
-def _remember(state: ChatState, deletion: Deletion) -> None:
-    state.deletions = (*state.deletions, replace(deletion, at=monotonic()))
 
 
 def _its_chats(count: int) -> str:

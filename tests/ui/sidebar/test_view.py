@@ -3,12 +3,14 @@
 import json
 import re
 from html import unescape
+from time import time
 
 import pytest
 
 from app.ui import Services
 from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions
+from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed, until
 
@@ -40,7 +42,7 @@ class Librarian(Visitor):
     @property
     def toast(self) -> str:
         """What stands in the toast."""
-        return str(UndoRenderer(self.state).render()["undo"])
+        return str(UndoRenderer(self.state, self.services.documents).render()["undo"])
 
 
 @pytest.fixture
@@ -128,6 +130,18 @@ def test_a_folder_is_renamed_and_stays_expanded(person: Librarian) -> None:
     assert "<span>Plans</span>" not in person.sidebar and f'data-name="{chat}"' in person.sidebar
 
 
+def test_a_folder_that_gets_the_name_of_another_one_can_be_taken_apart_again(person: Librarian) -> None:
+    store = person.services.conversations.stores.stored
+    chat, other = store.create(folder="Work").chat, store.create(folder="Plans").chat
+    person.do("rename-folder", "Work", " Plans ")
+    assert store.in_folder("Plans") == (chat, other)
+    assert "The chats of \u201cWork\u201d are in the folder \u201cPlans\u201d now." in person.toast
+    person.do("undo")
+    assert (store.in_folder("Work"), store.in_folder("Plans")) == ((chat,), (other,))
+    person.do("rename-folder", "Work", " ")
+    assert "The folder \u201cWork\u201d was removed." in person.toast
+
+
 def test_a_deleted_chat_can_be_brought_back(person: Librarian) -> None:
     kept, chat = person.begin("Stay?"), person.begin("Go?")
     person.do("open", kept)
@@ -197,7 +211,7 @@ def test_undo_is_offered_for_a_minute(person: Librarian) -> None:
     person.do("delete", person.begin("One?"))
     at = person.state.deletions[0].at
     moments = iter((at + 1, at + 59, at + 61))
-    toast = UndoRenderer(person.state, lambda: next(moments))
+    toast = UndoRenderer(person.state, person.services.documents, lambda: next(moments))
     first = toast.render()
     assert "One?" in str(first["undo"])
     assert toast.render() is first, "nothing is sent again"
@@ -254,6 +268,22 @@ def test_a_deletion_that_cannot_be_undone_is_told_and_offered_no_more(person: Li
     person.do("undo")
     assert "no longer there" in person.heard[0]
     assert person.toast == ""
+
+
+def test_a_document_that_was_replaced_can_be_undone_like_a_deletion(
+    person: Librarian, documents: ScriptedDocuments
+) -> None:
+    chat = person.begin("One?")
+    person.do("delete", chat)
+    assert "One?" in person.toast
+    replaced = documents.paste(documents.create("Notes"), "Eggs boil.", "Eggs")
+    documents.become(replaced, replaced=time())
+    assert "\u201cEggs\u201d was replaced by a newer version. Undo keeps both." in person.toast
+    person.do("undo", replaced)
+    assert documents.calls[-1] == ("undo_replacement", replaced)
+    assert "One?" in person.toast
+    documents.become(replaced, replaced=time() - 61)
+    assert "One?" in person.toast
 
 
 def test_undoing_nothing_is_told(person: Librarian) -> None:
