@@ -40,7 +40,7 @@ MAY_BE_LOST = 1.0
 """Seconds of a reply."""
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
 """The demo model's likeliest answer to this has no end: decoded plainly it lasts longer than LONGEST."""
-READY_MS = 300_000
+STEP_MS, READY_MS = 120_000, 300_000
 STARTED = "document.querySelectorAll('#messages .user').length > 0"
 WRITTEN = "document.querySelector('#live .said')?.innerText ?? ''"
 
@@ -160,6 +160,7 @@ class Killer:
 
     def _open(self) -> Any:
         page = self._browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+        page.set_default_timeout(STEP_MS)
         page.goto(self._app.url)
         page.wait_for_selector("#status .ready", timeout=READY_MS)
         page.wait_for_selector("#chats nav")

@@ -21,6 +21,8 @@ DRAWN = "#status .status"
 OPEN_TABS = 8
 """The most tabs of those that come and go."""
 CRASH_MS = 10_000
+ATTEMPTS, NOT_NOW = 50, "Not attached to an active page"
+"""What Chromium says to a reload between two documents, and how often it is asked again."""
 VIEWS = ("chat", "models", "documents", "race", "settings")
 
 
@@ -142,7 +144,16 @@ class Visitor:
         return page
 
     def _reload(self, page: Any, is_drawn: bool) -> None:
-        page.reload(wait_until="load" if is_drawn else "commit")
+        from playwright.sync_api import Error
+
+        for attempt in range(ATTEMPTS):
+            try:
+                page.reload(wait_until="load" if is_drawn else "commit")
+                break
+            except Error as error:  # nothing was asked for: one document just takes the place of another
+                if NOT_NOW not in str(error) or attempt + 1 == ATTEMPTS:
+                    raise
+                page.wait_for_timeout(100)
         if is_drawn:
             page.wait_for_selector(DRAWN)
         self._reloaded += 1
