@@ -43,8 +43,9 @@ def run_and_report(
         require_free(files.report, files.overwrite)
         _check_writable(files.report)
     log = RunLog(files.folder)
-    for name in (REPORT_FILE, TABLE_FILE, PICTURE_FILE) if files.folder and not len(log) else ():
-        require_free(files.folder / name, files.overwrite)  # no benchmark's, since it has no runs
+    if files.folder and not len(log):  # then what has the names of a report is no benchmark's
+        for name in (REPORT_FILE, TABLE_FILE, PICTURE_FILE):
+            require_free(files.folder / name, files.overwrite)
     if len(log):
         print_text(f"{counted(len(log), 'run')} in {files.folder}: what was measured there is not repeated.")
     sets = _print_tables(measure(plan, log))
