@@ -29,6 +29,18 @@ def create(
     return ChatVersion(chat)
 
 
+def hide_new(connection: sqlite3.Connection, chat: int) -> None:
+    """Hides a chat whose messages are still to come; if the process is killed, the next start erases it."""
+    connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (chat,))
+
+
+def is_new(connection: sqlite3.Connection, chat: int) -> bool:
+    """Whether a chat is hidden like that, and nobody has begun to erase it."""
+    return (
+        connection.execute("SELECT 1 FROM chat WHERE id = ? AND deleted = 1", (chat,)).fetchone() is not None
+    )
+
+
 def next_use(connection: sqlite3.Connection, now: float) -> float:
     """The time of a chat's use: now, or just after the last use of all if the clock was set back since."""
     newest = connection.execute("SELECT max(updated) FROM chat").fetchone()[0]

@@ -184,15 +184,20 @@ class Chats:
 
     def fork(self, chat: int, message: int) -> ChatVersion:
         """Begins a new chat with the messages of this one down to a message."""
-        with self.database.writing() as connection:
-            return forking.fork(connection, chat, message, self._now())
+        return forking.fork(self.database, chat, message, self._now())
 
     # Deleting
 
     def remove(self, version: ChatVersion, message: int) -> ChatVersion:
         """Deletes a message with all that follows it."""
         with self.database.writing() as connection:
-            return tree_changes.remove(connection, version, message, self._now())
+            removed = tree_changes.remove(connection, version, message, self._now())
+        has_more = True
+        while has_more:
+            with self.database.writing() as connection:
+                has_more = deletion.delete_some_removed(connection)
+            sleep(PAUSE_SECONDS)
+        return removed
 
     restore = writes(deletion.restore)
 
@@ -232,19 +237,19 @@ class Chats:
         """These chats as JSON with everything; all chats and presets for None."""
         if chats is None:
             return "".join(self.export_parts())
-        return "".join(exporting.archive_parts(map(self._record, chats), ()))
+        return "".join(
+            exporting.archive_parts((exporting.record_of(self.database, chat) for chat in chats), ())
+        )
 
     def export_parts(self) -> Iterator[str]:
         """All chats and presets as JSON, in parts that need not be in memory at once."""
         return exporting.archive_parts(self._records(), self.presets())
 
-    _record = reads(exporting.record_of)
-
     def _records(self) -> Iterator[ChatRecord]:
         """All chats, each in its own transaction."""
         for summary in self.summaries():
             with suppress(ChatNotFound):  # deleted since
-                yield self._record(summary.id)
+                yield exporting.record_of(self.database, summary.id)
 
     def export_markdown(self, chat: int) -> str:
         """The shown messages of a chat as Markdown."""

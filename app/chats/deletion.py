@@ -5,11 +5,14 @@ its segments are merged. So chats are erased in short steps, and their rows keep
 
     deleted > 0     hidden, can be restored
     deleted = -2    its messages are being deleted
+    deleted = -3    the same, and it is no chat: it holds messages that were deleted from another one
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
 """
 
+import json
 import sqlite3
+from collections.abc import Sequence
 
 from app.chats.chat_table import require_chat
 from app.errors import ChatNotFound
@@ -47,15 +50,46 @@ def claim_all(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM draft")
 
 
+def take_out(connection: sqlite3.Connection, message: int, all_below: Sequence[int]) -> None:
+    """Takes a message and those below it out of its chat; `delete_some_removed` deletes them."""
+    holder = connection.execute("INSERT INTO chat (created, updated, deleted) VALUES (0, 0, -3)").lastrowid
+    connection.execute("UPDATE message SET parent = NULL WHERE id = ?", (message,))
+    connection.execute(
+        "UPDATE message SET chat = ? WHERE id IN (SELECT value FROM json_each(?))",
+        (holder, json.dumps(all_below)),
+    )
+
+
+def delete_some_removed(connection: sqlite3.Connection) -> bool:
+    """Deletes some of the messages that were taken out of their chats. Returns whether there is more to do."""
+    holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 LIMIT 1").fetchone()
+    if holder and not _delete_newest(connection, holder["id"]):
+        connection.execute("DELETE FROM chat WHERE id = ?", (holder["id"],))
+    return holder is not None
+
+
 def erase_some(connection: sqlite3.Connection) -> bool:
     """Takes one step. Returns whether there is more to do."""
     chat = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
-    return _empty(connection, chat["id"]) if chat else _merge(connection)
+    return _empty(connection, chat["id"]) if chat else delete_some_removed(connection) or _merge(connection)
 
 
 def _empty(connection: sqlite3.Connection, chat: int) -> bool:
     """Deletes some messages of a chat; after the last one its draft, title and settings."""
-    # The newest first: a message takes those below it along.
+    if not _delete_newest(connection, chat):
+        connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
+        connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
+        connection.execute(
+            "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, json_answers = NULL, shown = 0,"
+            " deleted = -1 WHERE id = ?",
+            (chat,),
+        )
+    return True
+
+
+def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
+    """Deletes some messages of a chat. Returns whether there were any."""
+    # The newest first: a message takes those below it along, and SQLite allows only 1,000 of them.
     newest = connection.execute(
         "SELECT id, length(text) AS length FROM message WHERE id IN"
         " (SELECT id FROM message WHERE chat = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC",
@@ -67,15 +101,7 @@ def _empty(connection: sqlite3.Connection, chat: int) -> bool:
         characters += row["length"]
         if characters > CHARACTERS:
             break
-    if not newest:
-        connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
-        connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
-        connection.execute(
-            "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, json_answers = NULL, shown = 0,"
-            " deleted = -1 WHERE id = ?",
-            (chat,),
-        )
-    return True
+    return bool(newest)
 
 
 def _merge(connection: sqlite3.Connection) -> bool:

@@ -1,7 +1,6 @@
 """Export of chats: JSON with everything, Markdown to read."""
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
 
 from app import __version__
@@ -9,17 +8,19 @@ from app.chat_messages import ChatPreset, StoredMessage, Thread
 from app.chats.chat_settings import settings_of
 from app.chats.chat_table import require_chat
 from app.chats.export_format import FORMAT, VERSION, ChatRecord, MessageRecord, preset_to_json, to_json
-from app.chats.message_table import stored, tree_of
+from app.chats.message_table import rows_of, stored_of, tree_of
+from app.database import Database
 
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
 
-def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
+def record_of(database: Database, chat: int) -> ChatRecord:
     """A chat with all its messages. Raises ChatNotFound."""
-    row = require_chat(connection, chat)
-    settings = settings_of(row)
-    tree = tree_of(connection, chat)
-    messages = stored(connection, sorted(tree), tree)
+    with database.reading() as connection:
+        row = require_chat(connection, chat)
+        tree = tree_of(connection, chat)
+        rows = rows_of(connection, sorted(tree))
+    settings, messages = settings_of(row), stored_of(rows, sorted(tree), tree)
     return ChatRecord(
         row["title"],
         bool(row["is_named"]),

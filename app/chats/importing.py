@@ -19,7 +19,7 @@ from functools import partial
 from app.chat_messages import ChatPreset, ChatSettings, ImportResult, MessageContent
 from app.chats.archive_reading import open_archive
 from app.chats.chat_settings import columns_of, presets, save_preset
-from app.chats.chat_table import create, one_line, set_title
+from app.chats.chat_table import create, hide_new, is_new, one_line, set_title
 from app.chats.export_format import ChatRecord, MessageRecord
 from app.chats.message_table import INTERRUPTED, insert, messages_of, tree_of
 from app.chats.message_tree import ROOT
@@ -42,6 +42,7 @@ INTERRUPTED_IMPORT = (
 )
 Step = Callable[[sqlite3.Connection], None]
 WeightedStep = tuple[int, Step]
+"""Characters that are written, and what writes them."""
 Report = Callable[[int, int], None]
 """Called with how many of how many chats are done."""
 
@@ -70,7 +71,7 @@ def add_chats(
             if is_new:
                 yield from _NewChat(record, now).steps()
 
-    _write_in_pieces(database, steps())
+    write_in_pieces(database, steps())
     return ImportResult(numbers[True], numbers[False])
 
 
@@ -87,7 +88,8 @@ def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) ->
             save_preset(connection, replace(preset, name=name))
 
 
-def _write_in_pieces(database: Database, steps: Iterable[WeightedStep]) -> None:
+def write_in_pieces(database: Database, steps: Iterable[WeightedStep]) -> None:
+    """Takes these steps in transactions of about PIECE characters."""
     piece, weight = list[Step](), 0
     for characters, step in steps:
         if piece and weight + characters > PIECE:
@@ -127,7 +129,7 @@ class _NewChat:
         record = self._record
         settings = columns_of(ChatSettings(record.system, record.sampling, (), record.json_answers))
         self._chat = create(connection, settings, "", "", record.created).chat
-        connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (self._chat,))
+        hide_new(connection, self._chat)
 
     def _put(self, message: MessageRecord, connection: sqlite3.Connection) -> None:
         """A message with an unknown parent becomes a first message."""
@@ -152,8 +154,7 @@ class _NewChat:
 
     def _require_hidden(self, connection: sqlite3.Connection) -> None:
         """Raises ImportBroken where the chat is being erased."""
-        hidden = connection.execute("SELECT 1 FROM chat WHERE id = ? AND deleted = 1", (self._chat,))
-        if hidden.fetchone() is None:
+        if not is_new(connection, self._chat):
             raise ImportBroken(INTERRUPTED_IMPORT)
 
 

@@ -96,8 +96,15 @@ def stored(
 ) -> tuple[StoredMessage, ...]:
     """These messages in this order."""
     wanted = list(messages)
-    rows = {row["id"]: row for row in _rows(connection, wanted)}
-    return tuple(_stored(rows[message], tree.versions(message)) for message in wanted)
+    return stored_of(rows_of(connection, wanted), wanted, tree)
+
+
+def stored_of(
+    rows: Iterable[sqlite3.Row], messages: Iterable[int], tree: MessageTree
+) -> tuple[StoredMessage, ...]:
+    """The same of rows that were read before: parsing them takes long."""
+    by_id = {row["id"]: row for row in rows}
+    return tuple(_stored(by_id[message], tree.versions(message)) for message in messages)
 
 
 def messages_of(connection: sqlite3.Connection, chats: Iterable[int]) -> list[sqlite3.Row]:
@@ -114,7 +121,8 @@ def require_in(tree: MessageTree, message: int) -> None:
         raise ChatNotFound("message")
 
 
-def _rows(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3.Row]:
+def rows_of(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3.Row]:
+    """The rows of these messages."""
     # One parameter for all ids: SQLite limits the number of parameters.
     return connection.execute(
         "SELECT * FROM message WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(messages),)

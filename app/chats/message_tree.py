@@ -44,6 +44,13 @@ class MessageTree:
         """The message and its siblings, oldest first."""
         return self._children[self._parents[message]]
 
+    def all_below(self, message: int) -> list[int]:
+        """The message and all that hang from it."""
+        found = [message]
+        for each in found:  # it grows meanwhile
+            found += self._children.get(each, ())
+        return found
+
     def newest_below(self, message: int) -> int:
         """The leaf that is reached from here by the newest version of each message."""
         while below := self._children.get(message):

@@ -7,6 +7,7 @@ import sqlite3
 
 from app.chat_messages import ChatVersion, MessageContent
 from app.chats.chat_table import next_use, require_chat, set_question_title
+from app.chats.deletion import take_out
 from app.chats.message_table import insert, reopen, require_in, tree_of
 from app.chats.message_tree import ROOT
 from app.errors import ChatNotFound, StaleChat
@@ -90,7 +91,7 @@ def remove(connection: sqlite3.Connection, version: ChatVersion, message: int, n
     others = [other for other in tree.versions(message) if other != message]
     if message in tree.path_to(shown):
         shown = tree.newest_below(others[-1]) if others else tree.parent(message)
-    connection.execute("DELETE FROM message WHERE id = ?", (message,))
+    take_out(connection, message, tree.all_below(message))
     return _show(connection, version, shown)
 
 

@@ -91,3 +91,25 @@ def test_an_unanswered_question_before_another_one_is_not_sent(chats: Chats) -> 
     place = chats.remove(place, reply)
     answer(chats, place, "And?", "That.")
     assert chats.path_texts(place.chat) == (Message("user", "And?"), Message("assistant", "That."))
+
+
+def test_a_chat_of_thousands_of_messages_is_forked_and_cut_short(chats: Chats) -> None:
+    place = chats.create(folder="Work")
+    for number in range(1_100):
+        place, last = chats.add(place, "user", f"Message {number}")
+    forked = chats.fork(place.chat, last)
+    assert len(chats.thread(forked.chat, 9_999).messages) == 1_100
+    second = chats.thread(place.chat, 9_999).messages[1].id
+    place = chats.remove(place, second)
+    assert texts_of(chats, place.chat) == ["Message 0"]
+    assert [found.summary.id for found in chats.search("Message 1099")] == [forked.chat]
+    with chats.database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM message").fetchone()[0] == 1_101
+        assert connection.execute("SELECT count(*) FROM chat").fetchone()[0] == 2
+
+
+def test_a_fork_whose_original_is_erased_meanwhile_is_none(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    chats.delete(place.chat)
+    with pytest.raises(ChatNotFound):
+        chats.fork(place.chat, reply)
