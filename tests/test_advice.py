@@ -351,7 +351,7 @@ ASKED = (
     (f"--prompt '{'word ' * 3000}'", "Shorten it"),
     ("--prompt Hi --attention flash", "Choose auto"),
 )
-"""What `generate` refuses. The advice of all is followed at once, because each refusal takes a while."""
+"""What `generate` refuses. The advice of all is followed at once, since loading a model takes a while."""
 
 
 @pytest.fixture

@@ -32,13 +32,13 @@ def copy_damaged(source: Path, copy: Path) -> Path:
     for file, copied in zip(files_of(source)[:2], files_of(copy), strict=False):
         if is_there(file):
             _copy_readable(file, copied)
-    with copy.open("r+b") as opened:
-        old = opened.read(PAGE)
-        opened.seek(0)
+    with copy.open("r+b") as written:
+        old = written.read(PAGE)
+        written.seek(0)
         # Any field of the header may be damaged, and for reading all are the same in every database.
         new = _first_page(_page_size(old), max(copy.stat().st_size, PAGE))
         in_wal_mode = b"\2\2"
-        opened.write(new[:18] + in_wal_mode + new[20:HEADER] + (old or new)[HEADER:])
+        written.write(new[:18] + in_wal_mode + new[20:HEADER] + (old or new)[HEADER:])
     # Any reading opens the WAL, and closing moves it.
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(copy)) as connection:
         connection.execute("PRAGMA user_version").fetchone()

@@ -267,11 +267,10 @@ def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], 
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
         source.execute("SELECT count(*) FROM sqlite_master")  # from here on others' changes are not seen
-        source.backup(
-            copy,
-            pages=COPIED_PAGES if progress else -1,
-            progress=(lambda *_: progress()) if progress else None,
-        )
+        if progress:
+            source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
+        else:
+            source.backup(copy)
         # One file, without a WAL.
         copy.execute("PRAGMA journal_mode = DELETE")
         return quick_damage_in(copy)

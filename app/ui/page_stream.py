@@ -87,7 +87,8 @@ class PageStream:
         _poll_each([view for view in due if view not in slow])
 
     def _changed(self) -> dict[str, Any]:
-        parts: dict[str, Part] = {"problem": " ".join(filter(None, (one.problem for one in self._views)))}
+        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each is told once
+        parts: dict[str, Part] = {"problem": " ".join(problems)}
         for view in self._views:
             parts.update(view.parts)
         shown, self._shown = self._shown, parts

@@ -1,6 +1,8 @@
 """`python run.py chats …` as a person types it."""
 
 import json
+import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,7 @@ from app.data_folder import DataFolder
 from app.database import Database, database_in
 from tests.chats.samples import FINISHED, answer
 from tests.commands.typed import Done, typed
+from tests.database.libraries import damage, damage_table, make_library
 
 
 def run(*arguments: str | Path) -> Done:
@@ -127,3 +130,27 @@ def test_what_cannot_be_done_is_a_sentence(
     done = run(*arguments, "--data-dir", folder)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith("Error: ") and sentence in done.stderr
+
+
+def test_a_rescue_tells_what_it_saved_and_writes_nothing_into_the_damaged_file(folder: Path) -> None:
+    damaged = make_library(folder)
+    damage_table(damaged, "message")
+    before = damaged.read_bytes()
+    told = run("rescue", "--data-dir", folder)
+    assert told.returncode == 0, told.stderr
+    saved = next(folder.glob("rescued-*.sqlite"))
+    assert told.stdout.startswith("Saved 8 chats, 49 messages, 2 documents to ") and str(saved) in told.stdout
+    assert "Nothing is missing. `python run.py chats restore" in told.stdout
+    assert damaged.read_bytes() == before
+    seen = json.loads(run("rescue", damaged, "--out", folder / "x.sqlite", "--json").stdout)
+    assert (seen["message"], seen["unread"]) == (49, {"rows": 0, "cut": 0, "is_exact": True})
+
+
+def test_a_rescue_tells_how_many_rows_are_missing(folder: Path) -> None:
+    damaged = make_library(folder)
+    with closing(sqlite3.connect(damaged)) as connection:
+        leaf = connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'message' AND pagetype = 'leaf' LIMIT 1"
+        ).fetchone()[0]
+    damage(damaged, leaf)
+    assert re.search(r"\. \d rows could not be read\. `", run("rescue", "--data-dir", folder).stdout)

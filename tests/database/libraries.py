@@ -1,5 +1,6 @@
 """A small library of chats and documents, and ways to damage its file."""
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -45,8 +46,6 @@ def damage(file: Path, page: int, filling: bytes = b"\xff") -> None:
 
 def damage_table(file: Path, root: str) -> None:
     """Overwrites the first page of a table or an index."""
-    import sqlite3
-
     with closing(sqlite3.connect(file)) as connection:
         row = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (root,)).fetchone()
     damage(file, row[0])

@@ -45,6 +45,12 @@ def test_the_first_frame_has_everything_and_the_next_what_changed() -> None:
     ]
 
 
+def test_what_several_views_fail_with_is_told_once() -> None:
+    assert frames([Sights(FULL).view(), Sights(FULL).view(), Sights({"title": "a"}).view()], 1) == [
+        {"problem": str(FULL), "title": "a"}
+    ]
+
+
 def test_of_blocks_only_those_travel_that_changed() -> None:
     growing = [
         ReplyHtmlBlocks(7, ("a",)),

@@ -70,7 +70,7 @@ def test_contacts_are_listed_with_their_reasons() -> None:
 
 
 def test_all_sections_are_rendered_and_escaped(services: Services, app_context: AppContext) -> None:
-    html = facts_html(services, replace(app_context, note="<img> was damaged"))
+    html = facts_html(services, replace(app_context, note=lambda: "<img> was damaged"))
     for title in ("Versions", "Hardware", "Folders"):
         assert f"<h4>{title}</h4>" in html
     assert "&lt;img&gt; was damaged" in html and "<img" not in html
