@@ -129,6 +129,11 @@ KINDS = {
         --no-key
         --raw
         --rows
+        Give it once
+        Leave it out
+        nothing at temperature 0
+        that no key has
+        Quit it first to open
     """,
     "tests/commands/test_bench_runs.py": r"""
         is not a run of a benchmark

@@ -19,6 +19,7 @@ import pytest
 from typer.main import get_command
 
 from app.chats import Chats
+from app.data_folder import DataFolder, data_dir_or_default
 from app.database import Database, database_in
 from app.database.backups import DailyBackups
 from app.database.files import FILE_NAME, backups_in
@@ -26,7 +27,7 @@ from app.database.restoring import apply_staged, stage
 from app.documents import Documents
 from app.errors import AppError, ChatNotFound, DocumentError, StaleChat, StoreBroken, StoreError
 from app.main import cli
-from app.settings import DataFolder, Settings, SettingsFile
+from app.settings import Settings, SettingsFile
 from app.ui.about.checks import check_data_folder
 from app.web.listening import listen
 from tests.advice import CHECKOUT, KINDS, commands, sentences
@@ -40,7 +41,7 @@ CPU = ("--device", "cpu", "--dtype", "float32", "--max-new-tokens", "2")
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with chats, documents and an automatic backup."""
-    folder = tmp_path_factory.mktemp("library")
+    folder = data_dir_or_default(tmp_path_factory.mktemp("library"))
     make_library(folder)
     with closing(database_in(folder)) as database:
         DailyBackups(database).keep()
@@ -308,7 +309,12 @@ GENERATE = f"generate {' '.join(CPU)}"
 BENCH = "bench --device cpu --dtype float32 --max-new-tokens 2 --rounds 1 --prompts {}/good.jsonl"
 REFUSED = (
     Refused("chats backup {}", "is a folder. Choose a file in it", "chats backup {}/copy.sqlite"),
-    Refused("chats backup {}/data/foresight.sqlite", "Choose another file", "chats backup {}/copy.sqlite"),
+    Refused("chats backup {}/text", "with --overwrite", "chats backup {}/text --overwrite"),
+    Refused(
+        "chats backup {}/data/foresight.sqlite --overwrite",
+        "Choose another file",
+        "chats backup {}/copy.sqlite",
+    ),
     Refused("chats backup {}/none/copy.sqlite", "Choose another file", "chats backup {}/copy.sqlite"),
     Refused("chats restore {}/none", "Choose a file that Back up", "chats restore {}/backup.sqlite"),
     Refused("chats restore {}/text", "Choose a file that Back up", "chats restore {}/backup.sqlite"),
@@ -347,7 +353,7 @@ ASKED = (
     ("--prompts {}/empty.json", "needs"),
     ("--prompt Hi --model {}/none", "check the path"),
     ("--prompt Hi --model '!'", "or 'demo'"),
-    ("--prompt Hi --decoder jacobi --rows 3", "choose auto"),
+    ("--prompt Hi --decoder jacobi --rows 3", "Leave it out"),
     (f"--prompt '{'word ' * 3000}'", "Shorten it"),
     ("--prompt Hi --attention flash", "Choose auto"),
 )
