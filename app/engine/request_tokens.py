@@ -28,6 +28,11 @@ class RequestTokens:
     documents: tuple[tuple[int, ...], ...] = ()
     prediction: tuple[int, ...] = ()
 
+    def followed_by(self, written: Sequence[int]) -> list[int]:
+        """The prompt and tokens of a reply. Raises BadOption for one that the model has no weights for."""
+        self.made_by.check_vocabulary(written)
+        return [*self.prompt, *written]
+
 
 class RequestTokenizer:
     """Makes requests tokens. It has a tokenizer of its own, which nobody changes, so that threads can share it."""

@@ -179,9 +179,7 @@ class Session:
 
         The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
-        known = self._tokens(request)
-        known.made_by.check_vocabulary(written)
-        ids = [*known.prompt, *written]
+        ids = self._tokens(request).followed_by(written)
         with self._forgetting_on_error():
             logits = yield from loaded.runner.prefill(ids)
             tokens, values = likeliest(logits[None], 2)

@@ -17,7 +17,7 @@ from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.draft_model import DraftModel
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
-from app.engine.session import Session
+from app.engine.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.eagle_heads import (
@@ -36,10 +36,6 @@ from tests.engine.places import Places
 
 CPU = ModelChoice("target", dtype="float32", device="cpu")
 KIND = KINDS["llama"]
-
-
-def silent(_what: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
 
 
 @pytest.fixture(scope="module")
@@ -129,14 +125,14 @@ def test_a_model_that_is_split_among_devices_has_no_use_for_it(target: LoadedMod
 def test_a_head_is_no_model_and_the_old_one_stays(tmp_path: Path) -> None:
     head = write_head(tmp_path / "head", KIND.config, random_weights(KIND))
     session = Session(Places({"target": write_target(tmp_path / "target").path, "head": head.path}))
-    loaded = session.open(CPU, silent)
+    loaded = session.open(CPU, no_progress)
     with pytest.raises(OnlyDrafts) as refused:
-        session.open(replace(CPU, name="head"), silent)
+        session.open(replace(CPU, name="head"), no_progress)
     assert str(refused.value) == (
         "head is an EAGLE-3 head, which writes no text of its own: load org/target, and choose this as its draft "
         "model."
     )
-    assert session.open(CPU, silent) is loaded
+    assert session.open(CPU, no_progress) is loaded
     session.close()
 
 
@@ -266,9 +262,9 @@ def test_impossible_configs_are_refused_before_anything_is_loaded(
 def test_a_head_that_is_refused_leaves_the_old_model_loaded(tmp_path: Path) -> None:
     head = write_head(tmp_path / "head", KIND.config, without("fc.weight")(random_weights(KIND)))
     session = Session(Places({"target": write_target(tmp_path / "target").path, "head": head.path}))
-    session.open(CPU, silent)
+    session.open(CPU, no_progress)
     with pytest.raises(AppError, match=r"no fc\.weight"):
-        session.open(replace(CPU, draft_model="head"), silent)
+        session.open(replace(CPU, draft_model="head"), no_progress)
     assert session.info is not None
     assert not session.info.draft_model
     session.close()
