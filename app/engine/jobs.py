@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import count
 from queue import Empty, PriorityQueue
 from threading import Event as Flag
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.memory import is_out_of_memory, is_uninitialised
-from app.engine.tokenising import TokenisedRequest
 from app.errors import (
     AppError,
     BadOption,
@@ -24,6 +23,9 @@ from app.errors import (
 )
 from app.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Request
 from app.step_trace import Margin
+
+if TYPE_CHECKING:
+    from app.engine.tokenising import TokenisedRequest
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class EventSink(Protocol):
 class ReplyJob:
     """Write a reply."""
 
-    asked: TokenisedRequest
+    asked: "TokenisedRequest"
     reply: EventSink
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from app.engine.jobs import app_error
 from app.messages import Request
 
 if TYPE_CHECKING:
@@ -42,45 +43,69 @@ Tokenise = Callable[[Request], "RequestTokens"]
 
 
 class TokenisingThreads:
-    """Both threads; each starts with its first text, and ends with the process."""
+    """Both threads; each starts with its first text."""
 
     def __init__(self) -> None:
         self._short, self._long = _TokenisingThread("tokens"), _TokenisingThread("tokens of long texts")
 
     def tokenise(self, request: Request, tokenise: Tokenise | None) -> "Future[TokenisedRequest]":
-        """Have a request's tokens made, unless nobody can make them yet. Until that begins it can be cancelled."""
+        """Have a request's tokens made, if anybody can make them. Until that begins it can be cancelled.
+
+        `result()` raises AppError."""
+        thread = self._long if _length(request) > LONG else self._short
         answer: Future[TokenisedRequest] = Future()
-        if tokenise is None:
+        if tokenise is None or not thread.do(_Text(request, tokenise, answer)):
             answer.set_result(TokenisedRequest(request))
-        else:
-            (self._long if _length(request) > LONG else self._short).do(request, tokenise, answer)
         return answer
+
+    def close(self) -> None:
+        """End the threads behind what they were given. Safe to repeat."""
+        self._short.close()
+        self._long.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    request: Request
+    tokenise: Tokenise
+    answer: "Future[TokenisedRequest]"
+
+    def make(self) -> None:
+        if not self.answer.set_running_or_notify_cancel():
+            return
+        try:
+            self.answer.set_result(TokenisedRequest(self.request, self.tokenise(self.request)))
+        except Exception as error:
+            self.answer.set_exception(app_error(error))
 
 
 class _TokenisingThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._waiting: SimpleQueue[tuple[Future[TokenisedRequest], Request, Tokenise]] = SimpleQueue()
-        self._is_started = False
+        self._waiting: SimpleQueue[_Text | None] = SimpleQueue()
+        self._is_started = self._is_closed = False
 
-    def do(self, request: Request, tokenise: Tokenise, answer: Future[TokenisedRequest]) -> None:
-        self._waiting.put((answer, request, tokenise))
+    def do(self, text: _Text) -> bool:
+        """Whether it will be done."""
         with self._lock:
+            if self._is_closed:
+                return False
+            self._waiting.put(text)
             if not self._is_started:
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
             self._is_started = True
+            return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._waiting.put(None)
 
     def _work(self) -> None:
-        while True:
-            answer, request, tokenise = self._waiting.get()
-            if not answer.set_running_or_notify_cancel():
-                continue
-            try:
-                answer.set_result(TokenisedRequest(request, tokenise(request)))
-            except Exception as error:
-                answer.set_exception(error)
-            del answer, request, tokenise  # while it waits for the next one it keeps no text
+        while text := self._waiting.get():
+            text.make()
+            del text  # while it waits for the next one it keeps none
 
 
 def _length(request: Request) -> int:

@@ -143,6 +143,7 @@ class Engine:
         with self._lock:
             self._is_closing.set()
             self._queue.put(Shutdown())
+        self._tokenising.close()
         self._sandbox.close()
 
     def close(self, timeout: float = 30.0) -> None:

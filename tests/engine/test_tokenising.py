@@ -9,8 +9,9 @@ import pytest
 
 from app.engine.request_tokens import RequestTokens
 from app.engine.tokenising import LONG, TokenisingThreads
-from app.errors import PromptTooLong
+from app.errors import AppError, PromptTooLong
 from app.messages import Message, ModelChoice, Request
+from tests.engine.asking import wait_for
 
 SECONDS = 30.0
 SHORT_TEXT, LONG_TEXT = Request(ModelChoice("m"), "short"), Request(ModelChoice("m"), "long " * LONG)
@@ -82,6 +83,25 @@ def test_a_refusal_is_its_own_requests_and_the_next_one_is_made() -> None:
     threads = TokenisingThreads()
     assert isinstance(threads.tokenise(SHORT_TEXT, refuse).exception(SECONDS), PromptTooLong)
     assert threads.tokenise(SHORT_TEXT, SlowTokenizer().tokens).result(SECONDS).tokens is TOKENS
+
+
+def test_whatever_fails_is_a_sentence() -> None:
+    def fail(_request: Request) -> RequestTokens:
+        raise ZeroDivisionError("division by zero")
+
+    error = TokenisingThreads().tokenise(SHORT_TEXT, fail).exception(SECONDS)
+    assert isinstance(error, AppError) and "inside Foresight (ZeroDivisionError" in str(error)
+
+
+def test_closed_threads_end_behind_their_last_text_and_take_no_more() -> None:
+    before = threading.active_count()
+    with busy(threads := TokenisingThreads()) as slow:
+        last = threads.tokenise(Request(ModelChoice("m"), "last " * LONG), slow.tokens)
+        threads.close()
+        late = threads.tokenise(LONG_TEXT, slow.tokens)
+        assert (late.done(), late.result().tokens) == (True, None)
+    assert last.result(SECONDS).tokens is TOKENS
+    wait_for(lambda: threading.active_count() == before)
 
 
 def test_without_a_tokenizer_the_request_comes_back_at_once() -> None:
