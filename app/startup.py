@@ -100,6 +100,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         nullcontext(EngineWithServers(engine, servers)) as engines,
         closing(Conversations(engines, stores, documents)) as conversations,
     ):
+        documents.give_way(lambda: conversations.is_busy)
         ask = partial(servers.submit, silence=SILENCE)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name, ask)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)

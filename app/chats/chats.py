@@ -84,6 +84,7 @@ class Chats:
         self.database = database
         self._now = now
         self._importing = Lock()
+        self._progress = 0, 0
 
     @property
     def changes(self) -> int:
@@ -257,8 +258,21 @@ class Chats:
 
     def import_json(self, text: str, report: importing.Report = lambda _done, _all: None) -> ImportResult:
         """Adds the chats of an exported file that are not here yet, under new ids. Raises ImportBroken."""
+
+        def heard(done: int, total: int) -> None:
+            self._progress = done, total
+            report(done, total)
+
         with self._importing:  # of the same file twice, the second one finds all chats here
-            return importing.import_file(self.database, text, self._now(), report)
+            try:
+                return importing.import_file(self.database, text, self._now(), heard)
+            finally:
+                self._progress = 0, 0
+
+    @property
+    def import_progress(self) -> tuple[int, int]:
+        """How many of how many chats are imported now; (0, 0) while nothing is."""
+        return self._progress
 
     def backup(self, target: Path) -> None:
         """Copies the whole database into one file."""

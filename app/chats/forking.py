@@ -8,7 +8,7 @@ from functools import partial
 from app.chat_messages import ChatVersion, StoredMessage
 from app.chats import chat_table
 from app.chats.importing import WeightedStep, write_in_pieces
-from app.chats.message_table import insert, require_in, stored, tree_of
+from app.chats.message_table import insert, require_in, rows_of, stored_of, tree_of
 from app.chats.message_tree import ROOT
 from app.database import Database
 from app.errors import ChatNotFound
@@ -20,8 +20,9 @@ def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion
         row = chat_table.require_chat(connection, chat)
         tree = tree_of(connection, chat)
         require_in(tree, message)
-        path = stored(connection, tree.path_to(message), tree)
-    new = _Fork(row, path, now)
+        path = tree.path_to(message)
+        rows = rows_of(connection, list(path))
+    new = _Fork(row, stored_of(rows, path, tree), now)
     write_in_pieces(database, new.steps())
     return new.version
 

@@ -15,6 +15,7 @@ from app.documents import collection_table, document_table, duplicates, passage_
 from app.documents.duplicates import COMPARED, PASTED, AddedText, PastedText
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
 from app.documents.file_import import cleaned
+from app.documents.indexing import ACTIVE_STATES
 from app.documents.pending_files import MAX_BYTES, PendingFiles, require_file
 from app.documents.search.searcher import Searcher
 from app.documents.worker import DocumentWorker
@@ -152,12 +153,7 @@ class Documents:
     def cancel(self, document: int) -> None:
         """Stop reading or indexing a document. It can be retried."""
         with self._database.writing() as connection:
-            is_busy = document_table.document(connection, document).state in (
-                "waiting",
-                "reading",
-                "indexing",
-            )
-            if is_busy:
+            if document_table.document(connection, document).state in ACTIVE_STATES:
                 document_table.set_state(connection, document, "cancelled", "You cancelled this.")
         self._worker.stop(document)
 
@@ -257,6 +253,10 @@ class Documents:
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
         """The cosines of each text with each other one; () where there is no embedding model, or it is late."""
         return self._searcher.similarities(texts, others)
+
+    def give_way(self, has_to_wait: Callable[[], bool]) -> None:
+        """Begin no long transaction while this is true, such as while a reply is written."""
+        self._worker.give_way(has_to_wait)
 
     # Its end
 

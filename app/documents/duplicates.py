@@ -31,7 +31,7 @@ COMPARED_IN_ALL = 4_000_000
 """Characters of older texts that one text is compared with, so that hundreds with the same title take no longer."""
 MIN_SHARED = 0.6
 """How much of an older text its newer version has, at least. A wrong no keeps an old version, and that is said."""
-MOST_REPLACED = 16_000_000
+MOST_REPLACED = 4_000_000
 """Characters of the longest text that is replaced: longer ones would be moved for too long."""
 WORD = re.compile(r"\w+")
 

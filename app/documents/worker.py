@@ -59,12 +59,17 @@ class DocumentWorker:
         self._error: StoreError | None = None
         self._task: Task | None = None
         self._imported_into: dict[int, int] = {}
+        self._has_to_wait: Callable[[], bool] = lambda: False
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
 
     @property
     def problem(self) -> str:
         """The error that blocks all work, as a sentence; "" for none."""
         return str(self._error or "")
+
+    def give_way(self, has_to_wait: Callable[[], bool]) -> None:
+        """Begin no long transaction while this is true, such as while a reply is written."""
+        self._has_to_wait = has_to_wait
 
     def start(self) -> None:
         """Start the thread."""
@@ -170,6 +175,10 @@ class DocumentWorker:
     def _merge_words(self) -> None:
         is_first = has_more = True
         while has_more and not self._is_closing:
+            # However few pages FTS5 may write, it reads all words that were deleted before the next one.
+            if self._has_to_wait():
+                sleep(POLL_SECONDS)
+                continue
             with self._database.writing() as connection:
                 has_more = passage_table.merge_words(connection, is_first)
             is_first = False

@@ -51,6 +51,7 @@ from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
 from app.ui.settings.connect import ConnectActions
 from app.ui.settings.data import DataActions
+from app.ui.settings.render import ImportRenderer
 from app.ui.settings.view import SettingsActions, SettingsView, build_settings_view
 from app.ui.side_panel import build_side_panel
 from app.ui.sidebar.undo import UndoRenderer
@@ -247,6 +248,7 @@ def views_of(
 ) -> Callable[[PageSession], list[PolledRenderer]]:
     """Return what draws each page."""
     collections, semantic_search = _listed_collections(services), SemanticSearch(services)
+    stored = services.conversations.stores.stored
 
     def views(session: PageSession) -> list[PolledRenderer]:
         chat_state = session.get(page.chat_state)
@@ -266,6 +268,7 @@ def views_of(
             PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
+            PolledRenderer(ImportRenderer(lambda: stored.import_progress).render, lambda: False),
             PolledRenderer(UndoRenderer(chat_state, services.documents).render),
             PolledRenderer(
                 lambda: {"notice": notice.html(), "appearance": services.settings.theme}, lambda: False

@@ -178,3 +178,13 @@ def test_an_import_that_is_killed_leaves_whole_chats_and_goes_on_when_it_is_repe
             assert connection.execute("SELECT count(*) FROM message").fetchone()[0] == sum(lengths)
             assert connection.execute("SELECT count(*) FROM chat").fetchone()[0] == len(lengths)
         assert database.is_healthy() == ""
+
+
+def test_how_far_an_import_has_come_is_told(chats: Chats) -> None:
+    seen: list[tuple[int, int]] = []
+    chats.import_json(file_of([1, 2, 3]), lambda *_: seen.append(chats.import_progress))
+    assert seen == [(0, 3), (1, 3), (2, 3)]
+    assert chats.import_progress == (0, 0)
+    with pytest.raises(ImportBroken):
+        chats.import_json("{")
+    assert chats.import_progress == (0, 0)

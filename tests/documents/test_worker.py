@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database, database_in
-from app.documents import collection_table, document_table, duplicates
+from app.documents import Documents, collection_table, document_table, duplicates
 from app.documents.duplicates import NO_TEXT, PastedText
 from app.documents.pending_files import PendingFiles
 from app.documents.worker import DocumentWorker
@@ -86,3 +86,24 @@ def test_who_waits_hears_that_another_program_holds_the_file(tmp_path: Path) -> 
         database.times_busy = 0
         indexer.wake()
         until(lambda: state(database, document) == "ready")
+
+
+def test_the_words_of_a_removed_document_wait_while_a_reply_is_written(
+    documents: Documents, database: Database, notes: int
+) -> None:
+    document = documents.paste(notes, "Eggs boil. " * 2_000, "Eggs")
+    documents.wait()
+    is_writing = threading.Event()
+    is_writing.set()
+    documents.give_way(is_writing.is_set)
+    documents.remove(document)
+
+    def rows(table: str) -> int:
+        with database.reading() as connection:
+            return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    until(lambda: not rows("passage"))
+    assert rows("document") == 1, "it goes last, so that the next start goes on"
+    is_writing.clear()
+    documents.wait()
+    assert rows("document") == 0

@@ -119,6 +119,7 @@ def build_data_controls() -> DataControls:
     with gr.Column(elem_classes="part"):
         gr.HTML(exports_html(CHATS), elem_id="export-chats", js_on_load=None)
         importing = _upload("Import…", "import-chats", ".json")
+        gr.HTML(elem_id="import-progress", js_on_load=None)
     with gr.Column(elem_classes="part"):
         gr.HTML(backups_html(BACKUP), elem_id="back-up", js_on_load=None)
         restoring = _upload("Restore…", "restore-backup", ".sqlite")

@@ -1,6 +1,6 @@
 """What the Settings view shows: renders the parts of settings.html and connect.html in assets/ui/templates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -10,6 +10,7 @@ from app.messages import PRESETS, Decoding
 from app.model_messages import RowPrice, gigabytes
 from app.settings import Theme
 from app.step_rows import StepRows, step_rows
+from app.ui.page_stream import Parts
 from app.ui.settings.client_examples import Connection, client_examples
 from app.ui.settings.data_folder import FolderPart
 from app.ui.templates import render_macro
@@ -78,6 +79,24 @@ def theme_html(chosen: Theme) -> Markup:
 def exports_html(address: str) -> Markup:
     """What the file of all chats is for, and its link."""
     return render_macro(TEMPLATE, "exports", address=address)
+
+
+class ImportRenderer:
+    """Renders how far an import of chats has come, for one page."""
+
+    def __init__(self, progress: Callable[[], tuple[int, int]]) -> None:
+        self._progress = progress
+        self._shown = (0, 0)
+        self._parts: Parts = {"import-progress": ""}
+
+    def render(self) -> Parts:
+        """The part; the same object while nothing changed."""
+        progress = self._progress()
+        if progress != self._shown:
+            self._shown = done, total = progress
+            html = render_macro(TEMPLATE, "import_progress", done=done, total=total) if total else ""
+            self._parts = {"import-progress": html}
+        return self._parts
 
 
 def backups_html(address: str) -> Markup:

@@ -2,7 +2,7 @@
 
 from app.messages import Decoding
 from app.model_messages import RowPrice
-from app.ui.settings.render import cost_html
+from app.ui.settings.render import ImportRenderer, cost_html
 
 PRICE = RowPrice(logits=1_000_000, cache=2_000)
 W5N4G5 = Decoding("lookahead", window=5, ngram=4, guesses=5)
@@ -33,3 +33,13 @@ def test_a_models_name_cannot_write_html() -> None:
 
 def test_the_page_can_tell_which_decoder_it_is_about() -> None:
     assert 'data-decoder="jacobi"' in cost_html(Decoding("jacobi"), None, "")
+
+
+def test_how_far_an_import_has_come_is_shown_until_it_ends() -> None:
+    seen = iter([(0, 0), (3, 1_200), (3, 1_200), (0, 0)])
+    renderer = ImportRenderer(lambda: next(seen))
+    assert renderer.render()["import-progress"] == ""
+    shown = renderer.render()
+    assert "Importing chats: 3 of 1,200." in str(shown["import-progress"])
+    assert renderer.render() is shown
+    assert renderer.render()["import-progress"] == ""
