@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-PASTED, UPLOADED = 400, 4000
+PASTED, UPLOADED = 400, 20_000
 """Paragraphs of a document that is pasted, and of one that is uploaded: a box takes seconds for a long text."""
 READY_SECONDS = 300.0
 STARTING_SECONDS = 60.0
@@ -30,14 +30,14 @@ class Papers:
 
     def add(self, page: Any, number: int) -> None:
         """Add one that takes a while to index."""
-        title, text = f"Paper {number:03}", text_of(number)
+        title, text = f"Paper {number:03}{'' if number % 2 else '.txt'}", text_of(number)
         page.click("#to-documents")
         if number % 2:
             page.fill("#paste textarea", text)
             page.fill("#paste-title :is(input, textarea)", title)
             page.click("#paste-add")
         else:
-            file = {"name": f"{title}.txt", "mimeType": "text/plain", "buffer": text.encode()}
+            file = {"name": title, "mimeType": "text/plain", "buffer": text.encode()}
             page.set_input_files("#import input[type=file]", file)
         page.wait_for_selector(f"#document-list >> text={title}")
         self._acknowledged.append(title)
@@ -54,7 +54,7 @@ class Papers:
         while any(state != "ready" for _, state in self._rows()) and monotonic() < deadline:
             sleep(0.5)
         late = [f"{title} is {state}" for title, state in self._rows() if state != "ready"]
-        whole = {title: text_of(int(title.split()[1])) for title in self._acknowledged}
+        whole = {title: text_of(int(title.removesuffix(".txt").split()[1])) for title in self._acknowledged}
         return late + [f"{title} has another text" for title in whole if self._text(title) != whole[title]]
 
     def unready(self) -> int:
