@@ -262,7 +262,10 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 
 
 def _erase_rest(stored: Chats, is_over: Event) -> None:
-    """Erases what there was no time for at the start."""
+    """Erases what there was no time for at the start, while no reply is written: FTS5 may take long for a step."""
     with suppress(StoreError):
-        while not is_over.is_set() and stored.erase(CLOSING_SECONDS):
-            pass
+        while not is_over.is_set():
+            if stored.is_writing():
+                is_over.wait(CLOSING_SECONDS)
+            elif not stored.erase(CLOSING_SECONDS):
+                return

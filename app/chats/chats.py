@@ -143,6 +143,7 @@ class Chats:
     path_ids = reads(message_paths.path_ids)
     write = writes(message_table.write)
     show = writes(tree_changes.show)
+    is_writing = reads(message_table.is_writing)
     mark_interrupted = writes(message_table.mark_interrupted)
 
     def add(

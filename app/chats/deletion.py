@@ -109,6 +109,11 @@ def _merge(connection: sqlite3.Connection) -> bool:
     is_first = connection.execute("SELECT 1 FROM chat WHERE deleted = 0").fetchone() is None
     if is_first and not connection.execute("UPDATE chat SET deleted = 0 WHERE deleted = -1").rowcount:
         return False
+    if connection.execute("SELECT 1 FROM message LIMIT 1").fetchone() is None:
+        for index in INDEXES:
+            connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")
+        connection.execute("DELETE FROM chat WHERE deleted = 0")
+        return False
     # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
     pages = -MERGED_PAGES if is_first else MERGED_PAGES
     if not any([_has_merged(connection, index, pages) for index in INDEXES]):

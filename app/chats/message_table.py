@@ -62,6 +62,11 @@ def reopen(connection: sqlite3.Connection, message: int) -> None:
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))
 
 
+def is_writing(connection: sqlite3.Connection) -> bool:
+    """Whether a message is in state "writing"."""
+    return connection.execute("SELECT 1 FROM message WHERE state = 'writing' LIMIT 1").fetchone() is not None
+
+
 def mark_interrupted(connection: sqlite3.Connection) -> None:
     """Marks each message in state "writing" as interrupted. To be called at the start of the app."""
     for row in connection.execute("SELECT id, text FROM message WHERE state = 'writing'").fetchall():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -154,3 +155,19 @@ def test_the_view_is_accessible(
         person.page.wait_for_selector("#reading mark")
         assert grave_findings(person.page) == []
         assert person.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_a_replacement_is_undone_by_the_toast_or_beside_the_document(
+    person: PageDriver, documents: ScriptedDocuments
+) -> None:
+    paste(person, "Eggs boil.", "Eggs")
+    (eggs,) = documents.kept
+    for button in ("#undo [data-do=undo]", "#document-list [data-do=keep-both]"):
+        documents.become(eggs, replaced=time())
+        person.page.wait_for_selector(
+            "#undo >> text=“Eggs” was replaced by a newer version. Undo keeps both."
+        )
+        person.page.click(button)
+        person.page.wait_for_selector("#undo .undo", state="detached")
+        person.page.wait_for_selector("#document-list [data-do=keep-both]", state="detached")
+        assert documents.calls[-1] == ("undo_replacement", eggs)
