@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -357,7 +357,7 @@ ASKED = (
     (f"--prompt '{'word ' * 3000}'", "Shorten it"),
     ("--prompt Hi --attention flash", "Choose auto"),
 )
-"""What `generate` refuses. The advice of all is followed at once, since loading a model takes a while."""
+"""What `generate` refuses. The advice of all is followed twice, since loading a model takes a while."""
 
 
 @pytest.fixture
@@ -386,13 +386,18 @@ def test_a_command_that_is_refused_works_as_advised(files: Path, refused: Refuse
     assert done.returncode == 0, done.stderr
 
 
-def test_a_question_that_is_refused_is_answered_as_advised(files: Path) -> None:
-    for options, advice in ASKED:
-        told = typed(*_words(f"{GENERATE} {options}", files))
-        assert told.returncode in (1, 2) and advice in told.stderr, told.stderr
-    for options in ("--prompts {}/good.jsonl", "--prompt Hi --model demo --attention auto --rows 3"):
-        done = typed(*_words(f"{GENERATE} {options}", files))
-        assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(("options", "advice"), ASKED, ids=lambda words: words[:40])
+def test_a_question_that_is_refused_gets_advice(files: Path, options: str, advice: str) -> None:
+    told = typed(*_words(f"{GENERATE} {options}", files))
+    assert told.returncode in (1, 2) and advice in told.stderr, told.stderr
+
+
+@pytest.mark.parametrize(
+    "options", ["--prompts {}/good.jsonl", "--prompt Hi --model demo --attention auto --rows 3"]
+)
+def test_a_question_that_follows_the_advice_is_answered(files: Path, options: str) -> None:
+    done = typed(*_words(f"{GENERATE} {options}", files))
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_benchmark_that_is_refused_is_run_as_advised(files: Path) -> None:
@@ -458,22 +463,17 @@ def test_each_advice_is_of_a_kind_that_was_followed_or_cannot_be() -> None:
 
 
 def test_each_command_in_messages_and_documents_exists_with_its_options() -> None:
-    wrong = [f"{file}: {line}" for file, line in commands() if not _exists(line)]
+    app = get_command(cli)
+    wrong = [f"{file}: {line}" for file, line in commands() if not _exists(line, app)]
     assert not wrong, "\n".join(wrong)
 
 
-def _exists(line: str) -> bool:
-    """Whether the command is there, with the options that are named; the app's own if no command is."""
-    command: Any = get_command(cli)
-    words = [word.strip("[]`'\"…") for word in line.split()]
+def _exists(line: str, app: Any) -> bool:
+    """Whether the command is there, with the options that are named; the app's own where none is."""
+    command, words = app, [word.strip("[]`'\"…") for word in line.split()]
     is_app = not words or words[0].startswith("-")
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
-    is_command = is_app or command.name in (*get_command(cli).commands, *_subcommands())
     options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
-    return is_command and {word.partition("=")[0] for word in words if word.startswith("--")} <= options
-
-
-def _subcommands() -> Iterator[str]:
-    for group in get_command(cli).commands.values():
-        yield from getattr(group, "commands", ())
+    named = {word.partition("=")[0] for word in words if word.startswith("--")}
+    return (is_app or command is not app) and named <= options

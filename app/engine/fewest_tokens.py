@@ -113,13 +113,16 @@ def _keeps_characters(normalizer: dict[str, Any]) -> bool:
 
 def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
     """Whether bytes have tokens of their own, and those that have none are left out one by one."""
-    if not isinstance(model, models.BPE | models.Unigram):
-        return False
-    if is_byte_level:
-        return isinstance(model, models.BPE) and not (model.unk_token and model.fuse_unk)
-    return bool(getattr(model, "byte_fallback", False)) and all(
-        f"<0x{byte:02X}>" in vocabulary for byte in range(256)
-    )
+    match model:
+        case models.BPE() if is_byte_level:
+            return not (model.unk_token and model.fuse_unk)
+        case models.BPE():
+            falls_back = bool(model.byte_fallback)
+        case models.Unigram():
+            falls_back = bool(json.loads(model.__getstate__()).get("byte_fallback"))
+        case _:
+            return False
+    return falls_back and all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
 
 
 def _spelled_bytes() -> dict[int, str]:

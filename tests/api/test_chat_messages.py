@@ -1,5 +1,7 @@
 """What the engine reads of a client's messages."""
 
+from time import process_time
+
 import pytest
 
 from app.api.chat_messages import ChatMessage, engine_messages
@@ -117,6 +119,20 @@ def test_a_template_that_takes_one_call_gets_each_with_its_result() -> None:
 def test_items_of_one_call_each_are_one_message() -> None:
     _, said, *_ = native(HERMES, GO, calls_of(("a", "{}")), calls_of(("b", "{}")), result("a", "A"))
     assert len(said.calls) == 2
+
+
+def test_thousands_of_calls_and_results_are_put_together_in_no_time() -> None:
+    ids = [str(number) for number in range(10_000)]
+    calls, results = [calls_of((one, "{}")) for one in ids], [result(one, one) for one in reversed(ids)]
+    began = process_time()
+    _, said, *answers = native(HERMES, GO, *calls, *results)
+    texts = read({"role": "user", "content": "Go"}, *calls, *results)
+    separate = native(LLAMA, GO, *calls, *results)
+    assert process_time() - began < 5, "it takes the square of their number"
+    assert [call.id for call in said.calls] == [one.call_id for one in reversed(answers)]
+    assert [one.content for one in answers] == ids[::-1]
+    assert [role for role, _ in texts] == ["user", "assistant", "user"]
+    assert [one.content for one in separate[2::2]] == ids
 
 
 def test_a_template_that_wants_arguments_as_text_gets_them() -> None:

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
-from app.conversation import ChatStores, Continuation, Conversations, NewChat, Regeneration
+from app.conversation import ChatStores, ChatTooLong, Continuation, Conversations, NewChat, Regeneration
 from app.conversation.retrieval import PromptRoom, reload, retrieve
 from app.conversation.source_prompt import (
     GUARD,
@@ -107,6 +107,16 @@ def test_the_pool_gets_the_passages_as_the_prompt_has_them(
     (text,) = engine.requests[-1].documents
     assert text == quoted("Cats\n\npurr.") == "Cats\npurr."
     assert text in engine.read()[-1][1]
+
+
+def test_a_question_that_is_too_long_by_itself_is_refused_before_anything_is_searched(
+    engine: PatientEngine, ask_documents: Callable[..., Person]
+) -> None:
+    engine.words = WordReader(context=200)
+    library = FakeDocumentSearch(f"cats {LONG}" * 9)
+    with pytest.raises(ChatTooLong, match="has at least 1,202 tokens"):
+        ask_documents(library, "cats " * 1_200)
+    assert library.searched == []
 
 
 def test_what_is_too_long_to_be_read_whole_is_searched_and_the_rest_is_counted(

@@ -55,6 +55,16 @@ def test_what_is_wrong_with_a_model_is_said_and_the_next_texts_are_embedded(
     assert engine.embed(folder, TEXTS).result(SECONDS).shape == (11, 32)
 
 
+def test_a_piece_is_of_few_texts_or_of_few_characters() -> None:
+    texts = ["x" * size for size in (50_000, 9_000, 10, 12_000, 20, 30, 30_000, 40)]
+    job, sizes = EmbeddingJob(ModelFolder(Path(), name="m"), texts), list[list[int]]()
+    while not job.is_done:
+        sizes.append([len(text) for text in job.piece()])
+        job.add(np.zeros((len(sizes[-1]), 2), np.float32))
+    assert sizes == [[10, 20, 30, 40], [9_000], [12_000], [30_000], [50_000]]
+    assert job.answer.result(0).shape == (8, 2)
+
+
 def test_closing_ends_what_waits(engine: Engine, folder: ModelFolder) -> None:
     answers = [engine.embed(folder, TEXTS * 20) for _ in range(20)]
     engine.close()

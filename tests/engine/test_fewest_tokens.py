@@ -42,6 +42,24 @@ def without_some_bytes() -> PreTrainedTokenizerFast:
     return bytewise(model=models.BPE(known | {"aa": 300}, [("a", "a")]))
 
 
+def pieces(falls_back: bool) -> PreTrainedTokenizerFast:
+    """Unigram, as SentencePiece's: with bytes for what it does not know, or one token for a row of that."""
+    names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁hello", "▁world", "a", "aa"]
+    made = Tokenizer(
+        models.Unigram([(name, -float(place)) for place, name in enumerate(names)], 0, falls_back)
+    )
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    return PreTrainedTokenizerFast(tokenizer_object=made)
+
+
+def pieces_and_bytes() -> PreTrainedTokenizerFast:
+    return pieces(falls_back=True)
+
+
+def pieces_alone() -> PreTrainedTokenizerFast:
+    return pieces(falls_back=False)
+
+
 def removing_spaces() -> PreTrainedTokenizerFast:
     return bytewise(pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), BYTES]))
 
@@ -67,8 +85,8 @@ def greedy() -> PreTrainedTokenizerBase:
     return made
 
 
-KNOWN = [demo, bytes_of_words, with_a_space_before, composing, without_some_bytes]
-UNKNOWN = [in_small_letters, removing_spaces, removing_parts, shortening, fusing, greedy]
+KNOWN = [demo, bytes_of_words, with_a_space_before, composing, without_some_bytes, pieces_and_bytes]
+UNKNOWN = [in_small_letters, removing_spaces, removing_parts, shortening, fusing, greedy, pieces_alone]
 PIECES = st.sampled_from(
     [" ", "\n", "a", "aa", "word", "1", "x", "é", "e\u0301", "\u1112\u1161\u11ab", "한", "🙂", "\x1d", "<|im_end|>"]
 )  # fmt: skip

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.conversation import TokenReader
 from app.engine.prompt import PromptTokenizer, encode
-from app.engine.reader import CachedTokenReader
+from app.engine.reader import FAR, CachedTokenReader
 from app.errors import BadOption
 from app.messages import Message
 from tests.engine.tiny import DEMO, STORIES
@@ -46,6 +46,17 @@ def test_no_messages_take_no_tokens(tokenizer: PreTrainedTokenizerBase) -> None:
 def test_a_chat_beyond_the_context_is_counted_all_the_same(tokenizer: PreTrainedTokenizerBase) -> None:
     reader = PromptTokenizer(tokenizer, 8).reader()
     assert (reader.context, reader.count(CHAT) > 8) == (8, True)
+
+
+def test_a_chat_that_is_far_too_long_is_told_by_the_fewest_tokens_that_it_can_have(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    reader = PromptTokenizer(tokenizer, 1024).reader()
+    chats = [(Message("user", " word" * count),) for count in (900, 3_000, 200_000)]
+    exact = [len(encode(tokenizer, chat, 1_000_000)) for chat in chats]
+    counted = [reader.count(chat) for chat in chats]
+    assert counted[:2] == exact[:2]
+    assert FAR * 1024 < counted[2] < exact[2]
 
 
 def test_a_chat_that_the_template_refuses_is_refused_in_words(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -1,5 +1,8 @@
 """A question finds passages by words and by meaning; it does not wait long for meaning, and repeats are removed."""
 
+from collections.abc import Sequence
+from concurrent.futures import Future
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,8 @@ from app.database import Database
 from app.document_messages import Passage, PassageHit
 from app.documents.embedding import NO_EMBEDDER
 from app.documents.search import vector_index
-from app.documents.search.searcher import Searcher, without_repeats
+from app.documents.search.searcher import LONGEST_QUESTION, Searcher, without_repeats
+from app.documents.search.vector_index import Vectors
 from app.errors import EngineClosed
 from tests.documents.search.library import WordEmbedder, add_document, word_vector
 
@@ -38,6 +42,18 @@ def test_words_find_alone(database: Database, ids: list[int]) -> None:
     (one,) = Searcher(database, NO_EMBEDDER).search([1], "When does the lease end?", 3)
     assert (one.passage.id, one.bm25_rank, one.similarity_rank) == (ids[1], 1, 0)
     assert one.share > 0.4
+
+
+def test_of_a_question_of_megabytes_the_beginning_is_searched(database: Database, ids: list[int]) -> None:
+    class ShortEmbedder(WordEmbedder):
+        """Takes no more than the engine reads at once."""
+
+        def embed(self, texts: Sequence[str]) -> Future[Vectors]:
+            assert max(map(len, texts)) <= LONGEST_QUESTION
+            return super().embed(texts)
+
+    question = "When does the lease end? " * 200_000
+    assert ids[1] in found(Searcher(database, ShortEmbedder()), question)
 
 
 @pytest.mark.usefixtures("ids")
