@@ -125,6 +125,7 @@ def test_a_damaged_database_is_rescued_or_restored_as_advised(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    data = data.rename(tmp_path / "Åsa's data")  # not the folder that commands take by themselves
     harm(data / FILE_NAME)
     said = [typed(*command, "--data-dir", data) for command in COMMANDS]
     told = next(done.stderr for done in said if "`python run.py" in done.stderr)

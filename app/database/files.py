@@ -68,7 +68,8 @@ def recovery(damaged: Path | None, data_dir: Path) -> str:
     """What can be done about a damaged database of this data folder, or about one that is gone."""
     ways = []
     if damaged:
-        ways.append(f"`{command_line('chats', 'rescue', damaged)}` saves what can still be read")
+        rescue = command_line("chats", "rescue", damaged, "--data-dir", data_dir)
+        ways.append(f"`{rescue}` saves what can still be read")
     if backups := backups_in(data_dir):
         restore = command_line("chats", "restore", backups[-1], "--data-dir", data_dir)
         ways.append(f"`{restore}` brings back the newest backup")
