@@ -36,7 +36,7 @@ chats_cli = typer.Typer(
 SAVED = {
     "chat": "SELECT count(*) FROM chat WHERE deleted IS NULL",
     "message": "SELECT count(*) FROM message",
-    "document": "SELECT count(*) FROM document WHERE state <> 'leaving'",
+    "document": "SELECT count(*) FROM document WHERE state NOT IN ('leaving', 'replaced')",
 }
 """What is counted of a rescued database."""
 

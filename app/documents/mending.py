@@ -20,6 +20,9 @@ ADOPT_DOCUMENTS = """
     SELECT DISTINCT collection, 'Rescued documents ' || collection, 0
     FROM document WHERE collection NOT IN (SELECT id FROM collection)
 """
+ADOPT_VERSIONS = """
+    UPDATE document SET state = 'waiting', replaced_by = NULL WHERE replaced_by NOT IN (SELECT id FROM document)
+"""
 DROP_ORPHANS = (
     "DELETE FROM passage WHERE document NOT IN (SELECT id FROM document)",
     "DELETE FROM passage_vector WHERE passage NOT IN (SELECT id FROM passage)",
@@ -30,7 +33,9 @@ def mend_documents(connection: sqlite3.Connection) -> None:
     """Gives each text a document and each document a collection; the next start indexes them to their ends."""
     connection.execute(ADOPT_TEXTS)
     connection.execute(ADOPT_DOCUMENTS)
-    for row in connection.execute("SELECT * FROM document WHERE state <> 'leaving'").fetchall():
+    connection.execute(ADOPT_VERSIONS)
+    shown = "SELECT * FROM document WHERE state NOT IN ('leaving', 'replaced')"
+    for row in connection.execute(shown).fetchall():
         is_read = row["digest"] is not None or not row["title"]  # else its file was being read
         if is_read and (text := text_table.whole(connection, row["id"])):
             _mend_text(connection, row, text)

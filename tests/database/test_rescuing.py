@@ -214,6 +214,27 @@ def test_citations_find_their_passages_after_a_rescue(file: Path, sound: Path) -
         assert documents.problem == ""
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_an_older_version_of_a_document_stays_one_unless_the_newer_one_is_lost(
+    tmp_path: Path, is_lost: bool
+) -> None:
+    file = make_library(tmp_path)
+    with closing(database_in(tmp_path)) as database, closing(Documents(database, tmp_path)) as documents:
+        newer = documents.paste(1, "Seals like to lie in the sun and on the ice.", "Seals")
+        documents.wait()
+        assert [one.title for one in documents.documents(1)].count("Seals") == 1
+    if is_lost:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("DELETE FROM document WHERE id = ?", (newer,))
+            connection.execute("DELETE FROM document_text WHERE document = ?", (newer,))
+    out, _ = save(file)
+    with closing(Database(out)) as database, closing(Documents(database, out.parent)) as documents:
+        documents.wait()
+        assert database.is_healthy() == ""
+        seals = [one.id for one in documents.documents(1) if one.title == "Seals"]
+        assert len(seals) == 1 and ("ice" in documents.text(seals[0])) == (not is_lost)
+
+
 def test_messages_without_their_parent_follow_the_one_before(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("DELETE FROM message WHERE id = 3")
