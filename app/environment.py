@@ -57,6 +57,7 @@ def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None
 def network_settings() -> Iterator[None]:
     """Raises NetworkSettingsUnusable where no connection can be prepared, whatever the library raises."""
     try:
+        _check_ports()
         yield
     except Exception as error:
         suspects = CERTIFICATES if isinstance(error, OSError) else PROXIES
@@ -65,6 +66,13 @@ def network_settings() -> Iterator[None]:
             f"No connection can be opened with this shell's settings ({first_line(error).rstrip('.')}). "
             f"Correct or unset {' and '.join(names) or 'NO_PROXY'}, then start Foresight again."
         ) from error
+
+
+def _check_ports() -> None:
+    """Raises ValueError for a proxy's port that cannot be, which libraries find out only while they connect."""
+    for kind, proxy in getproxies().items():
+        if kind in ("http", "https", "all"):
+            _ = urlsplit(proxy if "://" in proxy else f"http://{proxy}").port
 
 
 def proxy_for(url: str) -> str:

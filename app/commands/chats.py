@@ -12,6 +12,7 @@ import typer
 from app.chat_messages import ChatSummary
 from app.chats import Chats
 from app.chats.mending import mend_chats
+from app.commands.command_group import CommandGroup
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
 from app.commands.options import AsJson, DataDir, Overwrite, require_free, require_words
 from app.data_folder import DataFolder, data_dir_or_default
@@ -28,6 +29,7 @@ from app.model_messages import gigabytes
 from app.text_normalisation import without_surrogates
 
 chats_cli = typer.Typer(
+    cls=CommandGroup,
     help="List, search, export, import, back up, restore and rescue chats.",
     no_args_is_help=True,
     rich_markup_mode=None,

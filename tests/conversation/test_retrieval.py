@@ -282,7 +282,7 @@ def test_a_document_that_was_read_whole_is_not_read_again_once_it_says_something
         asked = retrieve(documents, [notes], "rent", "What is the rent?", (), room)
         assert asked.sources and asked.sources.is_whole
         assert reload(documents, asked.sources, asked.question) == asked
-        documents.paste(notes, "The rent is 980 euros.", "Lease")
+        documents.paste(notes, "The rent is 740 euros, and from May on it is 980 euros.", "Lease")
         documents.wait()
         with pytest.raises(DocumentNotFound, match="its document has changed since"):
             reload(documents, asked.sources, asked.question)
