@@ -133,7 +133,7 @@ async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIt
         if not server.key:
             del request.headers["authorization"]
 
-    with network_settings():
+    with network_settings(uses_proxies=not server.is_here):
         transport = openai.DefaultAsyncHttpxClient(
             follow_redirects=False,  # to a host that nobody chose
             verify=certificates(LIBRARY),
