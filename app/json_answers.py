@@ -4,9 +4,9 @@ Whether replies can be held to a schema is for the engine to say (`check_grammar
 compiling a stranger's schema can end the process that does it, so nothing here compiles one.
 """
 
-import json
 from dataclasses import dataclass
 
+from app.dataclass_json import parse_json
 from app.errors import BadOption
 from app.logits_settings import Grammar
 
@@ -39,8 +39,8 @@ def schema_problem(text: str) -> str:
     if (length := len(text)) > LONGEST_SCHEMA:
         return f"The schema has {length:,} characters, at most {LONGEST_SCHEMA:,} are read. Shorten it."
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(text)
+    except ValueError as error:
         return f"The schema is not JSON ({error}). Correct it, or empty the box."
     if not isinstance(found, dict):
         return 'A JSON Schema is an object, such as {"type": "object"}. Correct it, or empty the box.'

@@ -225,8 +225,8 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
 def _answer_in(line: bytes) -> dict[str, Any]:
     """Return the answer on a line; {} for what is no answer."""
     try:
-        answer = json.loads(line or b"{}")
-    except (ValueError, RecursionError):
+        answer = parse_json(line or b"{}")
+    except ValueError:
         return {}
     has_all = isinstance(answer, dict) and ("text" in answer or {"refused", "is_endless"} <= answer.keys())
     return answer if has_all else {}

@@ -5,7 +5,6 @@ A safetensors file begins with a list of its tensors, so a file that was cut sho
     8 bytes: N | N bytes: JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …} | the tensors
 """
 
-import json
 import stat
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.config_limits import CONFIG, LONGEST_CONFIG
+from app.dataclass_json import parse_json
 from app.eagle_config import is_speculator
 from app.errors import ModelBroken, ModelUnsafe
 
@@ -201,8 +201,8 @@ def shard_names(index: bytes, where: str, advice: str) -> list[str]:
 def _weight_map(index: bytes) -> dict[str, Any]:
     """In which file each tensor is; {} where the index makes no sense."""
     try:
-        listed = json.loads(index)["weight_map"]
-    except (ValueError, TypeError, LookupError, RecursionError):  # the last: brackets without end
+        listed = parse_json(index)["weight_map"]
+    except (ValueError, TypeError, LookupError):
         return {}
     return listed if isinstance(listed, dict) else {}
 
@@ -239,8 +239,8 @@ def read_header(path: Path) -> tuple[int, Any]:
             raise _damaged(path, "it is no safetensors file")
         header = file.read(size)
     try:
-        return size, json.loads(header)
-    except (ValueError, RecursionError) as error:
+        return size, parse_json(header)
+    except ValueError as error:
         raise _damaged(path, "it is no safetensors file") from error
 
 
@@ -251,8 +251,8 @@ def _data_size(tensors: dict[str, Any]) -> int:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # the second: brackets without end
+        found = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise _damaged(path, "it is not JSON") from error
     if not isinstance(found, dict):
         raise _damaged(path, "it is not a JSON object")

@@ -5,7 +5,6 @@ last byte of its answer, so that a server that drips bytes is given up like a si
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
 )
 
 from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates
+from app.dataclass_json import parse_json
 from app.environment import network_settings
 
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
@@ -86,8 +86,8 @@ def read_json(url: str, token: str | None = None) -> Any:
     """What the hub answers, as JSON. Raises NoJson."""
     answer = asyncio.run(_read(url, 0, LONGEST_JSON, is_part=False, token=token))
     try:
-        return json.loads(answer)
-    except (ValueError, RecursionError) as error:  # the second: brackets without end
+        return parse_json(answer)
+    except ValueError as error:
         raise NoJson from error
 
 

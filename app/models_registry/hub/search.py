@@ -152,5 +152,5 @@ def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
 def _tensors(header: bytes, repo: str) -> list[Tensor]:
     try:
         return list(tensors(parse_json(header), repo))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ModelBroken(f"A weight file of {repo} has a damaged header: choose another model.") from error
