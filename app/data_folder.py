@@ -4,7 +4,6 @@ A folder is the app's own if it has a marker file, which is written into a new o
 else. Earlier releases wrote none: what they left is known by its form. In any other folder nothing is touched.
 """
 
-import json
 import logging
 import os
 import re
@@ -13,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
 from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
+from app.dataclass_json import parse_json
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.files import make_folder, write_file
 
@@ -93,19 +92,19 @@ def _mark(folder: Path) -> None:
 def _require_own(folder: Path) -> None:
     """Raises DataFolderRefused for a folder that the app may not take."""
     try:
-        if not folder.exists():
+        if not folder.exists() or _is_marked(folder):
             return
         if not folder.is_dir():
             raise DataFolderRefused(
                 f"The data folder {folder} cannot be used (it is a file). Choose another one with --data-dir."
             )
-        others = [] if _is_marked(folder) else [path.name for path in folder.iterdir() if _counts(path)]
+        others = [path.name for path in folder.iterdir() if _counts(path)]
     except OSError as error:
         raise DataFolderRefused(
             f"The data folder {folder} cannot be read ({error.strerror}). Choose another one with --data-dir."
         ) from error
     is_known = folder.resolve() in (_expanded(Path("~")).resolve(), Path(folder.anchor))
-    if (others or is_known) and not _is_marked(folder) and not _is_of_earlier_release(folder):
+    if (others or is_known) and not _is_of_earlier_release(folder):
         raise DataFolderRefused(_refusal(folder, sorted(others), is_known))
 
 
@@ -158,7 +157,7 @@ def _tells_of_foresight(file: Path) -> bool:
         content = file.read_bytes() if file.stat().st_size < LONGEST else b""
         if file.name == "api-key":
             return content.startswith(b"sk-foresight-")
-        found: Any = json.loads(content)
+        found = parse_json(content)
         if file.name == "settings.json":
             return {"sampling", "decoding"} <= found["options"].keys() and "name" in found["model"]
         if file.name == "servers.json":
@@ -166,7 +165,7 @@ def _tells_of_foresight(file: Path) -> bool:
         if file.parent.name == "downloads":
             return bool({"repo", "revision", "plan"} <= found.keys())
         return str(found["subject"]["libraries"]).startswith("foresight ")
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return False
 
 
