@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from app.errors import NetworkSettingsUnusable, first_line
@@ -73,7 +73,7 @@ def _check_ports() -> None:
     """Raises ValueError for a proxy's port that cannot be, which libraries find out only while they connect."""
     for kind, proxy in getproxies().items():
         if kind in ("http", "https", "all"):
-            _ = urlsplit(proxy if "://" in proxy else f"http://{proxy}").port
+            _ = _parts_of_proxy(proxy).port
 
 
 def proxy_for(url: str) -> str:
@@ -83,7 +83,7 @@ def proxy_for(url: str) -> str:
         proxy = proxies.get(asked.scheme) or proxies.get("all") or ""
         if not proxy or proxy_bypass(asked.hostname or ""):
             return ""
-        return urlsplit(proxy if "://" in proxy else f"http://{proxy}").netloc.rpartition("@")[2]
+        return _parts_of_proxy(proxy).netloc.rpartition("@")[2]
     except ValueError:
         return ""
 
@@ -91,6 +91,11 @@ def proxy_for(url: str) -> str:
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a child process, which needs no key, token or password."""
     return {name: value for name, value in environ.items() if not _SECRET.search(name)}
+
+
+def _parts_of_proxy(proxy: str) -> SplitResult:
+    """Splits a proxy's address, whose scheme may be left out. Raises ValueError."""
+    return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
 
 
 def _is_address(text: str) -> bool:

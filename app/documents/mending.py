@@ -34,7 +34,7 @@ def mend_documents(connection: sqlite3.Connection) -> None:
     connection.execute(ADOPT_TEXTS)
     connection.execute(ADOPT_DOCUMENTS)
     connection.execute(ADOPT_VERSIONS)
-    shown = "SELECT * FROM document WHERE state NOT IN ('leaving', 'replaced')"
+    shown = f"SELECT * FROM document WHERE state NOT IN {document_table.HIDDEN}"
     for row in connection.execute(shown).fetchall():
         is_read = row["digest"] is not None or not row["title"]  # else its file was being read
         if is_read and (text := text_table.whole(connection, row["id"])):
@@ -57,8 +57,7 @@ def _mend_text(connection: sqlite3.Connection, row: sqlite3.Row, text: str) -> N
     note = row["note"] if row["digest"] in (digest, None) else CUT
     document_table.set_text(connection, document, digest, len(text), note)
     if not row["title"]:
-        title = title_of(text) or UNTITLED
-        connection.execute("UPDATE document SET title = ? WHERE id = ?", (title, document))
+        document_table.set_title(connection, document, title_of(text) or UNTITLED)
 
 
 def _keep_passages(connection: sqlite3.Connection, document: int) -> None:
