@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -127,6 +128,19 @@ def started(
     )  # fmt: skip
 
 
+@contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Presses Ctrl+C after the block, and kills a server that does not end."""
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The server as a process of its own, which ends with the test."""
@@ -139,17 +153,11 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_why_a_model_was_not_loaded_is_told_while_the_api_goes_on(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     process = started(tmp_path, "--model", str(missing), "--port", "8751")
-    try:
+    with ended(process):
         assert process.stderr
         told = process.stderr.readline()
         assert told == f"Error: The folder {missing} does not exist: check the path.\n"
         assert process.poll() is None
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.communicate(timeout=60)
-        finally:
-            process.kill()
 
 
 def announced(process: subprocess.Popen[str]) -> str:
@@ -182,7 +190,7 @@ def test_a_key_of_the_environment_is_asked_for_and_neither_printed_nor_seen_nor_
     tmp_path: Path,
 ) -> None:
     process = started(tmp_path, "--port", "8771", variables={KEY_VARIABLE: "sk-of-the-shell"})
-    try:
+    with ended(process):
         assert process.stdout
         lines = [process.stdout.readline() for _ in range(2)]
         url = address_in("".join(lines))
@@ -191,12 +199,6 @@ def test_a_key_of_the_environment_is_asked_for_and_neither_printed_nor_seen_nor_
             urlopen(f"{url}/models")
         assert Servers(tmp_path).add(url, "sk-of-the-shell").models == ("demo",)
         assert not KeyFile(tmp_path).path.exists()
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.communicate(timeout=60)
-        finally:
-            process.kill()
 
 
 @pytest.mark.thorough
