@@ -4,7 +4,6 @@ The format is that of vllm-project/speculators (`models/eagle3/config.py` there)
 `speculators_model_type`, and under `transformer_layer_config` what the decoder layer is made of.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
+from app.dataclass_json import parse_json
 from app.errors import ModelBroken, OnlyDrafts
 from app.messages import ModelFolder
 from app.validation import require, require_one_of
@@ -122,8 +122,8 @@ def _values(folder: Path) -> dict[str, Any]:
     try:
         with (folder / CONFIG).open("rb") as file:
             content = file.read(LONGEST_CONFIG + 1)
-        values = json.loads(content) if len(content) <= LONGEST_CONFIG else {}
-    except (OSError, ValueError, RecursionError):
+        values = parse_json(content) if len(content) <= LONGEST_CONFIG else {}
+    except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
 

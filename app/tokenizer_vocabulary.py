@@ -3,11 +3,12 @@
 The file is not trusted: one that makes no sense is a tokenizer that is like no other.
 """
 
-import json
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from app.dataclass_json import parse_json
 
 LARGEST = 100_000_000
 """Bytes of a tokenizer.json; one for 256,000 tokens has 33 million."""
@@ -32,8 +33,8 @@ def _digest(file: Path, size: int, _changed: int) -> str:
     if size > LARGEST:
         return NO_VOCABULARY
     try:
-        return digest_of(_read(json.loads(file.read_bytes())))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return digest_of(_read(parse_json(file.read_bytes())))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return NO_VOCABULARY
 
 

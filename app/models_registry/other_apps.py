@@ -5,13 +5,13 @@ Ollama       ~/.ollama/models/manifests/registry.ollama.ai/library/name/tag -> b
 llama.cpp    ~/.cache/llama.cpp/file.gguf, on macOS ~/Library/Caches/llama.cpp
 """
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.dataclass_json import parse_json
 from app.model_messages import ModelOrigin
 from app.models_registry.files.gguf import gguf_files
 from app.models_registry.hub.hub import PREFIX
@@ -78,9 +78,9 @@ def _weights_digest(manifest: Path) -> str:
     if manifest.stat().st_size > LONGEST_MANIFEST:
         return ""
     try:
-        layers = json.loads(manifest.read_bytes())["layers"]
+        layers = parse_json(manifest.read_bytes())["layers"]
         digests = [layer["digest"] for layer in layers if layer["mediaType"] == MODEL_LAYER]
         found = DIGEST.fullmatch(digests[0])
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError):
         return ""
     return found[1] if found else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
+from app.dataclass_json import parse_json
 from app.eagle_config import KIND, USUAL_STATES
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.gguf import gguf_config
@@ -125,8 +126,8 @@ def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
     """The part that describes the text model, with what the whole says of it."""
     try:
-        whole = json.loads(config)
-    except (ValueError, RecursionError) as error:
+        whole = parse_json(config)
+    except ValueError as error:
         raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
     if not isinstance(whole, dict):
         raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")

@@ -1,7 +1,8 @@
 """A model's own sampling temperature, from its generation_config.json."""
 
-import json
 from pathlib import Path
+
+from app.dataclass_json import parse_json
 
 LARGEST = 2_000_000
 """Bytes of the file."""
@@ -16,8 +17,8 @@ def own_temperature(folder: Path) -> float:
     try:
         if not file.is_file() or file.stat().st_size > LARGEST:
             return USUAL
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        config = parse_json(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return USUAL
     if not isinstance(config, dict):
         return USUAL
