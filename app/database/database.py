@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from app.database.checking import available_modules, damage_in, quick_damage_in, require_sqlite
@@ -26,7 +27,7 @@ from app.database.files import (
     recovery,
     require_target,
 )
-from app.database.migrations import migrate, read_migrations, schema_version, shipped_migrations
+from app.database.migrations import migrate, read_migrations, shipped_migrations
 from app.database.transactions import store_errors, transaction
 from app.errors import StoreBroken, StoreNotUsable
 from app.files import make_folder, replacing_output
@@ -175,44 +176,38 @@ class Database:
                 # The next commit truncates what a large import left in the WAL.
                 connection.execute(f"PRAGMA journal_size_limit = {16 * 2**20}")
                 connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten
-                self._migrate(connection)
+                keep = partial(self._keep_backup_of_schema, connection)
+                migrate(connection, self._migrations, str(self.path), keep)
                 connection.execute("SELECT count(*) FROM sqlite_master")
             except BaseException:
                 connection.close()
                 raise
         return connection
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        """Brings the schema up to date, after a backup of what there is."""
-        version = schema_version(connection, self._migrations, str(self.path))
-        if not self._is_memory and 0 < version < len(self._migrations):
-            with suppress(
-                StoreBroken
-            ):  # the last good backup stays, and a migration that fails changes nothing
-                self._keep_backup(connection, f"-schema-{version}", None)
-        migrate(connection, self._migrations, str(self.path))
+    def _keep_backup_of_schema(self, connection: sqlite3.Connection, version: int) -> None:
+        # Of a damaged file no backup is made: the last good one stays, and a migration that fails changes nothing.
+        with suppress(StoreBroken):
+            self._keep_backup(connection, f"-schema-{version}", None)
 
     def _keep_backup(self, source: sqlite3.Connection, end: str, progress: Callable[[], None] | None) -> Path:
         target = self.path.parent / BACKUPS / time.strftime(f"foresight-{STAMP}{end}.sqlite")
-        self._copy(source, target, f"Check the permissions of {target.parent}, or move it away", progress)
+        advice = f"Check the permissions of {target.parent}, or move it away"
+        with _writing(target, advice):
+            make_folder(target.parent)
+        self._copy(source, target, advice, progress)
         return target
 
     def _copy(
         self, source: sqlite3.Connection, target: Path, advice: str, progress: Callable[[], None] | None
     ) -> None:
-        try:
-            if target.parent.name == BACKUPS:
-                make_folder(target.parent)
-            with replacing_output(target) as draft:
-                with store_errors(str(target), advice):
-                    damage = _copy_pages(source, draft, progress)
-                if damage:
-                    raise StoreBroken(
-                        f"No backup was made of {self.path}, which is damaged ({damage}). "
-                        f"{recovery(self.path, self.path.parent)}"
-                    )
-        except OSError as error:
-            raise StoreNotUsable(f"{target} cannot be written ({error.strerror}). {advice}.") from error
+        with _writing(target, advice), replacing_output(target) as draft:
+            with store_errors(str(target), advice):
+                damage = _copy_pages(source, draft, progress)
+            if damage:
+                raise StoreBroken(
+                    f"No backup was made of {self.path}, which is damaged ({damage}). "
+                    f"{recovery(self.path, self.path.parent)}"
+                )
 
     def _connect(self) -> sqlite3.Connection:
         place = MEMORY if self._is_memory else self.path
@@ -260,6 +255,15 @@ class Database:
 def database_in(data_dir: Path) -> Database:
     """The database of a data folder. Raises StoreError."""
     return Database(data_dir / FILE_NAME)
+
+
+@contextmanager
+def _writing(target: Path, advice: str) -> Iterator[None]:
+    """Raises StoreNotUsable where the system refuses to write a copy."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreNotUsable(f"{target} cannot be written ({error.strerror}). {advice}.") from error
 
 
 def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], None] | None) -> str:

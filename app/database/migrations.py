@@ -6,7 +6,7 @@ it was. A released file is never changed; a new one is added.
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -53,11 +53,20 @@ def shipped_migrations() -> tuple[Migration, ...]:
     return read_migrations(assets_dir() / "migrations")
 
 
-def migrate(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> None:
-    """Runs the missing migrations. Raises StoreTooNew, and StoreNotUsable for a database of something else."""
+def migrate(
+    connection: sqlite3.Connection,
+    migrations: tuple[Migration, ...],
+    path: str,
+    keep_backup: Callable[[int], None] = lambda _version: None,
+) -> None:
+    """Runs the missing migrations. Before it changes an older schema, `keep_backup` is called with its version.
+
+    Raises StoreTooNew, and StoreNotUsable for a database of something else."""
     done = schema_version(connection, migrations, path)
     if done == len(migrations) == version_of(connection):
         return
+    if 0 < done < len(migrations):
+        keep_backup(done)
     # A migration may rebuild a table that others refer to. The setting cannot change inside a transaction.
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
