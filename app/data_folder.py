@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
+from app.database.restoring import KEPT, RESCUED, STAGED
 from app.dataclass_json import parse_json
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.files import make_folder, write_file
@@ -31,8 +32,8 @@ MARKER_TEXT = (
 FOLDERS = ("backups", "documents-inbox", "downloads", "gradio", "logs", "steps", "window")
 """The folders that the app makes in it."""
 FILES = re.compile(
-    rf"{re.escape(FILE_NAME)}(-wal|-shm|\.broken-[0-9-]+(-wal|-shm)?)?|restore\.sqlite"
-    r"|(before-restore|rescued)-[0-9-]+\..*"
+    rf"{re.escape(FILE_NAME)}(-wal|-shm|\.broken-[0-9-]+(-wal|-shm)?)?|{re.escape(STAGED)}"
+    rf"|({KEPT}|{RESCUED})[0-9-]+\..*"
     rf"|(settings|servers)\.json(\.broken)?|api-key|in-use\.(lock|address)|{re.escape(MARKER)}"
 )
 """The names of the files that the app makes in it."""

@@ -22,6 +22,7 @@ from app.database.rescuing import Unread, rescue
 from app.database.restoring import RESCUED, apply_staged, stage
 from app.display_text import counted
 from app.documents import PENDING_FOLDER
+from app.documents.document_table import HIDDEN
 from app.documents.mending import mend_documents
 from app.errors import BadOption, DataFolderInUse
 from app.files import write_output
@@ -38,7 +39,7 @@ chats_cli = typer.Typer(
 SAVED = {
     "chat": "SELECT count(*) FROM chat WHERE deleted IS NULL",
     "message": "SELECT count(*) FROM message",
-    "document": "SELECT count(*) FROM document WHERE state NOT IN ('leaving', 'replaced')",
+    "document": f"SELECT count(*) FROM document WHERE state NOT IN {HIDDEN}",
 }
 """What is counted of a rescued database."""
 

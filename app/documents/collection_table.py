@@ -4,15 +4,16 @@ import sqlite3
 from itertools import count
 
 from app.document_messages import ATTACHED, Collection
+from app.documents.document_table import HIDDEN
 from app.errors import BadOption, DocumentNotFound
 from app.text_normalisation import name_key
 
-LISTED = """
+LISTED = f"""
     SELECT collection.id, collection.name, count(document.id) AS documents,
         coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,
         coalesce(sum(iif(document.state = 'ready', document.passages, 0)), 0) AS passages
     FROM collection LEFT JOIN document
-        ON document.collection = collection.id AND document.state NOT IN ('leaving', 'replaced')
+        ON document.collection = collection.id AND document.state NOT IN {HIDDEN}
     WHERE NOT collection.is_leaving
     GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
 """

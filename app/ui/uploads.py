@@ -25,12 +25,12 @@ UPLOAD = "/gradio_api/upload"
 """Where Gradio's components send files."""
 LARGEST_UPLOAD = 300 * 2**20
 """More than a document may have, so that a document that is too long is refused in a sentence, not by Gradio."""
-UPLOADED = re.compile(r"[0-9a-f]{64}|(tmp|upload-)[a-z0-9_]{8}")
+FOLDER = "upload-"
+"""What the names of the folders of uploads begin with."""
+UPLOADED = re.compile(rf"[0-9a-f]{{64}}|(tmp|{FOLDER})[a-z0-9_]{{8}}")
 """The names that Gradio, and `tempfile`, give to what lies in the folder of uploads."""
 RESERVE = 1_000_000
 """Bytes that stay free for what the database keeps about a file."""
-FOLDER = "upload-"
-"""What the names of the folders of uploads begin with."""
 
 
 def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:

@@ -34,6 +34,8 @@ SECONDS_TO_ANSWER = 10.0
 SLOWEST = 20_000
 """Bytes for which an answer gets one more second."""
 LONGEST_JSON = 5_000_000
+ENOUGH = 1_000
+"""Bytes of a file that count as progress."""
 ROOM = 1_000_000
 """Bytes that may come beyond those that were asked for: a server may know no ranges, and is left after them."""
 
@@ -113,10 +115,6 @@ class IncompleteTransfer(Exception):
 
 class NoJson(Exception):
     """The server answered with something else than JSON, such as a page of a web site."""
-
-
-ENOUGH = 1_000
-"""Bytes of a file that count as progress."""
 
 
 @dataclass(frozen=True, slots=True)
