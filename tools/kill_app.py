@@ -218,7 +218,7 @@ def main() -> None:
         killer = Killer(chromium, app, Random(chosen.seed), download)
         killer.prepare()
         kills: list[Kill] = []
-        while sum(one.meets_both for one in kills) < chosen.times > len(kills) / MOST_KILLS:
+        while sum(one.meets_both for one in kills) < chosen.times and len(kills) < MOST_KILLS * chosen.times:
             kills.append(_printed(killer.kill(len(kills) + 1)))
         at_the_end = killer.faults_at_the_end()
     print(_summary(kills), f"at the end: {'; '.join(at_the_end) or 'all there'}", sep="; ")  # noqa: T201
