@@ -169,11 +169,7 @@ def _open_database(data_dir: Path) -> Database:
 
 
 def _api(
-    services: Services,
-    engine: Engine,
-    embedder: Callable[[], ModelFolder | None],
-    hub: "Hub",
-    data_dir: Path,
+    services: Services, engine: Engine, embedder: Callable[[], ModelFolder | None], hub: "Hub", data_dir: Path
 ) -> ApiSwitch:
     """The API with the page's model, beside the page."""
 

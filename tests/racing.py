@@ -157,9 +157,7 @@ def no_server(request: Request, _reply: Reply) -> None:
 
 
 def make_race(
-    engine: RacingEngine,
-    is_chat_busy: Callable[[], bool] = lambda: False,
-    ask_server: AskServer = no_server,
+    engine: RacingEngine, is_chat_busy: Callable[[], bool] = lambda: False, ask_server: AskServer = no_server
 ) -> Race:
     """A race on this engine, with a history in a list."""
     return Race(engine, is_chat_busy, RememberedRaces(), lambda device: f"a {device}", ask_server)

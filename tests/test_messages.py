@@ -28,11 +28,7 @@ NAN = float("nan")
         (Sampling, {"top_p": 0.0}, "top-p must be above 0 and at most 1, got 0.0"),
         (Sampling, {"top_p": 1.01}, "top-p must be above 0 and at most 1, got 1.01"),
         (Sampling, {"min_p": 1.0}, "min-p must be at least 0 and below 1, got 1.0"),
-        (
-            Sampling,
-            {"repetition_penalty": 0.0},
-            "repetition penalty must be from 0.01 to 100, got 0.0",
-        ),
+        (Sampling, {"repetition_penalty": 0.0}, "repetition penalty must be from 0.01 to 100, got 0.0"),
         (Sampling, {"seed": -1}, "seed must be from 0 to 2^63-1, got -1"),
         (Sampling, {"seed": 2**63}, f"seed must be from 0 to 2^63-1, got {2**63}"),
         (

@@ -4,12 +4,7 @@ import sqlite3
 
 from app.chat_messages import ChatPreset, ChatSettings
 from app.chats.chat_table import one_line, require_chat
-from app.chats.json_columns import (
-    collections_from_json,
-    collections_to_json,
-    value_from_json,
-    value_to_json,
-)
+from app.chats.json_columns import collections_from_json, collections_to_json, value_from_json, value_to_json
 from app.json_answers import JsonAnswers
 from app.messages import Sampling
 from app.text_normalisation import storable

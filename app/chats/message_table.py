@@ -6,12 +6,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from app.chat_messages import MessageContent, Provenance, StoredMessage, WritingState
-from app.chats.json_columns import (
-    marks_from_json,
-    marks_to_json,
-    value_from_json,
-    value_to_json,
-)
+from app.chats.json_columns import marks_from_json, marks_to_json, value_from_json, value_to_json
 from app.chats.message_tree import ROOT, MessageTree
 from app.document_messages import Sources
 from app.errors import ChatNotFound

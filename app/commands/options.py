@@ -94,9 +94,7 @@ NGram = Annotated[
 Guesses = Annotated[
     int | None,
     typer.Option(
-        "--guesses",
-        metavar="G",
-        help=f"Guesses verified per step; 0 is off. [default: {W_N_G.guesses}]",
+        "--guesses", metavar="G", help=f"Guesses verified per step; 0 is off. [default: {W_N_G.guesses}]"
     ),
 ]
 PresetOption = Annotated[
@@ -107,12 +105,10 @@ PresetOption = Annotated[
     ),
 ]
 Rows = Annotated[
-    int | None,
-    typer.Option("--rows", metavar="ROWS", help="Most rows a step for auto; 0 lets it choose."),
+    int | None, typer.Option("--rows", metavar="ROWS", help="Most rows a step for auto; 0 lets it choose.")
 ]
 SameText = Annotated[
-    OnOff,
-    typer.Option("--same-text", help="Whether half-precision text is the same with every decoder."),
+    OnOff, typer.Option("--same-text", help="Whether half-precision text is the same with every decoder.")
 ]
 Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
 Temperature = Annotated[
@@ -134,10 +130,7 @@ QUANTISATION_HELP = (
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."
 APPS_OWN = "[default: the app's for its model]"
 DTypeOption = Annotated[DType, typer.Option("--dtype", help="auto suits the machine.")]
-QuantisationOption = Annotated[
-    Quantisation,
-    typer.Option("--quantisation", help=QUANTISATION_HELP),
-]
+QuantisationOption = Annotated[Quantisation, typer.Option("--quantisation", help=QUANTISATION_HELP)]
 DeviceOption = Annotated[Device, typer.Option("--device", help=DEVICE_HELP)]
 OtherDType = Annotated[DType | None, typer.Option("--dtype", help=f"auto suits the machine. {APPS_OWN}")]
 OtherQuantisation = Annotated[
@@ -147,9 +140,7 @@ OtherDevice = Annotated[Device | None, typer.Option("--device", help=f"{DEVICE_H
 DevicesOption = Annotated[
     str | None,
     typer.Option(
-        "--devices",
-        metavar="0,1,...",
-        help="Use these cards together (or cpu,cpu), as --parallel says.",
+        "--devices", metavar="0,1,...", help="Use these cards together (or cpu,cpu), as --parallel says."
     ),
 ]
 ParallelOption = Annotated[

@@ -4,15 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.messages import (
-    Event,
-    Failed,
-    Finished,
-    Loading,
-    Piece,
-    Prefilling,
-    Statistics,
-)
+from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Statistics
 
 Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "failed"]
 
@@ -48,13 +40,7 @@ def _after(state: ReplyState, event: Event) -> ReplyState:
         case Prefilling(done, total):
             return replace(state, phase="prefilling", note="", progress=(done, total))
         case Piece(text, _, _, statistics):
-            return replace(
-                state,
-                phase="decoding",
-                text=state.text + text,
-                note="",
-                statistics=statistics,
-            )
+            return replace(state, phase="decoding", text=state.text + text, note="", statistics=statistics)
         case Finished(_, statistics, _, _):
             return replace(state, phase="finished", statistics=statistics, finished=event)
         case Failed(sentence):

@@ -41,10 +41,7 @@ class DailyBackups:
     """Makes the backups of a data folder's database on a thread."""
 
     def __init__(
-        self,
-        database: Database,
-        now: Callable[[], float] = time.time,
-        first_seconds: float = FIRST_SECONDS,
+        self, database: Database, now: Callable[[], float] = time.time, first_seconds: float = FIRST_SECONDS
     ) -> None:
         self._database = database
         self._data_dir = database.path.parent

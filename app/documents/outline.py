@@ -41,7 +41,7 @@ DEFINITION = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|pub(?:\([^)]*\))?|unsafe"
     r"|extern|inline|virtual|sealed|partial|open|data|override)\s+)*"
     r"(?:def|class|function|fn|func|fun|struct|enum|trait|impl|interface|type|module|mod|namespace|object|protocol"
-    r"|record|union|CREATE\s+\w+|sub|defmodule)\b\s*[\w(<&*'\"]",
+    r"|record|union|CREATE\s+\w+|sub|defmodule)\b\s*[\w(<&*'\"]"
 )
 CLOSING = ")]}"
 TAB = 4

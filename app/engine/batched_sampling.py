@@ -82,12 +82,7 @@ def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, b
 
 
 def _drawn(
-    logits: Tensor,
-    likely: int = 1,
-    positions: Sequence[int] = (),
-    *,
-    sampling: Sampling,
-    best: BestTokens,
+    logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling, best: BestTokens
 ) -> Choices:
     if len(positions) != len(logits):
         raise ValueError(f"each row needs its position, got {len(positions)} for {len(logits)} rows")

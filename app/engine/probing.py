@@ -22,14 +22,7 @@ from app.engine.same_bits import (
 )
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.step_timing import (
-    LONG_BUCKETS,
-    LONGEST,
-    PREFIX,
-    ProgressListener,
-    StepTimer,
-    measured_text,
-)
+from app.engine.step_timing import LONG_BUCKETS, LONGEST, PREFIX, ProgressListener, StepTimer, measured_text
 from app.engine.tolerance import is_exact
 
 LONG_PREFIX = 2048

@@ -34,11 +34,7 @@ Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerBase,
-    prompt: Prompt,
-    context: int,
-    fill: Fill = fill_here,
-    tools: str = "",
+    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here, tools: str = ""
 ) -> list[int]:
     """Token ids of a chat (with the model's template) or of raw text (as the tokenizer adds to it).
 

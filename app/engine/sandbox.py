@@ -259,11 +259,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     if not call.arguments_as_text:
         with suppress(ValueError):
             arguments = parse_json(arguments)
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
-    }
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _digest(folder: ModelFolder) -> str:

@@ -17,13 +17,7 @@ from app.engine.idle_asking import IdleAsking
 from app.engine.loading import LoadedModel
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
-from app.engine.memory import (
-    is_out_of_memory,
-    is_uninitialised,
-    peak_bytes,
-    release_memory,
-    restart_peak,
-)
+from app.engine.memory import is_out_of_memory, is_uninitialised, peak_bytes, release_memory, restart_peak
 from app.engine.offloading import check_can_offload, load_in_part
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate

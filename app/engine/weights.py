@@ -66,10 +66,7 @@ def placement(
 
 
 def read_weights(
-    folder: ModelFolder,
-    config: PreTrainedConfig,
-    dtype: torch.dtype,
-    placed: dict[str, Any],
+    folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype, placed: dict[str, Any]
 ) -> PreTrainedModel:
     # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
     with without_bar(folder):

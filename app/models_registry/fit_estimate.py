@@ -20,16 +20,7 @@ from app.device_memory import PREFIX_SHARE, memories
 from app.eagle_config import is_speculator
 from app.errors import ModelError, OnlyDrafts
 from app.messages import ModelFolder
-from app.model_messages import (
-    Fit,
-    Memory,
-    MemoryNeed,
-    Precision,
-    RowPrice,
-    Verdict,
-    copying_words,
-    gigabytes,
-)
+from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
 from app.quantisation import model_bytes

@@ -5,12 +5,4 @@ from app.ui.services import Services
 from app.ui.serving import Running, prepare_environment, serve
 from app.ui.uploads import discard_all
 
-__all__ = [
-    "Services",
-    "Endpoint",
-    "Running",
-    "AppContext",
-    "discard_all",
-    "prepare_environment",
-    "serve",
-]
+__all__ = ["Services", "Endpoint", "Running", "AppContext", "discard_all", "prepare_environment", "serve"]

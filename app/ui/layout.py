@@ -35,13 +35,7 @@ from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView, build_models_view
-from app.ui.option_controls import (
-    OptionActions,
-    OptionPanel,
-    OptionValues,
-    saved_with,
-    to_values,
-)
+from app.ui.option_controls import OptionActions, OptionPanel, OptionValues, saved_with, to_values
 from app.ui.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, success_toast, toast
 from app.ui.page_sessions import PageSession, PageValue
 from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer

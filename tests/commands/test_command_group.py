@@ -151,10 +151,7 @@ def test_chats_are_imported_and_restored_where_the_option_before_the_command_say
     database.close()
     exported = tmp_path / "chats.json"
     before = list(data_home.rglob("*.sqlite"))
-    for words in (
-        ("chats", "export", "--out", exported),
-        ("chats", "backup", backup),
-    ):
+    for words in (("chats", "export", "--out", exported), ("chats", "backup", backup)):
         assert typed("--data-dir", one, *words).returncode == 0
     assert typed("--data-dir", other, "chats", "import", exported).stdout == "1 chat imported.\n"
     assert typed(f"--data-dir={tmp_path / 'third'}", "chats", "restore", backup).returncode == 0

@@ -2,12 +2,7 @@
 
 import pytest
 
-from app.commands.decoder_options import (
-    DecoderSizes,
-    read_decoding,
-    read_lanes,
-    require_drafting,
-)
+from app.commands.decoder_options import DecoderSizes, read_decoding, read_lanes, require_drafting
 from app.errors import BadOption
 from app.messages import DecoderName, Decoding
 

@@ -21,13 +21,7 @@ CHINESE = "\u9e21\u86cb\u714e\u516d\u5206\u949f"
 def run(folder: Path, *arguments: str | Path, said: str = "", encoding: str = "utf-8") -> Done:
     places = {"HF_HOME": str(folder.parent / "hf"), "PYTHONIOENCODING": f"{encoding}:strict"}
     return typed(
-        "documents",
-        *arguments,
-        "--data-dir",
-        folder,
-        said=said,
-        environment=places,
-        encoding=encoding,
+        "documents", *arguments, "--data-dir", folder, said=said, environment=places, encoding=encoding
     )
 
 

@@ -297,10 +297,7 @@ REFUSED: dict[str, tuple[str, Spoil]] = {
     "an index out of the folder": ("index.json", index("../../../../etc/passwd")),
     "an index to a root": ("index.json", index("/etc/passwd")),
     "an index of nonsense": ("index.json", index({"a": []})),
-    "an index of brackets": (
-        "index.json",
-        both(index("x"), write("model.safetensors.index.json", NESTED)),
-    ),
+    "an index of brackets": ("index.json", both(index("x"), write("model.safetensors.index.json", NESTED))),
     "a generation config that is a pipe": ("generation_config.json", pipe("generation_config.json")),
     "a generation config of ends": ("tiny", write("generation_config.json", '{"eos_token_id": [[1]]}')),
 }

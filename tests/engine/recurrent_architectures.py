@@ -54,10 +54,7 @@ _FAMILIES: dict[str, tuple[str, Settings]] = {
     "qwen3-next": ("Qwen3Next", {**_DELTA_NET, **QWEN_EXPERTS}),
     "qwen3.5": ("Qwen3_5Text", _DELTA_NET),
     "qwen3.5-moe": ("Qwen3_5MoeText", {**_DELTA_NET, **QWEN_EXPERTS}),
-    "qwen4-exp": (
-        "Qwen4ExpText",
-        {**_DELTA_NET, **QWEN_EXPERTS, **_INDEXER, "hc_lowrank": 8, "hc_count": 2},
-    ),
+    "qwen4-exp": ("Qwen4ExpText", {**_DELTA_NET, **QWEN_EXPERTS, **_INDEXER, "hc_lowrank": 8, "hc_count": 2}),
     "olmo-hybrid": ("OlmoHybrid", {**_DELTA_NET, "linear_num_key_heads": 4}),
     "kimi-linear": (
         "KimiLinear",

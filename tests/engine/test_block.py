@@ -15,8 +15,7 @@ def test_in_a_chain_each_row_sees_all_rows_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "positions", "rows"),
-    [((), (), 0), ((1, 2), (0,), 2), ((1, 2), (0, 1), 3), ((1,), (0,), 0)],
+    ("tokens", "positions", "rows"), [((), (), 0), ((1, 2), (0,), 2), ((1, 2), (0, 1), 3), ((1,), (0,), 0)]
 )
 def test_tokens_positions_and_parents_are_as_many(
     tokens: tuple[int, ...], positions: tuple[int, ...], rows: int

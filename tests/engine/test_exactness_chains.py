@@ -80,8 +80,7 @@ def demo() -> LoadedModel:
 
 
 @pytest.mark.parametrize(
-    "chain",
-    some({"lookup": (Decoding("prompt-lookup"), 1.2), "jacobi": (Decoding("jacobi"), 1.02)}),
+    "chain", some({"lookup": (Decoding("prompt-lookup"), 1.2), "jacobi": (Decoding("jacobi"), 1.02)})
 )
 def test_on_a_trained_model_a_chain_earns_something_and_changes_nothing(
     demo: LoadedModel, chain: tuple[Decoding, float]

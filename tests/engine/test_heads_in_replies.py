@@ -64,12 +64,7 @@ def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], 
     deep=("deepseek-v3",),
 )
 def test_the_text_is_plains(
-    open_model: Open,
-    kind: str,
-    head: Taught,
-    sampling: Sampling,
-    decoding: Decoding,
-    stops: tuple[str, ...],
+    open_model: Open, kind: str, head: Taught, sampling: Sampling, decoding: Decoding, stops: tuple[str, ...]
 ) -> None:
     session = open_model(kind, head)
     options = Options(sampling, decoding, 24, stop=stops)

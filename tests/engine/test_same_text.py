@@ -84,9 +84,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.mark.shared
 @tiered(
-    lambda asked, sampling: (asked, sampling) == ("3", "sampled"),
-    asked=numbered(PROMPTS),
-    sampling=SAMPLINGS,
+    lambda asked, sampling: (asked, sampling) == ("3", "sampled"), asked=numbered(PROMPTS), sampling=SAMPLINGS
 )
 def test_in_bfloat16_lookahead_writes_what_plain_writes(
     session: Session, asked: tuple[str, str], sampling: Sampling
@@ -103,10 +101,7 @@ def test_in_bfloat16_lookahead_writes_what_plain_writes(
 
 
 @tiered(
-    lambda *_: False,
-    quantisation=named(("int8", "int4")),
-    sampling=SAMPLINGS,
-    prompt=numbered(QUESTIONS[:2]),
+    lambda *_: False, quantisation=named(("int8", "int4")), sampling=SAMPLINGS, prompt=numbered(QUESTIONS[:2])
 )
 def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
     session: Session, quantisation: Quantisation, sampling: Sampling, prompt: str

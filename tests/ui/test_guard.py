@@ -57,11 +57,7 @@ LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch
 
 
 def answer(
-    running: Running,
-    method: str,
-    path: str,
-    headers: Mapping[str, str],
-    *body: bytes,
+    running: Running, method: str, path: str, headers: Mapping[str, str], *body: bytes
 ) -> HTTPResponse:
     """What the server says to a request with exactly these headers, Host included."""
     connection = HTTPConnection("127.0.0.1", running.port, timeout=10)

@@ -44,12 +44,7 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
         pool = known.statistics.pool(
-            tokens,
-            known.sampling,
-            known.documents,
-            known.prediction,
-            known.constraint,
-            runner.max_branches,
+            tokens, known.sampling, known.documents, known.prediction, known.constraint, runner.max_branches
         )
         planner = _make_planner(decoding, known, runner, len(tokens))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)

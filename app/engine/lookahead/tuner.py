@@ -50,11 +50,7 @@ class Tuner:
     ngram = 3
 
     def __init__(
-        self,
-        curve: StepCurve,
-        sizer: WindowSizer,
-        asking: Asking | None = None,
-        context: int = 0,
+        self, curve: StepCurve, sizer: WindowSizer, asking: Asking | None = None, context: int = 0
     ) -> None:
         """`asking` is the budget of the draft model, if there is one; the reply begins behind so many tokens."""
         self.sizer = sizer

@@ -14,11 +14,7 @@ from typing import Any
 from huggingface_hub import is_offline_mode
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
-from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
-    build_hf_headers,
-    get_session,
-    hf_raise_for_status,
-)
+from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined, unused-ignore]
 
 from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates
 from app.dataclass_json import parse_json

@@ -101,8 +101,7 @@ class DocumentsActions:
             self._notify("There is nothing to add. Paste text into the box, or choose files.")
             return gr.skip(), gr.skip()
         is_stored = succeeded(
-            self._notify,
-            lambda: self._documents.paste(self._target_collection(state), text, title.strip()),
+            self._notify, lambda: self._documents.paste(self._target_collection(state), text, title.strip())
         )
         return ("", "") if is_stored else (gr.skip(), gr.skip())
 

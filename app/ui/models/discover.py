@@ -23,12 +23,7 @@ SIZES: dict[Size, str] = {
 }
 """Largest downloads in gigabytes, and their names on the page."""
 Task = Use | Literal["any"]
-TASKS: dict[Task, str] = {
-    "any": "Any task",
-    "chat": "Chat",
-    "code": "Code",
-    "reasoning": "Reasoning",
-}
+TASKS: dict[Task, str] = {"any": "Any task", "chat": "Chat", "code": "Code", "reasoning": "Reasoning"}
 
 
 @dataclass(slots=True)

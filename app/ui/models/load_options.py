@@ -23,11 +23,7 @@ class Option:
 
 
 AUTO = Option("auto", "Automatic")
-PRECISIONS = (
-    AUTO,
-    Option("float32", "float32"),
-    Option("bfloat16", "bfloat16 (half the memory of float32)"),
-)
+PRECISIONS = (AUTO, Option("float32", "float32"), Option("bfloat16", "bfloat16 (half the memory of float32)"))
 FLOAT16 = Option("float16", "float16 (for cards without bfloat16)")
 PLAIN = Option("none", "None", "The weights keep the precision chosen above.")
 INT8_ON_CPU = (

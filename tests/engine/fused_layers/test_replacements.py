@@ -8,12 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.attention.sdpa import attend
-from app.engine.fused_layers.modules import (
-    FusedAttention,
-    FusedGatedMLP,
-    FusedLayer,
-    FusedNorm,
-)
+from app.engine.fused_layers.modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
 from app.engine.fused_layers.replacements import find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.signature import NormShape, NormWeight
 from app.engine.fused_layers.trials import mismatch_share
@@ -43,12 +38,7 @@ EXPECTED = {
 
 def parts_of(model: nn.Module) -> tuple[int, ...]:
     counts = Counter(type(module) for module in model.modules())
-    return (
-        counts[FusedNorm],
-        counts[FusedGatedMLP],
-        counts[FusedAttention],
-        counts[FusedLayer],
-    )
+    return (counts[FusedNorm], counts[FusedGatedMLP], counts[FusedAttention], counts[FusedLayer])
 
 
 @pytest.mark.parametrize("name", EXPECTED)

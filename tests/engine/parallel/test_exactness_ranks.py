@@ -80,11 +80,7 @@ def test_each_rank_feeds_a_part_of_the_rows(group: Group, monkeypatch: pytest.Mo
     assert sum(fed) < rows * (1 / group.ranks.size + 0.2), "the ancestors of its rows are fed as well"
 
 
-DRAFTS = {
-    "right": (right,),
-    "branching": (branching,),
-    "mixed": (wrong, right, half_right, branching, wrong),
-}
+DRAFTS = {"right": (right,), "branching": (branching,), "mixed": (wrong, right, half_right, branching, wrong)}
 
 
 @pytest.mark.parametrize("drafts", some(DRAFTS, *DRAFTS))

@@ -95,8 +95,7 @@ def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: Scrip
     person.ask("One")
     drawn = count(1)
     seen = frames_until(
-        [view_of(person)],
-        lambda frame: "live" in frame and frame["live"]["message"] and next(drawn) == 4,
+        [view_of(person)], lambda frame: "live" in frame and frame["live"]["message"] and next(drawn) == 4
     )
     live = [frame["live"] for frame in seen if "live" in frame]
     shown = [one for one in live if one["message"]]

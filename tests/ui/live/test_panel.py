@@ -77,18 +77,12 @@ def test_plain_decoding_is_called_plain() -> None:
 @pytest.mark.parametrize(
     ("split", "words"),
     [
-        (
-            Split(24, 0, 1.084),
-            "Auto: tree of 24 rows. A step costs 1.08x a plain one and writes 2.3 tokens.",
-        ),
+        (Split(24, 0, 1.084), "Auto: tree of 24 rows. A step costs 1.08x a plain one and writes 2.3 tokens."),
         (
             Split(20, 12, 1.3),
             "Auto: tree of 20 rows and window of 12 rows. A step costs 1.30x a plain one and writes 2.3 tokens.",
         ),
-        (
-            Split(1, 12, 1.1),
-            "Auto: window of 12 rows. A step costs 1.10x a plain one and writes 2.3 tokens.",
-        ),
+        (Split(1, 12, 1.1), "Auto: window of 12 rows. A step costs 1.10x a plain one and writes 2.3 tokens."),
         (
             Split(1, 0, 1.0),
             "Auto: one row per step for now, since more cost more time than they save. It tries some at times.",
