@@ -26,7 +26,7 @@ from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch
 from app.desktop.window import require_window
-from app.engine.memory import share_one_heap
+from app.engine.machine.memory import share_one_heap
 from app.environment import prepare
 from app.errors import DataFolderInUse
 from app.network_log import HUB_WHY, NetworkLog

@@ -29,7 +29,7 @@ from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
-from app.engine.parallel.plan import ALONE, RankPlan
+from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import AppError, BadOption, StoreError, impossible_values
 from app.machine_name import machine_name
 from app.messages import Device, Locate, ModelFolder, Progress

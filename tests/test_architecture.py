@@ -201,7 +201,7 @@ def test_files_are_replaced_by_one_module() -> None:
     assert writing == {
         "app/files.py",
         "app/data_folder.py",  # the address of the instance that runs now
-        "app/engine/memory.py",  # a file of the system
+        "app/engine/machine/memory.py",  # a file of the system
         "app/models_registry/hub/gguf_repo.py",  # a temporary folder
         "app/documents/documents.py",  # another one
     }

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.device_memory import gpu_memories
-from app.engine.compiling import Source, compiled
-from app.engine.hardware import TorchCard
+from app.engine.machine.compiling import Source, compiled
+from app.engine.machine.hardware import TorchCard
 from app.machine_name import machine_name
 from app.programs import SEARCHED, answer_of, find_program, settled
 from app.ui.settings.data_folder import open_folder

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from app.commands.prompts import SamplingOverride, read_sets
 from app.engine.decoders import generate
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead

@@ -23,7 +23,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from app.commands.suites import read_suite
 from app.engine.decoders import generate
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import (
     FIRST_ALTERNATIVE_CODE,
     FIRST_CODE,

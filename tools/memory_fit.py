@@ -66,7 +66,7 @@ def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
     """Load the model and write a reply behind a prompt of about so many tokens; this process's memory in bytes."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
-    from app.engine.memory import share_one_heap
+    from app.engine.machine.memory import share_one_heap
 
     share_one_heap()  # as main does
     peak = _Anonymous()

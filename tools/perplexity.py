@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from app.engine.block import chain_block
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner import BlockRunner
 from app.messages import ModelChoice, ModelFolder
 from app.quantisation import Quantisation

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 
 from app.engine.block import chain_block
 from app.engine.kv_cache import CACHE_NAME, stock_cache
-from app.engine.loading import prepare
+from app.engine.loading.loading import prepare
 from app.messages import ModelChoice, ModelFolder
 from app.settings import assets_dir
 

@@ -9,7 +9,7 @@ import typer
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import LANES, OnOff
 from app.commands.suites import Suite
-from app.engine.parallel.plan import Parallelism
+from app.engine.machine.device_plan import Parallelism
 from app.errors import BadOption
 from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation

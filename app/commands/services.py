@@ -16,7 +16,7 @@ from app.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
-from app.engine.parallel.plan import ALONE, RankPlan
+from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import ModelError
 from app.messages import Device, ModelFolder, Progress
 from app.settings import ModelSettings, SettingsFile

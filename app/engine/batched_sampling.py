@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.hardware import uploaded
+from app.engine.machine.hardware import uploaded
 from app.engine.sampling import (
     Choices,
     Process,

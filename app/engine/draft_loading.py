@@ -8,7 +8,7 @@ from app.engine.draft_timing import question_seconds
 from app.engine.draft_trial import TEXT, first_lessons, lessons_of_words
 from app.engine.eagle_loading import with_eagle_head
 from app.engine.head_loading import no_heads
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.continuation import Translation
 from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
 from app.engine.lookahead.draft_model_budget import DraftModelBudget

@@ -23,7 +23,7 @@ import transformers
 
 from app.child_process import ChildProcess, understanding
 from app.device_memory import ram
-from app.engine.hardware import dtype_name
+from app.engine.machine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
 from app.files import sync_file
 from app.gguf_header import read_gguf_header

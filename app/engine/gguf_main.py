@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.child_process import limit_memory, serve_each
-from app.engine.memory import address_space
+from app.engine.machine.memory import address_space
 from app.errors import first_line
 
 MEMORY = 4 * 2**30

@@ -19,8 +19,8 @@ from llguidance.hf import from_tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.engine.hardware import uploaded
 from app.engine.lookahead.constraint import Constraint
+from app.engine.machine.hardware import uploaded
 from app.engine.sandbox import refused_grammar
 from app.engine.sandbox_main import grammar_source
 from app.errors import GrammarRefused

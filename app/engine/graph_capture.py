@@ -12,7 +12,7 @@ from warnings import catch_warnings, simplefilter
 
 import torch
 
-from app.engine.memory import clear_workspaces
+from app.engine.machine.memory import clear_workspaces
 
 
 class CapturedGraph(Protocol):

@@ -13,12 +13,12 @@ from app.engine.block import chain_block, padded
 from app.engine.graph_capture import CudaGraphCapturer, GraphCapturer
 from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.entries import SUCCESSORS
-from app.engine.memory import is_out_of_memory
+from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.tolerance import is_close
 from app.engine.rotary import Rotary
 from app.engine.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.engine.threads import steps_on_cpu
-from app.engine.tolerance import is_close
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5

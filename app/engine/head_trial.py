@@ -8,9 +8,9 @@ from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.draft_model import DraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
+from app.engine.machine.tolerance import is_close, tolerance_of
 from app.engine.runner import BlockRunner
 from app.engine.steps import run_block
-from app.engine.tolerance import is_close, tolerance_of
 
 
 def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates) -> DraftModelSource:

@@ -14,9 +14,9 @@ of weights in main memory, where they were wanted."""
 def import_session() -> type["Session"]:
     """The class that answers requests. Where C is not compiled yet, that is done while transformers is imported."""
     quiet_imports()
-    from app.engine.compiling import compile_ahead
     from app.engine.cpu_kernels.loading import compiled_kernels
     from app.engine.lookahead.native_drafter import compiled_drafter
+    from app.engine.machine.compiling import compile_ahead
 
     compile_ahead(compiled_kernels, compiled_drafter)
     from app.engine.session import Session

@@ -33,7 +33,7 @@ from transformers.cache_utils import (
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from app.engine.cache_slots import CacheSlots
-from app.engine.hardware import uploaded
+from app.engine.machine.hardware import uploaded
 
 CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
 """What models and their layers call their cache: `cache` since transformers 5.24."""

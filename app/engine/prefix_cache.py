@@ -15,7 +15,7 @@ from torch import Tensor
 
 from app.device_memory import PREFIX_SHARE, ram
 from app.engine.block import common_length
-from app.engine.memory import is_out_of_memory
+from app.engine.machine.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)
 

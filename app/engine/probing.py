@@ -10,7 +10,8 @@ from time import perf_counter
 
 from torch import Tensor
 
-from app.engine.hardware import dtype_name
+from app.engine.machine.hardware import dtype_name
+from app.engine.machine.tolerance import is_exact
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import (
     group_by_bits,
@@ -23,7 +24,6 @@ from app.engine.same_bits import (
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.step_timing import LONG_BUCKETS, LONGEST, PREFIX, ProgressListener, StepTimer, measured_text
-from app.engine.tolerance import is_exact
 
 LONG_PREFIX = 2048
 """Tokens before the blocks that tell what batch-invariant attention costs in a long chat."""

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from app.engine.decoders import generate, make_decoder
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.logits_processing import Texts
 from app.engine.lookahead.constraint import Constraint
 from app.engine.lookahead.draft_model_budget import NobodyAsked

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.batched_sampling import sampler_for
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.logits_processing import LogprobsRecorder, Texts, biases, penalties
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.sampling import Process, Sampler

@@ -11,7 +11,7 @@ from app.errors import BadOption
 from app.messages import Request
 
 if TYPE_CHECKING:
-    from app.engine.loading import LoadedModel
+    from app.engine.loading.loading import LoadedModel
     from app.engine.reader import CachedTokenReader
 
 CHARACTERS_PER_TOKEN = 16

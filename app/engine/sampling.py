@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.hardware import uploaded
+from app.engine.machine.hardware import uploaded
 from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 

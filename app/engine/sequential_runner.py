@@ -22,8 +22,8 @@ from transformers import PreTrainedModel
 
 from app.engine.batched_sampling import best_tokens, sampler_for
 from app.engine.block import MAX_DEPTH, Block, common_length
-from app.engine.hardware import uploaded
 from app.engine.kv_cache import CACHE_NAME, stock_cache
+from app.engine.machine.hardware import uploaded
 from app.engine.rotary import rotary_of
 from app.engine.runner import PREFILL_CHUNK
 from app.engine.sampling import Sampler

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.engine.attention.paths import NEWEST, SLOTS, row_paths
 from app.engine.block import Block
-from app.engine.hardware import upload_into
+from app.engine.machine.hardware import upload_into
 
 WIDTH = SLOTS + NEWEST
 """Columns of the table. Blocks whose rows find keys in more places are not for recorded steps."""

@@ -18,7 +18,7 @@ from app.engine.block import chain_block
 from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.drafter import GREEDY
 from app.engine.lookahead.entries import SUCCESSORS
-from app.engine.memory import is_out_of_memory
+from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepTimes

@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block
-from app.engine.hardware import uploaded
 from app.engine.kv_cache import CACHE_NAME, BlockCache
+from app.engine.machine.hardware import uploaded
 from app.engine.step_profile import Buckets
 
 _FEW = 3

@@ -19,9 +19,9 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import Attention
 from app.engine.block import Block
 from app.engine.kv_cache import BlockCache
+from app.engine.machine.tolerance import is_exact
 from app.engine.same_bits import takes_rows_one_by_one
 from app.engine.steps import EagerSteps
-from app.engine.tolerance import is_exact
 
 SHARE = 0.01
 """Of all time that trials may take."""

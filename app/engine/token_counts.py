@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block import common_length
-from app.engine.hardware import uploaded
+from app.engine.machine.hardware import uploaded
 
 FEW = 16
 """Different tokens up to which counts go on from those of another row: each is a kernel or two."""

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
 from app.engine.imports import import_session
 from app.engine.jobs import (
@@ -32,8 +31,9 @@ from app.engine.jobs import (
     report_loaded,
     sentence_of,
 )  # fmt: skip
-from app.engine.memory import address_space_left, resident_bytes
-from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate
+from app.engine.machine.device_faults import is_device_fault
+from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
+from app.engine.machine.memory import address_space_left, resident_bytes
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.tokenising import TokenisedRequest, TokenisingThreads

@@ -12,7 +12,7 @@ from statistics import median
 
 from app.engine.batched_sampling import make_batched_sampler
 from app.engine.decoders import generate
-from app.engine.loading import load
+from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import ReplyContext

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from app.engine.decoders import generate
-from app.engine.loading import LoadedModel, prepare
+from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool

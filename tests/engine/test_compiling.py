@@ -7,9 +7,9 @@ from threading import Event
 
 import pytest
 
-from app.engine.compiling import Compiled, Source, compile_ahead, compiled, once
 from app.engine.cpu_kernels import loading
 from app.engine.lookahead import native_drafter
+from app.engine.machine.compiling import Compiled, Source, compile_ahead, compiled, once
 from app.programs import Which
 
 on_linux = pytest.mark.skipif(platform.system() != "Linux", reason="libraries are compiled on Linux alone")

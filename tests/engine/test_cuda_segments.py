@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from app.engine.cuda_segments import TorchAllocator, expand_segments, try_expanding
+from app.engine.machine.cuda_segments import TorchAllocator, expand_segments, try_expanding
 
 
 class Allocator:

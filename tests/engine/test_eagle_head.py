@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from app.engine.draft_loading import with_draft_model
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.runner import BlockRunner
 from app.engine.session import NeverStop, Session, no_progress

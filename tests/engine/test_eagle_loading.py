@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from app.eagle_config import read_eagle_config
 from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.eagle_loading import with_eagle_head
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model import DraftModel
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner

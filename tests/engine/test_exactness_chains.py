@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.decoders import make_decoder
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.plain import plain
 from app.engine.prompt import encode
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import ReplyContext

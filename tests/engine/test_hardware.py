@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from app.engine.hardware import ChosenDevice, TorchCard, choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.machine.hardware import (
+    ChosenDevice,
+    TorchCard,
+    choose_device,
+    choose_dtype,
+    dtype_name,
+    sum_exactly,
+)
 from app.errors import BadOption
 
 CPU = torch.device("cpu")

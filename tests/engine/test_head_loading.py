@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from app.engine.head_loading import CarriedHeads, drafting_heads, no_heads, read_heads
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.messages import ModelChoice, ModelFolder

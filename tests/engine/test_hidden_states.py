@@ -9,7 +9,7 @@ import torch
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.hidden_states import WrittenStates, write_last_states, write_layer_states
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.prefix_cache import PrefixCache
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner

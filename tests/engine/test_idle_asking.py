@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from app.engine.idle_asking import SECONDS, IdleAsking
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.measuring import measured
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.first_successors import no_successors, num_asked
 from app.engine.measurement_cache import MeasurementFolder, open_cache
-from app.engine.measuring import measured
 from app.engine.runner import BlockRunner
 from app.engine.session import Session
 from app.engine.step_profile import StepProfile, StepTimes

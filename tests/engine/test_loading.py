@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
-from app.engine.compiling import Compiled
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.loading import compiler_note, load
+from app.engine.loading.loading import compiler_note, load
+from app.engine.machine.compiling import Compiled
 from app.engine.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner import BlockRunner
 from app.engine.weights import placement, read_weights

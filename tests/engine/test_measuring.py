@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 
-from app.engine.compiling import Compiled
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.measuring import first_token_of_texts, keep, measured
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.lookahead.first_successors import num_asked
+from app.engine.machine.compiling import Compiled
 from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
-from app.engine.measuring import first_token_of_texts, keep, measured
 from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT

@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from app.engine.memory import is_out_of_memory, release_memory, share_one_heap
+from app.engine.machine.memory import is_out_of_memory, release_memory, share_one_heap
 
 
 def test_glibc_can_be_told_and_no_system_minds_being_asked() -> None:

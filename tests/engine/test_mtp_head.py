@@ -16,7 +16,7 @@ from app.engine.head_reader import HeadReader
 from app.engine.head_trial import reader_of
 from app.engine.hidden_states import HiddenStates
 from app.engine.kv_cache import layer_windows
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.mtp_head import MtpHead
 from app.engine.runner import BlockRunner

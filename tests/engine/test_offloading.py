@@ -15,14 +15,14 @@ from transformers import LlamaForCausalLM, PreTrainedConfig
 
 from app.engine.draft_loading import with_draft_model
 from app.engine.head_loading import no_heads
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.measuring import measured
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.planning import FixedSizesPlanner
+from app.engine.machine.device_plan import ALONE, RankPlan, no_estimate
+from app.engine.machine.memory import release_memory
 from app.engine.measurement_cache import cache_key_of, open_cache
-from app.engine.measuring import measured
-from app.engine.memory import release_memory
 from app.engine.offloading import check_can_offload, check_room, load_in_part, part_on_card, run_in_part
-from app.engine.parallel.plan import ALONE, RankPlan, no_estimate
 from app.engine.probing import probe
 from app.engine.runner import BlockRunner
 from app.engine.session import Session, no_progress

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from app.engine.loading import load
+from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.prompt import encode

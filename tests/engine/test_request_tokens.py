@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.prompt import encode
 from app.engine.request_tokens import CHARACTERS_PER_TOKEN, RequestTokenizer
 from app.errors import PromptTooLong

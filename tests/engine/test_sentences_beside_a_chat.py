@@ -15,7 +15,7 @@ from app.engine import Engine
 from app.engine.embedding import SentenceModels
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.jobs import UnloadJob
-from app.engine.parallel.plan import RankPlan
+from app.engine.machine.device_plan import RankPlan
 from app.engine.session import Session
 from app.messages import Device, ModelFolder, Piece, Request
 from tests.engine.places import Places, write_as

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.block import apart_block, chain_block
+from app.engine.machine.tolerance import is_close
 from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
-from app.engine.tolerance import is_close
 from tests.engine.recurrent_architectures import CHAINED
 from tests.engine.replies import Zoo, numbers
 

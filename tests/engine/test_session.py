@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
 from app.logits_settings import Grammar, LogitsSettings

@@ -14,7 +14,7 @@ from app.engine.batched_sampling import make_batched_sampler
 from app.engine.block import chain_block
 from app.engine.fused_layers.fuse import fuse
 from app.engine.graph_trial import choose_steps
-from app.engine.memory import is_out_of_memory, release_memory
+from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.model_config import context_of, heads_of
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary

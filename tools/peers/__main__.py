@@ -17,7 +17,7 @@ from app.commands.decoder_options import DecoderSizes, read_lanes
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.suites import Suite, read_suite
 from app.data_folder import optional_data_dir
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import impossible_values
 from app.messages import ModelChoice, ModelFolder, Options, Progress

@@ -26,7 +26,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from app.commands.bench_runs import BenchRun, Contestant
 from app.conversation import Reply
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.prompt import encode
 from app.engine.reader import CachedTokenReader
 from app.engine.session import NeverStop, Session, no_progress

@@ -25,8 +25,8 @@ from app.engine.attention.signature import Attend, BlockView, LayerCache, Scorin
 from app.engine.attention.tiles import busy_programs
 from app.engine.block import chain_block
 from app.engine.cpu_kernels.attention import NativeAttention
-from app.engine.device_faults import refused_because
-from app.engine.tolerance import is_close
+from app.engine.machine.device_faults import refused_because
+from app.engine.machine.tolerance import is_close
 from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice, AttentionName
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from app.engine.attention.paths import row_paths
 from app.engine.block import Block, Visible
-from app.engine.hardware import uploaded
+from app.engine.machine.hardware import uploaded
 
 
 class LayerCache(NamedTuple):

@@ -3,8 +3,8 @@
 from ctypes import CDLL
 from pathlib import Path
 
-from app.engine.compiling import Compiled, Source, cache_folder, compiled, once
 from app.engine.cpu_kernels.launching import declared
+from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
 
 SOURCE = Source(
     Path(__file__).with_name("kernels.c"), ("-fopenmp",), otherwise="Weights of 8 bits take longer on the CPU"

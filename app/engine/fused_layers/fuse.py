@@ -19,7 +19,6 @@ from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.cpu_kernels.launching import CpuKernels
 from app.engine.cpu_kernels.layer import NativeLayer, Workspace
-from app.engine.device_faults import refused_because
 from app.engine.fused_layers.products import join_products
 from app.engine.fused_layers.replacements import (
     Replaced,
@@ -31,7 +30,8 @@ from app.engine.fused_layers.replacements import (
 )
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
-from app.engine.tolerance import tolerance_of
+from app.engine.machine.device_faults import refused_because
+from app.engine.machine.tolerance import tolerance_of
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
-from app.engine.device_faults import is_no_verdict
 from app.engine.fused_layers.modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
 from app.engine.fused_layers.products import JoinedProduct, SeparateProducts
 from app.engine.fused_layers.shared_weight_copy import copy_with
@@ -36,7 +35,8 @@ from app.engine.fused_layers.trials import (
     mismatch_share,
     probe_attention,
 )
-from app.engine.tolerance import is_close
+from app.engine.machine.device_faults import is_no_verdict
+from app.engine.machine.tolerance import is_close
 
 log = logging.getLogger(__name__)
 

@@ -19,14 +19,14 @@ import torch
 import transformers
 
 from app.child_process import ChildProcess
-from app.engine.device_faults import is_no_verdict
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
+from app.engine.machine.device_faults import is_no_verdict
+from app.engine.machine.device_plan import Estimate, RankPlan, TorchrunRank, no_estimate
 from app.engine.parallel.devices import check_cards, devices_by_torchrun
 from app.engine.parallel.layer_group import Watch, join_layers, leave_layers
 from app.engine.parallel.link import Link, LinkBroken, Loading, Op, Order
 from app.engine.parallel.meeting import connect
 from app.engine.parallel.passes import Announcer
-from app.engine.parallel.plan import Estimate, RankPlan, TorchrunRank, no_estimate
 from app.engine.parallel.runner import ParallelRunner, profile_together
 from app.engine.parallel.serving import RankServer, use_device
 from app.engine.parallel.tensor import does_split, load_split

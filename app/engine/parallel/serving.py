@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from app.engine.head_loading import no_heads
-from app.engine.loading import load
-from app.engine.memory import is_out_of_memory, release_memory
+from app.engine.loading.loading import load
+from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.parallel.layer_group import card_by_number, join_layers, leave_layers
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.passes import Follower, unpacked

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from app.engine.block import chain_block
-from app.engine.loading import LoadedModel, prepare
+from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.plain import plain
 from app.errors import AttentionUnavailable
 from app.messages import Decoding, ModelChoice, ModelFolder

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.compiling import FLAGS
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.loading import SOURCE, cpu_kernels
+from app.engine.machine.compiling import FLAGS
 from app.engine.quantising import find_kernel
 from tests.engine.test_quantised_layers import numbers, states
 

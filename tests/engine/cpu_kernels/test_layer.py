@@ -13,7 +13,7 @@ from app.engine.block import Block, chain_block
 from app.engine.cpu_kernels.attention import MAX_ROWS
 from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.loading import LoadedModel, prepare
+from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.quantising import quantise
 from app.engine.runner import BlockRunner
 from app.messages import ModelChoice, ModelFolder

@@ -4,7 +4,7 @@ import pytest
 from torch import Tensor
 
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
 from app.engine.probing import ANY_ROWS, probe
 from app.engine.prompt import encode

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from app.engine.decoders import generate
-from app.engine.loading import LoadedModel, load
+from app.engine.loading.loading import LoadedModel, load
+from app.engine.machine.device_plan import Parallelism, RankPlan
 from app.engine.model_runner import ModelRunner
 from app.engine.parallel.group import Ranks
-from app.engine.parallel.plan import Parallelism, RankPlan
 from app.engine.step import Decoder
 from app.engine.stopping import StoppingCriteria
 from app.messages import ModelChoice, ModelFolder, Sampling

@@ -14,9 +14,9 @@ import torch
 from app.child_process import ChildProcess
 from app.conversation import Reply
 from app.engine import Engine
+from app.engine.machine.device_plan import RankPlan
 from app.engine.parallel import group
 from app.engine.parallel.group import Ranks
-from app.engine.parallel.plan import RankPlan
 from app.engine.parallel.runner import profile_together
 from app.engine.parallel.tensor import ROUNDING
 from app.engine.sandbox import Sandbox

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.parallel.plan import ALONE, RankPlan, TorchrunRank, plan_of, read_devices, torchrun_rank
+from app.engine.machine.device_plan import ALONE, RankPlan, TorchrunRank, plan_of, read_devices, torchrun_rank
 from app.errors import BadOption
 
 ENVIRONMENT = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.parallel.plan import Parallelism, no_estimate
+from app.engine.machine.device_plan import Parallelism, no_estimate
 from app.engine.parallel.tensor import check_can_split, does_split, reason_against_split
 from app.errors import AppError
 from app.messages import ModelChoice, ModelFolder

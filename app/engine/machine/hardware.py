@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.memory import is_out_of_memory
+from app.engine.machine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
 from app.messages import Device, DType
 from app.programs import answer_of

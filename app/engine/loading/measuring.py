@@ -15,8 +15,7 @@ from zlib import error as zlib_error
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from app.engine.compiling import Compiled
-from app.engine.loading import LoadedModel
+from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.draft_model_chances import LearnedWeights
 from app.engine.lookahead.drafter import MakeDrafter
@@ -26,6 +25,7 @@ from app.engine.lookahead.model_drafter import DraftModelSource, Lessons
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
+from app.engine.machine.compiling import Compiled
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.probing import probe, probe_chains
 from app.engine.runner import BlockRunner

@@ -12,16 +12,16 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.attention import register
-from app.engine.compiling import Compiled
 from app.engine.config_check import check_config_size
 from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.device_trial import device_fault
 from app.engine.execution import Execution, run_whole
 from app.engine.gguf import check_memory, unpacked
-from app.engine.hardware import choose_device, dtype_name
 from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.machine.compiling import Compiled
+from app.engine.machine.hardware import choose_device, dtype_name
 from app.engine.measurement_cache import CacheKey
 from app.engine.model_config import context_of, eos_ids
 from app.engine.model_runner import ModelRunner

@@ -7,7 +7,7 @@ import re
 from subprocess import CalledProcessError
 from traceback import clear_frames
 
-from app.engine.memory import is_out_of_memory, is_uninitialised, release_memory
+from app.engine.machine.memory import is_out_of_memory, is_uninitialised, release_memory
 from app.errors import first_line
 
 WORDS = (
