@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from app.commands.suites import read_suite
+from app.engine.block.entries import LEADS, SOURCES
 from app.engine.decoders import generate
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import (
@@ -35,7 +36,6 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.entries import LEADS, SOURCES
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.engine.lookahead.window_sizer import WindowSizer

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import cross_entropy
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner import BlockRunner
 from app.messages import ModelChoice, ModelFolder

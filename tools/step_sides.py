@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.kv_cache import CACHE_NAME, stock_cache
 from app.engine.loading.loading import prepare
 from app.messages import ModelChoice, ModelFolder

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from app.engine.block import MAX_DEPTH
+from app.engine.block.block import MAX_DEPTH
 from app.engine.graph_capture import GraphCapturer
 from app.engine.kv_cache import BlockCache
 from app.engine.machine.hardware import upload_into

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from app.engine import attention
 from app.engine.attention import Attend
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.machine.device_faults import is_no_verdict

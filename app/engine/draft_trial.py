@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.lookahead.draft_model import Proposer, prefilled
 from app.engine.lookahead.model_drafter import Lessons
 from app.engine.model_runner import ModelRunner

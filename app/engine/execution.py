@@ -21,7 +21,7 @@ from app.engine.attention.selector import (
     choose_attention,
     torchs_own,
 )
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.compatibility import (
     block_logits,
     check_sequential,

@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention
 from app.engine.batched_sampling import best_tokens
-from app.engine.block import chain_block, padded
+from app.engine.block.block import chain_block, padded
+from app.engine.block.entries import SUCCESSORS
 from app.engine.graph_capture import CudaGraphCapturer, GraphCapturer
 from app.engine.kv_cache import BlockCache
-from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.machine.tolerance import is_close
 from app.engine.rotary import Rotary

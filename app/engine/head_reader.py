@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, BlockView
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.hidden_states import HiddenStates, write_states
 from app.engine.kv_cache import BlockCache
 

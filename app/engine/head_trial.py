@@ -1,6 +1,6 @@
 """A head is tried before it drafts: it must say what it says in one plain pass, without our cache and attention."""
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.draft_timing import question_seconds, trial_text
 from app.engine.head_reader import Head, HeadReader
 from app.engine.hidden_states import HiddenStates, WrittenStates

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from app.engine.block.token_counts import TokenCounts
 from app.engine.machine.hardware import uploaded
 from app.engine.sampling import Choices, Process, Sampler
-from app.engine.token_counts import TokenCounts
 from app.logits_settings import LikelyToken, LogitsSettings, TokenLogprobs
 
 Texts = Callable[[Sequence[int]], tuple[str, ...]]

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from app.engine.block import Block
+from app.engine.block.block import Block
+from app.engine.block.step_profile import Buckets
 from app.engine.sampling import Sampler
-from app.engine.step_profile import Buckets
 from app.messages import Prefilling, Sampling
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
 from app.engine.step_inputs import NUMBERS_PER_ROW, Pack, packed_inputs
 

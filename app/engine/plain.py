@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from app.device_memory import PREFIX_SHARE, ram
-from app.engine.block import common_length
+from app.engine.block.block import common_length
 from app.engine.machine.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Protocol
 
+from app.engine.block.step_profile import choose_buckets
 from app.engine.decoders import generate, make_decoder
 from app.engine.loading.loading import LoadedModel
 from app.engine.logits_processing import Texts
@@ -14,7 +15,6 @@ from app.engine.lookahead.factory import ReplyContext
 from app.engine.reply_sampler import make_reply_sampler
 from app.engine.request_tokens import RequestTokens
 from app.engine.step import FirstToken, StatisticsMeter, Step
-from app.engine.step_profile import choose_buckets
 from app.engine.stopping import StoppingCriteria
 from app.engine.text import Decode, ReplyText
 from app.messages import (

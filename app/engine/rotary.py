@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from transformers import PreTrainedConfig
 
-from app.engine.block import Block
+from app.engine.block.block import Block
 
 RotaryKind = Literal["fixed", "longrope", "dynamic"]
 

@@ -24,12 +24,12 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.paths import NEWEST
 from app.engine.attention.selector import Attention
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
+from app.engine.block.step_profile import Buckets
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.quantised_layers import QuantisedEmbedding
 from app.engine.runner import BlockRunner
-from app.engine.step_profile import Buckets
 
 Bits = list[Tensor]
 """Tensors of one row for each token; how many tokens were read may differ from bucket to bucket."""

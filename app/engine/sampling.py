@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.machine.hardware import uploaded
-from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 
 Process = Callable[[Tensor, Sequence[int]], Tensor]

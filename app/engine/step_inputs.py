@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from app.engine.attention.paths import NEWEST, SLOTS, row_paths
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.machine.hardware import upload_into
 
 WIDTH = SLOTS + NEWEST

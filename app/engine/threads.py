@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.kv_cache import BlockCache
 from app.engine.machine.tolerance import is_exact
 from app.engine.same_bits import takes_rows_one_by_one

@@ -11,10 +11,10 @@ import sys
 from statistics import median
 
 from app.engine.batched_sampling import make_batched_sampler
+from app.engine.block.entries import Packed
 from app.engine.decoders import generate
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.native_drafter import best_drafter

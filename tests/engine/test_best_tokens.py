@@ -10,10 +10,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from app.engine.batched_sampling import best_tokens, make_batched_sampler
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
+from app.engine.block.entries import SUCCESSORS
 from app.engine.decoders import generate, make_decoder
 from app.engine.graph_trial import tried_graphs
-from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.plain import plain
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner

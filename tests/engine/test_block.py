@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.engine.block import Block, chain_block, padded
+from app.engine.block.block import Block, chain_block, padded
 from tests.engine.lookahead.drawing import drawn
 
 

@@ -10,16 +10,16 @@ from statistics import fmean
 
 import pytest
 
+from app.engine.block.entries import Packed
+from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.model_runner import ModelRunner
 from app.engine.prompt import encode
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
-from app.engine.step_profile import StepProfile, StepTimes
 from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
 from app.engine.batched_sampling import best_tokens
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer
 from app.engine.graph_trial import choose_steps

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.hidden_states import WrittenStates, write_last_states, write_layer_states
 from app.engine.loading.loading import LoadedModel

@@ -8,15 +8,15 @@ from typing import cast
 
 import pytest
 
+from app.engine.block.entries import Packed
+from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.idle_asking import SECONDS, IdleAsking
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import measured
-from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.first_successors import no_successors, num_asked
 from app.engine.measurement_cache import MeasurementFolder, open_cache
 from app.engine.runner import BlockRunner
 from app.engine.session import Session
-from app.engine.step_profile import StepProfile, StepTimes
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 
+from app.engine.block.entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import first_token_of_texts, keep, measured
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.lookahead.first_successors import num_asked
 from app.engine.machine.compiling import Compiled
 from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers.modeling_layers import MtpModel
 
-from app.engine.block import chain_block, common_length
+from app.engine.block.block import chain_block, common_length
 from app.engine.head_loading import read_heads
 from app.engine.head_reader import HeadReader
 from app.engine.head_trial import reader_of

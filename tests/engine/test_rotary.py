@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from transformers import Gemma3TextConfig, LlamaConfig, Phi3Config
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.rotary import Rotary, anchored, rotary_of

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from app.engine.block.step_profile import Buckets
 from app.engine.lookahead import make_lookahead
 from app.engine.session import NeverStop, Session
-from app.engine.step_profile import Buckets
 from app.messages import (
     Decoding,
     DType,

@@ -19,8 +19,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.sampling import draw, gumbel, likeliest, make_sampler, survivors
-from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 from tests.tiers import named, some
 

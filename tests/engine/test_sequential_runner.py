@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from app.engine.block import apart_block, chain_block
+from app.engine.block.block import apart_block, chain_block
 from app.engine.machine.tolerance import is_close
 from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from tests.engine.recurrent_architectures import CHAINED

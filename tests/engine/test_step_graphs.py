@@ -16,7 +16,8 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
 from app.engine.attention.selector import SDPA, Attention
-from app.engine.block import Block, chain_block, padded
+from app.engine.block.block import Block, chain_block, padded
+from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import own_workspaces, run_and_end
 from app.engine.graph_trial import choose_steps, tried_graphs
@@ -27,7 +28,6 @@ from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import ROOMY, BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
-from app.engine.step_profile import StepProfile, StepTimes
 from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture

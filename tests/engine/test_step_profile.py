@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.step_profile import Buckets, StepProfile, StepTimes, bucket_for, choose_buckets, modest
+from app.engine.block.step_profile import Buckets, StepProfile, StepTimes, bucket_for, choose_buckets, modest
 
 TIMES = StepTimes((1, 4, 16, 32), (3.0, 3.3, 4.5, 5.3))
 

@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.graph_trial import choose_steps
 from app.engine.kv_cache import BlockCache
 from app.engine.rotary import rotary_of

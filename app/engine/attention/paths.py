@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block import MAX_DEPTH, Block, Visible
+from app.engine.block.block import MAX_DEPTH, Block, Visible
 
 NEWEST = MAX_DEPTH + 1
 """Keys that each row gathers one by one, its own the last."""

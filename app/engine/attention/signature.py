@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention.paths import row_paths
-from app.engine.block import Block, Visible
+from app.engine.block.block import Block, Visible
 from app.engine.machine.hardware import uploaded
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from app.engine.cache_slots import CacheSlots
+from app.engine.block.cache_slots import CacheSlots
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
 
 _P, _N, _I, _F = c_void_p, c_int64, c_int32, c_float

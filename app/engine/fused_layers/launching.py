@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from app.engine.cache_slots import CacheSlots
+from app.engine.block.cache_slots import CacheSlots
 from app.engine.fused_layers.kernels import gate_kernel, norm_kernel, rotary_kernel
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape, NormWeight
 

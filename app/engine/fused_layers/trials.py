@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.kv_cache import CACHE_NAME, BlockCache
 from app.engine.steps import run_block
 

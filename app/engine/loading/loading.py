@@ -12,6 +12,7 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.attention import register
+from app.engine.block.step_profile import StepProfile
 from app.engine.config_check import check_config_size
 from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.device_trial import device_fault
@@ -28,7 +29,6 @@ from app.engine.model_runner import ModelRunner
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
-from app.engine.step_profile import StepProfile
 from app.engine.text import Decode
 from app.engine.weights import (
     HERE,

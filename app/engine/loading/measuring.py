@@ -15,11 +15,12 @@ from zlib import error as zlib_error
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from app.engine.block.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
+from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.draft_model_chances import LearnedWeights
 from app.engine.lookahead.drafter import MakeDrafter
-from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.lookahead.model_drafter import DraftModelSource, Lessons
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -29,7 +30,6 @@ from app.engine.machine.compiling import Compiled
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.probing import probe, probe_chains
 from app.engine.runner import BlockRunner
-from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.step_timing import MeasuredRunner, ProgressListener
 from app.messages import Progress
 

@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from functools import cache
 from math import exp
 
+from app.engine.block.entries import GAPS, LEADS, SOURCES
 from app.engine.lookahead.context_table import LONGEST
-from app.engine.lookahead.entries import GAPS, LEADS, SOURCES
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.messages import Origin
 

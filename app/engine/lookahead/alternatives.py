@@ -10,8 +10,8 @@ tokens to the table already, so that they are looked up there.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from app.engine.block.entries import GAP_STEP, gap_class, unpack_successor
 from app.engine.lookahead.context_table import LONGEST, ContextTable
-from app.engine.lookahead.entries import GAP_STEP, gap_class, unpack_successor
 
 NO_ALTERNATIVES: Mapping[int, int] = MappingProxyType({})
 

@@ -18,10 +18,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
+from app.engine.block.entries import SUCCESSORS
 from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner

@@ -18,12 +18,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from app.engine.block import chain_block, common_length
-from app.engine.lookahead.entries import GAPS, LEADS
+from app.engine.block.block import chain_block, common_length
+from app.engine.block.entries import GAPS, LEADS
+from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.model_runner import ModelRunner
 from app.engine.runner import BlockRunner
 from app.engine.sampling import gumbel, survivors
-from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 
 Proposal = tuple[int, int]

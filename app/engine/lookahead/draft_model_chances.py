@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
 
+from app.engine.block.entries import LEADS
 from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
 from app.engine.lookahead.draft_model import Proposal
 from app.engine.lookahead.drafter import SUREST, Edge
-from app.engine.lookahead.entries import LEADS
 
 DEPTHS = (1, 3)
 """Borders between the classes of depth."""

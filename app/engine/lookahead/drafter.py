@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from app.engine.block.entries import pack_successors, unpack_follower
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
     NUM_FOLLOWER_CODES,
@@ -34,7 +35,6 @@ from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
 from app.engine.lookahead.constraint import Allowed, Constraint, unconstrained
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import pack_successors, unpack_follower
 from app.engine.lookahead.ranking import make_rank
 from app.messages import MAX_ROWS, Sampling
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from app.engine.block.step_profile import StepProfile
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
@@ -13,7 +14,6 @@ from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
-from app.engine.step_profile import StepProfile
 from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 

@@ -9,7 +9,7 @@ The two branches never see each other. Logits are wanted for every tree row and 
 
 from dataclasses import dataclass
 
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
 

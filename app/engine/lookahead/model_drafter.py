@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block import MAX_DEPTH
+from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.draft_model import Proposer
 from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
 from app.engine.lookahead.draft_model_chances import DraftModelChances, Judged, LearnedWeights

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead import acceptance_estimator, entries
+from app.engine.block import entries
+from app.engine.lookahead import acceptance_estimator
 from app.engine.lookahead.constraint import unconstrained
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.draft_tree import DraftTree

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.engine.block import MAX_DEPTH
+from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Decoding, Split

@@ -19,7 +19,7 @@ from functools import cache
 from itertools import accumulate
 from math import exp, log
 
-from app.engine.lookahead.entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
+from app.engine.block.entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
 from app.engine.sampling import noise_key, noise_of
 from app.messages import Sampling
 

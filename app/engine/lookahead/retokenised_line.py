@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.engine.block import common_length
+from app.engine.block.block import common_length
 from app.engine.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
 
 BORDER = re.compile(r"(?<=\S)(?= )|(?<=[^\W_])(?=\n)|(?<=\n)(?=\w)")

@@ -12,7 +12,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from app.engine.block import common_length
+from app.engine.block.block import common_length
 from app.engine.lookahead.continuation import Continuation, Translation
 from app.engine.lookahead.draft_model import LineReader, Proposal
 from app.engine.lookahead.retokenised_line import RetokenisedLine

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import exp, inf, log, log2
 from statistics import median
 
-from app.engine.step_profile import Buckets, StepTimes, bucket_for
+from app.engine.block.step_profile import Buckets, StepTimes, bucket_for
 
 HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""

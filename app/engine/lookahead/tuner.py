@@ -19,7 +19,7 @@ a long time without any.
 from collections.abc import Sequence
 from itertools import accumulate
 
-from app.engine.block import MAX_DEPTH
+from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
 from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve

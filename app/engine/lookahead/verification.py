@@ -13,7 +13,7 @@ step with one line of guesses, which prompt lookup and Jacobi iteration share: a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Choices, Choose, Sampler

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.parallel.shares import Share
 from app.errors import ModelBroken
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.attention.selector import SDPA
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.step_timing import lengthen

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.block import MAX_DEPTH, Block, chain_block
-from app.engine.lookahead.entries import SUCCESSORS
+from app.engine.block.block import MAX_DEPTH, Block, chain_block
+from app.engine.block.entries import SUCCESSORS
 from app.engine.parallel.shares import behind, children_of, followed
 from app.engine.runner import BlockRunner
 from app.engine.sampling import Choices, Sampler

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 
-from app.engine.block import Block
+from app.engine.block.block import Block
 
 
 @dataclass(frozen=True, slots=True)

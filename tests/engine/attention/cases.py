@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -6,7 +6,7 @@ import torch
 
 from app.engine.attention import BlockView, LayerCache, Scoring
 from app.engine.attention.triton_backend import SCRATCH, TritonAttention
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from tests.engine.offline_compiler import Launch, main
 
 PREFIX, ROWS = 700, 3

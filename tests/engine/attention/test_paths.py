@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS, Paths, _far_paths, row_paths
-from app.engine.block import Block, chain_block, padded
+from app.engine.block.block import Block, chain_block, padded
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out

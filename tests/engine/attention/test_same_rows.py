@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
-from app.engine.block import MAX_DEPTH, Block, chain_block, padded
+from app.engine.block.block import MAX_DEPTH, Block, chain_block, padded
 from tests.engine.attention.backends import triton_backend
 from tests.engine.attention.cases import DEVICE
 from tests.tiers import examples, named, pairwise, some, tiered

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
 
 
 @pytest.mark.parametrize("heads", [2, 8])

@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.attention import BlockView, sdpa
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from tests.engine.attention.cases import Case
 from tests.engine.lookahead.drawing import drawn
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.plain import plain
 from app.errors import AttentionUnavailable

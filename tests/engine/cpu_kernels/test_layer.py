@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
 from app.engine.cpu_kernels.attention import MAX_ROWS
 from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.cpu_kernels.loading import cpu_kernels

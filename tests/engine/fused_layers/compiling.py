@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from app.engine.cache_slots import CacheSlots
+from app.engine.block.cache_slots import CacheSlots
 from app.engine.fused_layers.launching import TritonKernels
 from app.engine.fused_layers.replacements import LARGEST_ROW
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape, NormWeight

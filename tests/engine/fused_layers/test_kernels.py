@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from app.engine.cache_slots import CacheSlots
+from app.engine.block.cache_slots import CacheSlots
 from app.engine.fused_layers.replacements import NORM_WEIGHTS
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
 from app.engine.fused_layers.trials import mismatch_share

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 import torch
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.fused_layers.modules import FusedLayer
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.graph_trial import tried_graphs

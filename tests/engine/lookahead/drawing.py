@@ -1,6 +1,6 @@
 """Who sees whom, drawn as text: "1 . ." is a row that sees the first of three."""
 
-from app.engine.block import Visible
+from app.engine.block.block import Visible
 
 
 def drawn(visible: Visible) -> list[str]:

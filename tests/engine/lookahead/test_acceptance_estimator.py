@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.block.entries import LEADS, SOURCES
 from app.engine.lookahead.acceptance_estimator import (
     FADE,
     FIRST_CODE,
@@ -23,7 +24,6 @@ from app.engine.lookahead.acceptance_estimator import (
     successor_code,
 )
 from app.engine.lookahead.context_table import LONGEST
-from app.engine.lookahead.entries import LEADS, SOURCES
 from app.engine.lookahead.priors import FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.messages import Origin
 

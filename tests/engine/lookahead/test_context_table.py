@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from app.engine.lookahead.context_table import LONGEST, ContextEntries, ContextTable, last_tokens
-from app.engine.lookahead.entries import (
+from app.engine.block.entries import (
     FOLLOWERS,
     MOST_TOKENS,
     SUCCESSORS,
@@ -16,6 +15,7 @@ from app.engine.lookahead.entries import (
     pack_successors,
     unpack_successor,
 )
+from app.engine.lookahead.context_table import LONGEST, ContextEntries, ContextTable, last_tokens
 
 VOCABULARY = 50
 ROOMY = 16

@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from app.engine.lookahead.entries import SUCCESSORS, pack_successors, unpack_successor
+from app.engine.block.entries import SUCCESSORS, pack_successors, unpack_successor
 from app.engine.lookahead.first_successors import (
     ROWS,
     SECONDS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.block import Block
+from app.engine.block.block import Block
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from tests.engine.lookahead.drawing import drawn
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from app.engine.block.entries import SUCCESSORS, pack_successors
+from app.engine.block.step_profile import StepTimes
 from app.engine.lookahead.drafter import DraftSources, MakeDrafter, PythonDrafter
-from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.model_statistics import LARGE_MODEL, ModelStatistics
 from app.engine.lookahead.pool import ContextPool
-from app.engine.step_profile import StepTimes
 from app.messages import Origin, Sampling
 
 VOCABULARY = 64

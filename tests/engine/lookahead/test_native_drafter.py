@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.block.entries import SOURCES, pack_follower, pack_successors
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
 from app.engine.lookahead.constraint import Allowed
 from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
-from app.engine.lookahead.entries import SOURCES, pack_follower, pack_successors
 from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
 from app.messages import MAX_ROWS, Origin, Sampling
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.block.entries import LEADS
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
     NUM_CELLS,
@@ -16,7 +17,6 @@ from app.engine.lookahead.acceptance_estimator import (
     successor_code,
 )
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import LEADS
 from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
 from tests.engine.lookahead.pools import pool_of, says

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from app.engine.block.entries import LEADS
 from app.engine.lookahead.continuation import LONGEST_WORD, Translation
 from app.engine.lookahead.draft_model import Proposal
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
-from app.engine.lookahead.entries import LEADS
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.text_tokenizer import LONGEST_CHARACTER, TextTokenizer

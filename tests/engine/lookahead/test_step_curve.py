@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.block.step_profile import Buckets, StepTimes, bucket_for
 from app.engine.lookahead.step_curve import (
     HOST,
     HOST_ROW,
@@ -18,7 +19,6 @@ from app.engine.lookahead.step_curve import (
     StepCurve,
     ascending,
 )
-from app.engine.step_profile import Buckets, StepTimes, bucket_for
 
 TIMES = StepTimes((1, 8, 16, 64), (0.010, 0.011, 0.013, 0.040))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.parallel.tensor import reason_against_split
 from app.engine.plain import plain

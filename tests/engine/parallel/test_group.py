@@ -14,13 +14,13 @@ import torch
 from app.child_process import ChildProcess
 from app.conversation import Reply
 from app.engine import Engine
+from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.machine.device_plan import RankPlan
 from app.engine.parallel import group
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.runner import profile_together
 from app.engine.parallel.tensor import ROUNDING
 from app.engine.sandbox import Sandbox
-from app.engine.step_profile import StepProfile, StepTimes
 from app.errors import BadOption
 from app.logits_settings import LogitsSettings
 from app.messages import (

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 import torch
 
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import answers_of, choices_of
 from app.engine.parallel.shares import Share, split

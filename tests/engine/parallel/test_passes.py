@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 import torch
 
-from app.engine.block import chain_block
+from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, adding_layers, unpacked

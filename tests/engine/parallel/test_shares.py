@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block import Block, chain_block
+from app.engine.block.block import Block, chain_block
 from app.engine.parallel.shares import behind, children_of, depth_first, followed, split
 from tests.tiers import examples
 

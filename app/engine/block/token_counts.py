@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from app.engine.block import common_length
+from app.engine.block.block import common_length
 from app.engine.machine.hardware import uploaded
 
 FEW = 16
