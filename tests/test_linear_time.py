@@ -9,7 +9,7 @@ from app.conversation.citation_check import unsupported
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
 from app.display_text import title_of
-from app.engine.text import StopFilter
+from app.engine.text.text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
 from app.models_registry.locate import PATH_LIKE

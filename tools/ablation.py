@@ -28,12 +28,12 @@ from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
-from app.engine.prompt import encode
 from app.engine.runner import BlockRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Decoder, FirstToken, Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.prompt import encode
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, Origin, Sampling
 from app.models_registry import locate
 

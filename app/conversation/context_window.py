@@ -11,7 +11,7 @@ Whole turns are left out, so that the model never reads an answer without its qu
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.engine.reader import FAR
+from app.engine.text.reader import FAR
 from app.errors import AppError
 from app.messages import Message
 

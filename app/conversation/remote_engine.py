@@ -9,7 +9,7 @@ from functools import partial
 
 from app.conversation.engine_protocol import ModelEngine, TokenReader
 from app.conversation.reply import Reply
-from app.engine.reader import CachedTokenReader
+from app.engine.text.reader import CachedTokenReader
 from app.logits_settings import Grammar
 from app.messages import EngineStatus, ModelChoice, Request
 from app.remote import Servers

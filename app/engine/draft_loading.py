@@ -15,8 +15,8 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.runner import BlockRunner
-from app.engine.sandbox import Sandbox
-from app.engine.text_tokenizer import LossyTokenizer, TextTokenizer
+from app.engine.text.sandbox import Sandbox
+from app.engine.text.text_tokenizer import LossyTokenizer, TextTokenizer
 from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder
 from app.tokenizer_vocabulary import digest_of

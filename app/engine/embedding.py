@@ -25,7 +25,7 @@ from app.engine.embedding_job import EmbeddedText, OnTokens, ignore_tokens
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import choose_device
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.sandbox import Sandbox, panics_as_errors
+from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.engine.weights import HERE
 from app.errors import AppError, BadOption, ModelBroken, first_line
 from app.messages import Device, ModelFolder

@@ -21,8 +21,8 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.lookahead.constraint import Constraint
 from app.engine.machine.hardware import uploaded
-from app.engine.sandbox import refused_grammar
-from app.engine.sandbox_main import grammar_source
+from app.engine.text.sandbox import refused_grammar
+from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
 from app.logits_settings import CONTROL_RULE, Grammar
 

@@ -20,7 +20,7 @@ from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Choose, Sampler
 from app.engine.step import Decoder, Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 
 
 def make_jacobi(width: int) -> Decoder:

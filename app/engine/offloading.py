@@ -24,7 +24,7 @@ from app.engine.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
-from app.engine.sandbox import Sandbox
+from app.engine.text.sandbox import Sandbox
 from app.engine.weights import Place
 from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder, Progress

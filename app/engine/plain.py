@@ -9,7 +9,7 @@ from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
 from app.engine.step_order import run_steps
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import StopReason
 from app.step_trace import StepTrace
 

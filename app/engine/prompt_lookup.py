@@ -17,7 +17,7 @@ from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin
 from app.step_rows import PROMPT_LOOKUP_DRAFTS
 

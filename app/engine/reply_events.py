@@ -15,8 +15,8 @@ from app.engine.lookahead.factory import ReplyContext
 from app.engine.reply_sampler import make_reply_sampler
 from app.engine.request_tokens import RequestTokens
 from app.engine.step import FirstToken, StatisticsMeter, Step
-from app.engine.stopping import StoppingCriteria
-from app.engine.text import Decode, ReplyText
+from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.text import Decode, ReplyText
 from app.messages import (
     Decoding,
     Event,

@@ -5,14 +5,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.engine.prompt import Fill, PromptTokenizer
-from app.engine.sandbox import fill_here
+from app.engine.text.prompt import Fill, PromptTokenizer
+from app.engine.text.sandbox import fill_here
 from app.errors import BadOption
 from app.messages import Request
 
 if TYPE_CHECKING:
     from app.engine.loading.loading import LoadedModel
-    from app.engine.reader import CachedTokenReader
+    from app.engine.text.reader import CachedTokenReader
 
 CHARACTERS_PER_TOKEN = 16
 """Far more than a token of any text has on average: so much of a text is tokenised to have a context's tokens."""

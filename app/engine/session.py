@@ -27,12 +27,12 @@ from app.engine.machine.memory import (
 from app.engine.measurement_cache import open_cache
 from app.engine.offloading import check_can_offload, load_in_part
 from app.engine.parallel.group import Ranks
-from app.engine.reader import CachedTokenReader
 from app.engine.reply_events import NeverStop as NeverStop
 from app.engine.reply_events import StopSignal, reply_events
 from app.engine.request_tokens import RequestTokenizer, RequestTokens
 from app.engine.sampling import likeliest
-from app.engine.sandbox import Sandbox, fill_here
+from app.engine.text.reader import CachedTokenReader
+from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed
 from app.messages import (
     Device,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin, Split, Statistics, StopReason
 from app.step_trace import NO_TRACE, StepTrace
 

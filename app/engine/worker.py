@@ -34,8 +34,8 @@ from app.engine.jobs import (
 from app.engine.machine.device_faults import is_device_fault
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.memory import address_space_left, resident_bytes
-from app.engine.reader import CachedTokenReader
-from app.engine.sandbox import Sandbox, panics_as_errors
+from app.engine.text.reader import CachedTokenReader
+from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.engine.tokenising import TokenisedRequest, TokenisingThreads
 from app.errors import AppError, EngineClosed
 from app.logits_settings import Grammar

@@ -24,7 +24,7 @@ from app.conversation.source_prompt import (
 from app.database import MEMORY, Database, database_in
 from app.document_messages import Sources
 from app.documents import Documents
-from app.engine.prompt import encode
+from app.engine.text.prompt import encode
 from app.errors import DocumentNotFound
 from app.messages import Message
 from tests.conversation.people import ASKED, PatientEngine, Person

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.sandbox import Sandbox
+from app.engine.text.sandbox import Sandbox
 from tests.engine.offline_compiler import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
 from tests.engine.replies import Zoo

@@ -23,7 +23,7 @@ from app.engine.runner import BlockRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
 from app.engine.step_graphs import GraphSteps
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
 from tests.engine.path_attention import BY_PATHS

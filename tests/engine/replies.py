@@ -19,7 +19,7 @@ from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Decoder, FirstToken, Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture
 

@@ -15,7 +15,7 @@ from app.engine.decoders import generate, make_decoder
 from app.engine.plain import plain
 from app.engine.sampling import draw, likeliest, make_sampler, survivors
 from app.engine.step import Decoder
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly

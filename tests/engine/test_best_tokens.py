@@ -20,7 +20,7 @@ from app.engine.runner import BlockRunner
 from app.engine.sampling import likeliest
 from app.engine.step import Decoder
 from app.engine.step_graphs import EAGER_STEPS, GraphSteps
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS

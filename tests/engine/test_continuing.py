@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.prompt import PromptTokenizer, encode
 from app.engine.session import NeverStop, Session, no_progress
-from app.engine.text import Detokenizer
+from app.engine.text.prompt import PromptTokenizer, encode
+from app.engine.text.text import Detokenizer
 from app.errors import BadOption, GrammarRefused
 from app.logits_settings import Grammar, LogitsSettings
 from app.messages import DecoderName, Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.engine.control_tokens import ControlTokens
-from app.engine.prompt import PromptTokenizer, encode
+from app.engine.text.control_tokens import ControlTokens
+from app.engine.text.prompt import PromptTokenizer, encode
 from app.messages import Message
 from tests.engine.tiny import DEMO, STORIES
 

@@ -2,7 +2,7 @@
 
 import re
 
-from app.engine.reader import in_parts
+from app.engine.text.reader import in_parts
 
 BORDERS = ["<user>", "<end>"]
 

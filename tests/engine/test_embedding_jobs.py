@@ -11,7 +11,7 @@ from app.engine import Engine
 from app.engine.embedding import load_sentence_model
 from app.engine.embedding_job import PIECE, EmbeddingJob
 from app.engine.jobs import JobQueue, Shutdown, UnloadJob
-from app.engine.sandbox import Sandbox
+from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelError
 from app.messages import ModelFolder
 from tests.engine.asking import CPU, SECONDS, ask

@@ -17,10 +17,10 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.model_runner import ModelRunner
-from app.engine.prompt import encode
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.prompt import encode
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
 from tests.engine.replies import reference, with_pool, write

@@ -18,11 +18,11 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from app.device_memory import ram
-from app.engine import gguf as gguf_module
-from app.engine.gguf import KEPT, check_memory, unpacked
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.sandbox import Sandbox
 from app.engine.session import Session
+from app.engine.text import gguf as gguf_module
+from app.engine.text.gguf import KEPT, check_memory, unpacked
+from app.engine.text.sandbox import Sandbox
 from app.engine.weights import read_weights
 from app.errors import ModelBroken, ModelTooLarge
 from app.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
@@ -183,7 +183,7 @@ def test_scaled_frequencies_of_llama_3_are_known_by_their_result(tmp_path: Path)
     }  # fmt: skip
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    from app.engine.gguf_main import _llama3_rope
+    from app.engine.text.gguf_main import _llama3_rope
 
     config.rope_parameters = rope
     scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config)

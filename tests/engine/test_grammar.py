@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.engine.grammar import GrammarMask, Grammars
 from app.engine.sampling import Process, make_sampler
-from app.engine.sandbox_main import WHITESPACE
+from app.engine.text.sandbox_main import WHITESPACE
 from app.errors import GrammarRefused
 from app.logits_settings import Grammar
 from app.messages import Sampling

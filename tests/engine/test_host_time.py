@@ -11,7 +11,7 @@ from app.engine.runner import BlockRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Step
 from app.engine.step_graphs import GraphSteps
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS

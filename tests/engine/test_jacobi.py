@@ -9,7 +9,7 @@ from app.engine.jacobi import make_jacobi
 from app.engine.plain import plain
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Sampling
 from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, text_after
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.prompt import PromptTokenizer, encode
+from app.engine.text.prompt import PromptTokenizer, encode
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, ToolCall
 from tests.engine.tiny import DEMO

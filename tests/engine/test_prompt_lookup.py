@@ -7,7 +7,7 @@ import pytest
 from app.engine.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Sampling
 from app.step_rows import PROMPT_LOOKUP_DRAFTS
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after

@@ -13,7 +13,6 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForC
 from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
-from app.engine.prompt import encode
 from app.engine.quantised_layers import CpuInt8Linear, QuantisedEmbedding, QuantisedLinear, TiledInt8Linear
 from app.engine.quantising import (
     ANYWHERE,
@@ -29,6 +28,7 @@ from app.engine.quantising import (
     torchao,
 )
 from app.engine.runner import BlockRunner
+from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation, model_bytes

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.conversation import TokenReader
-from app.engine.prompt import PromptTokenizer, encode
-from app.engine.reader import FAR, CachedTokenReader
+from app.engine.text.prompt import PromptTokenizer, encode
+from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import BadOption
 from app.messages import Message
 from tests.engine.tiny import DEMO, STORIES

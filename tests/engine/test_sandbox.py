@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.sandbox import LONGEST_GRAMMAR, Sandbox
+from app.engine.text.sandbox import LONGEST_GRAMMAR, Sandbox
 from app.errors import EngineClosed, GrammarRefused
 from app.logits_settings import Grammar, GrammarKind, control_rule
 

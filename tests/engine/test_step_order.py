@@ -9,7 +9,7 @@ from app.engine.decoders import make_decoder
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
 from app.engine.step_order import in_turn, overlapped
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import DecoderName, Decoding, Sampling, StopReason
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from app.engine.text_tokenizer import HALF, LossyTokenizer, TextTokenizer
+from app.engine.text.text_tokenizer import HALF, LossyTokenizer, TextTokenizer
 from tests.engine.tiny import DEMO
 from tests.engine.tokenizers_made import bytes_of_words, in_small_letters, with_a_space_before
 

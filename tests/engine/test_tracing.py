@@ -11,7 +11,7 @@ from app.engine.decoders import make_decoder
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.sampling import make_sampler
 from app.engine.step import Decoder, Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from app.step_trace import StepTrace
 from tests.engine.lookahead.deciding import START, decode, ends, fixed

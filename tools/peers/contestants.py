@@ -27,9 +27,9 @@ from transformers.generation.streamers import BaseStreamer
 from app.commands.bench_runs import BenchRun, Contestant
 from app.conversation import Reply
 from app.engine.loading.loading import LoadedModel
-from app.engine.prompt import encode
-from app.engine.reader import CachedTokenReader
 from app.engine.session import NeverStop, Session, no_progress
+from app.engine.text.prompt import encode
+from app.engine.text.reader import CachedTokenReader
 from app.errors import BadOption
 from app.messages import ModelFolder, Options, Prompt, Request
 from app.tokenizer_vocabulary import digest_of

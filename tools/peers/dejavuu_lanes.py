@@ -20,7 +20,7 @@ from typing import Any
 
 from app.commands.bench_runs import BenchRun, Contestant
 from app.engine.loading.loading import LoadedModel
-from app.engine.prompt import encode
+from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.messages import ModelFolder, Options, Prompt
 

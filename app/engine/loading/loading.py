@@ -17,7 +17,6 @@ from app.engine.config_check import check_config_size
 from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.device_trial import device_fault
 from app.engine.execution import Execution, run_whole
-from app.engine.gguf import check_memory, unpacked
 from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -28,8 +27,9 @@ from app.engine.model_config import context_of, eos_ids
 from app.engine.model_runner import ModelRunner
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.runner import BlockRunner
-from app.engine.sandbox import Sandbox, panics_as_errors
-from app.engine.text import Decode
+from app.engine.text.gguf import check_memory, unpacked
+from app.engine.text.sandbox import Sandbox, panics_as_errors
+from app.engine.text.text import Decode
 from app.engine.weights import (
     HERE,
     Place,

@@ -14,7 +14,7 @@ from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24

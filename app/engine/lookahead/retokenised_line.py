@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.engine.block.block import common_length
-from app.engine.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
+from app.engine.text.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
 
 BORDER = re.compile(r"(?<=\S)(?= )|(?<=[^\W_])(?=\n)|(?<=\n)(?=\w)")
 """Borders that no tokenizer's token crosses, whatever follows."""

@@ -18,7 +18,7 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Choices, Choose, Sampler
 from app.engine.step import Step
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin, StopReason
 from app.step_trace import StepTrace
 

@@ -27,8 +27,8 @@ from app.engine.machine.hardware import choose_dtype, dtype_name
 from app.engine.model_config import heads_of
 from app.engine.parallel.layer_group import card_by_number
 from app.engine.parallel.passes import Announcer
-from app.engine.sandbox import Sandbox
 from app.engine.steps import EagerSteps
+from app.engine.text.sandbox import Sandbox
 from app.engine.weights import HERE, Place, as_model_errors
 from app.errors import AppError, BadOption, ModelBroken
 from app.messages import ModelChoice, ModelFolder

@@ -7,7 +7,6 @@ from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
 from app.engine.probing import ANY_ROWS, probe
-from app.engine.prompt import encode
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import (
     group_by_bits,
@@ -17,6 +16,7 @@ from app.engine.same_bits import (
     takes_rows_one_by_one,
 )
 from app.engine.step_timing import PREFIX, measured_text
+from app.engine.text.prompt import encode
 from app.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation
 from tests.engine.replies import GREEDY, says_plainly, write

@@ -14,7 +14,7 @@ from app.engine.lookahead.draft_model import Proposal
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
-from app.engine.text_tokenizer import LONGEST_CHARACTER, TextTokenizer
+from app.engine.text.text_tokenizer import LONGEST_CHARACTER, TextTokenizer
 from app.messages import Sampling
 from tests.engine.lookahead.test_model_drafter import DEPTH, FLOOR, ROWS, SOURCES, ScriptedPool, wrong
 from tests.engine.test_text_tokenizer import KEEPING

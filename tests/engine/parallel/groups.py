@@ -12,7 +12,7 @@ from app.engine.machine.device_plan import Parallelism, RankPlan
 from app.engine.model_runner import ModelRunner
 from app.engine.parallel.group import Ranks
 from app.engine.step import Decoder
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import Architecture
 from tests.engine.replies import Letters, Reply, collect

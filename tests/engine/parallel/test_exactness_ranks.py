@@ -9,7 +9,7 @@ from app.engine.decoders import make_decoder
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.step import Decoder
-from app.engine.stopping import StoppingCriteria
+from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong

@@ -20,7 +20,7 @@ from app.engine.parallel import group
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.runner import profile_together
 from app.engine.parallel.tensor import ROUNDING
-from app.engine.sandbox import Sandbox
+from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
 from app.logits_settings import LogitsSettings
 from app.messages import (

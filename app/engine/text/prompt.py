@@ -21,10 +21,10 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from app.dataclass_json import parse_json
-from app.engine.control_tokens import ControlTokens
-from app.engine.fewest_tokens import FewestTokens
-from app.engine.reader import FAR, CachedTokenReader, in_parts
-from app.engine.sandbox import SandboxRefusal, fill_here, panics_as_errors
+from app.engine.text.control_tokens import ControlTokens
+from app.engine.text.fewest_tokens import FewestTokens
+from app.engine.text.reader import FAR, CachedTokenReader, in_parts
+from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt, ToolCall
 

@@ -192,7 +192,7 @@ class SandboxProcess:
         if self._is_closed:
             return {}
         if self._process is None:
-            self._process = ChildProcess("app.engine.sandbox_main", environment=ENVIRONMENT)
+            self._process = ChildProcess("app.engine.text.sandbox_main", environment=ENVIRONMENT)
             self._imported = set()
         if self._is_closed:  # meanwhile: nobody else has seen this process
             return {}
@@ -236,7 +236,7 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
     """As a sandbox fills it, in this very process: for models that are trusted. Raises SandboxRefusal."""
     from jinja2 import TemplateError
 
-    from app.engine.sandbox_main import fill
+    from app.engine.text.sandbox_main import fill
 
     try:
         return fill(template, _turns(messages), dict(tokens))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.engine.text import Decode, ReplyText
+from app.engine.text.text import Decode, ReplyText
 from app.messages import StopReason
 
 

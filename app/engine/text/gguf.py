@@ -106,7 +106,7 @@ def _convert(folder: ModelFolder, target: Path) -> None:
         "head_size": header.value("attention.key_length") or 0,
         "frequencies": next((one.begin for one in header.tensors if one.name == "rope_freqs.weight"), 0),
     }
-    with ChildProcess("app.engine.gguf_main", environment=ENVIRONMENT) as process:
+    with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
         line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
     with understanding(_unreadable(folder, "its reader ended unexpectedly")):
         refused = str(json.loads(line)["refused"]) if line else "it takes too much time or memory"
