@@ -29,7 +29,7 @@ from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
 from app.engine.runner import BlockRunner
-from app.engine.sampling import Sampler, make_sampler
+from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.text.prompt import encode

@@ -23,13 +23,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
-from app.engine.batched_sampling import best_tokens, make_batched_sampler
 from app.engine.block.block import chain_block
 from app.engine.block.cache_slots import CacheSlots
 from app.engine.block.entries import SUCCESSORS
 from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
 from app.engine.kv_cache import BlockCache
+from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
 from app.engine.steps import run_block
 from app.messages import Sampling
 

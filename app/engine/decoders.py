@@ -8,7 +8,7 @@ from app.engine.lookahead.factory import ReplyContext
 from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
-from app.engine.sampling import Sampler
+from app.engine.sampling.sampling import Sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Prefilling

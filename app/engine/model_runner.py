@@ -11,7 +11,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets
-from app.engine.sampling import Sampler
+from app.engine.sampling.sampling import Sampler
 from app.messages import Prefilling, Sampling
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from app.engine.block.block import chain_block
 from app.engine.model_runner import ModelRunner
-from app.engine.sampling import Sampler
+from app.engine.sampling.sampling import Sampler
 from app.engine.step import Step
 from app.engine.step_order import run_steps
 from app.engine.text.stopping import StoppingCriteria

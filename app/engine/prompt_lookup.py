@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.model_runner import ModelRunner
-from app.engine.sampling import Sampler
+from app.engine.sampling.sampling import Sampler
 from app.engine.step import Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engine.batched_sampling import sampler_for
 from app.engine.loading.loading import LoadedModel
-from app.engine.logits_processing import LogprobsRecorder, Texts, biases, penalties
-from app.engine.lookahead.constraint import Constraint, unconstrained
-from app.engine.sampling import Process, Sampler
+from app.engine.sampling.batched_sampling import sampler_for
+from app.engine.sampling.constraint import Constraint, unconstrained
+from app.engine.sampling.logits_processing import LogprobsRecorder, Texts, biases, penalties
+from app.engine.sampling.sampling import Process, Sampler
 from app.messages import Piece, Request
 
 

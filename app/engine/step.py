@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Protocol
 
 from app.engine.model_runner import ModelRunner
-from app.engine.sampling import Sampler
+from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin, Split, Statistics, StopReason
 from app.step_trace import NO_TRACE, StepTrace

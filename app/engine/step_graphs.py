@@ -28,7 +28,6 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
 from app.engine.attention.selector import Attention
-from app.engine.batched_sampling import best_tokens
 from app.engine.block.block import Block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets
@@ -38,6 +37,7 @@ from app.engine.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.machine.device_faults import reason_of
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.native_step_inputs import best_pack
+from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.step_inputs import StepInputs
 from app.engine.steps import EagerSteps
 from app.messages import MAX_ROWS

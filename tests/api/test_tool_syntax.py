@@ -27,8 +27,8 @@ from app.api.tool_syntax import (
 )
 from app.api.tools import FunctionFields, calls_grammar, tool_use
 from app.api.written import Written
-from app.engine.grammar import Grammars
-from app.engine.sampling import make_sampler
+from app.engine.sampling.grammar import Grammars
+from app.engine.sampling.sampling import make_sampler
 from app.logits_settings import Grammar
 from app.messages import Sampling
 from app.settings import assets_dir

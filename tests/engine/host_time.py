@@ -10,7 +10,6 @@ these row budgets, greedy and sampled.
 import sys
 from statistics import median
 
-from app.engine.batched_sampling import make_batched_sampler
 from app.engine.block.entries import Packed
 from app.engine.decoders import generate
 from app.engine.loading.loading import load
@@ -20,7 +19,8 @@ from app.engine.lookahead.first_successors import ask_first_successors, no_succe
 from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
-from app.engine.sampling import Sampler
+from app.engine.sampling.batched_sampling import make_batched_sampler
+from app.engine.sampling.sampling import Sampler
 from app.engine.step import Step
 from app.engine.step_graphs import GraphSteps
 from app.engine.text.stopping import StoppingCriteria

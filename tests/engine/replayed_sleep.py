@@ -13,8 +13,8 @@ from time import perf_counter, sleep, thread_time
 import torch
 from torch import Tensor
 
-from app.engine.batched_sampling import make_batched_sampler
-from app.engine.sampling import Choices, Sampler
+from app.engine.sampling.batched_sampling import make_batched_sampler
+from app.engine.sampling.sampling import Choices, Sampler
 from app.messages import Sampling
 from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from app.engine.batched_sampling import _survivors, draw_rows, make_batched_sampler, sampler_for
 from app.engine.decoders import generate, make_decoder
 from app.engine.plain import plain
-from app.engine.sampling import draw, likeliest, make_sampler, survivors
+from app.engine.sampling.batched_sampling import _survivors, draw_rows, make_batched_sampler, sampler_for
+from app.engine.sampling.sampling import draw, likeliest, make_sampler, survivors
 from app.engine.step import Decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling

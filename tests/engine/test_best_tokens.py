@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from app.engine.batched_sampling import best_tokens, make_batched_sampler
 from app.engine.block.block import chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.decoders import generate, make_decoder
@@ -17,7 +16,8 @@ from app.engine.graph_trial import tried_graphs
 from app.engine.plain import plain
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner
-from app.engine.sampling import likeliest
+from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
+from app.engine.sampling.sampling import likeliest
 from app.engine.step import Decoder
 from app.engine.step_graphs import EAGER_STEPS, GraphSteps
 from app.engine.text.stopping import StoppingCriteria

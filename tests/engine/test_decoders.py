@@ -7,7 +7,7 @@ import pytest
 from app.engine.decoders import make_decoder
 from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
-from app.engine.sampling import make_sampler
+from app.engine.sampling.sampling import make_sampler
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after

@@ -10,7 +10,6 @@ import torch
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
-from app.engine.batched_sampling import best_tokens
 from app.engine.block.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer
@@ -22,6 +21,7 @@ from app.engine.model_config import heads_of
 from app.engine.plain import plain
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
+from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture

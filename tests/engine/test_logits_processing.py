@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.logits_processing import LogprobsRecorder, biases, penalties
-from app.engine.sampling import make_sampler
+from app.engine.sampling.logits_processing import LogprobsRecorder, biases, penalties
+from app.engine.sampling.sampling import make_sampler
 from app.logits_settings import LogitsSettings
 from app.messages import Sampling
 from tests.engine.simulated_graphs import Waits

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from app.engine.decoders import make_decoder
-from app.engine.sampling import make_sampler
+from app.engine.sampling.sampling import make_sampler
 from app.engine.step import Step
 from app.engine.step_order import in_turn, overlapped
 from app.engine.text.stopping import StoppingCriteria

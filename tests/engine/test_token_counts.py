@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from app.engine.block.token_counts import FEW, ROOM, TokenCounts, penalised
-from app.engine.logits_processing import biases, penalties
-from app.engine.sampling import Process, repetition_penalty
+from app.engine.sampling.logits_processing import biases, penalties
+from app.engine.sampling.sampling import Process, repetition_penalty
 from app.logits_settings import LogitsSettings
 from app.messages import Sampling
 

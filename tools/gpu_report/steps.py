@@ -10,7 +10,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
 from app.engine.attention.selector import capabilities_of, choose_attention
-from app.engine.batched_sampling import make_batched_sampler
 from app.engine.block.block import chain_block
 from app.engine.fused_layers.fuse import fuse
 from app.engine.graph_trial import choose_steps
@@ -19,6 +18,7 @@ from app.engine.model_config import context_of, heads_of
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
+from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.errors import first_line
 from app.messages import Sampling
 from app.quantisation import Quantisation

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.attention import BlockView
-from app.engine.cpu_kernels.attention import MAX_ROWS, NativeAttention
+from app.engine.attention.native import MAX_ROWS, NativeAttention
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.fused_layers.modules import FusedLayer, FusedNorm
 from app.engine.fused_layers.products import SeparateProducts

@@ -42,7 +42,7 @@ from app.engine.weights import (
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
-    from app.engine.grammar import Grammars
+    from app.engine.sampling.grammar import Grammars
 
 Run = Callable[[PreTrainedModel, ModelChoice, int], Execution]
 """(a model, how it was chosen, its context) -> how it is run."""
@@ -51,7 +51,9 @@ Run = Callable[[PreTrainedModel, ModelChoice, int], Execution]
 def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
-        from app.engine.grammar import Grammars  # imported here: measuring machines do without llguidance
+        from app.engine.sampling.grammar import (
+            Grammars,  # imported here: measuring machines do without llguidance
+        )
 
         return Grammars()
 

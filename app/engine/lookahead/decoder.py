@@ -28,7 +28,7 @@ from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import CommittedTokens, most_drafts, trace_of, verify_and_commit
 from app.engine.model_runner import ModelRunner
-from app.engine.sampling import Choices, Sampler
+from app.engine.sampling.sampling import Choices, Sampler
 from app.engine.step import Step
 from app.engine.step_order import run_steps
 from app.engine.text.stopping import StoppingCriteria

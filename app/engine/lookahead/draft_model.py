@@ -23,7 +23,7 @@ from app.engine.block.entries import GAPS, LEADS
 from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.model_runner import ModelRunner
 from app.engine.runner import BlockRunner
-from app.engine.sampling import gumbel, survivors
+from app.engine.sampling.sampling import gumbel, survivors
 from app.messages import Sampling
 
 Proposal = tuple[int, int]

@@ -32,10 +32,10 @@ from app.engine.lookahead.acceptance_estimator import (
     successor_code,
 )
 from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
-from app.engine.lookahead.constraint import Allowed, Constraint, unconstrained
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
+from app.engine.sampling.constraint import Allowed, Constraint, unconstrained
 from app.messages import MAX_ROWS, Sampling
 
 SUREST = 0.995

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from app.engine.block.step_profile import StepProfile
-from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -12,7 +11,8 @@ from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBu
 from app.engine.lookahead.tuner import ChainTuner, Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.model_runner import ModelRunner
-from app.engine.sampling import Sampler
+from app.engine.sampling.constraint import Constraint, unconstrained
+from app.engine.sampling.sampling import Sampler
 from app.engine.step import Decoder, Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling

@@ -14,7 +14,7 @@ import numpy as np
 
 from app.engine.block.entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
 from app.engine.model_runner import ModelRunner
-from app.engine.sampling import likeliest
+from app.engine.sampling.sampling import likeliest
 
 ROWS = 128
 """Rows of a block, where memory has room for so many."""

@@ -14,13 +14,13 @@ from collections.abc import Collection, Mapping, Sequence
 from app.engine.block.entries import Packed
 from app.engine.block.step_profile import Buckets, StepTimes
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
-from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
 from app.engine.lookahead.first_successors import likely_anywhere, no_successors
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.sampling.constraint import Constraint, unconstrained
 from app.messages import MAX_ROWS, Sampling
 
 SMALL_BITS, LARGE_BITS = 18, 20

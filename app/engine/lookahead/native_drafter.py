@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from app.engine.block import entries
 from app.engine.lookahead import acceptance_estimator
-from app.engine.lookahead.constraint import unconstrained
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import SUREST, Drafter, DraftSources, Edge, MakeDrafter, PythonDrafter
 from app.engine.lookahead.ranking import farthest
 from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
+from app.engine.sampling.constraint import unconstrained
 
 MOST_EDGES = 2 * entries.SUCCESSORS + entries.FOLLOWERS
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from app.engine.block.block import common_length
 from app.engine.block.entries import pack_follower
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
-from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import GREEDY, DraftSources, Edge, MakeDrafter, PythonDrafter
+from app.engine.sampling.constraint import Constraint, unconstrained
 from app.messages import MAX_ROWS, Origin, Sampling
 
 

@@ -20,7 +20,7 @@ from itertools import accumulate
 from math import exp, log
 
 from app.engine.block.entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
-from app.engine.sampling import noise_key, noise_of
+from app.engine.sampling.sampling import noise_key, noise_of
 from app.messages import Sampling
 
 Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]

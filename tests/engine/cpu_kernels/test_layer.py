@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
+from app.engine.attention.native import MAX_ROWS
 from app.engine.block.block import Block, chain_block
-from app.engine.cpu_kernels.attention import MAX_ROWS
 from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import LoadedModel, prepare

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 import torch
 from torch import Tensor
 
-from app.engine.batched_sampling import best_tokens
 from app.engine.block.block import Block, Visible, apart_block
+from app.engine.sampling.batched_sampling import best_tokens
 from app.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97

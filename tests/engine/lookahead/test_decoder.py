@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
-from app.engine.sampling import make_sampler
+from app.engine.sampling.sampling import make_sampler
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said

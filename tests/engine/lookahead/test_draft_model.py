@@ -8,7 +8,7 @@ import torch
 
 from app.engine.lookahead.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, RunnerLineReader, proposals
 from app.engine.runner import BlockRunner
-from app.engine.sampling import draw
+from app.engine.sampling.sampling import draw
 from app.messages import Sampling
 from tests.engine.architectures import LLAMA, VOCABULARY
 from tests.engine.replies import Zoo, numbers

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from app.engine.block.entries import SOURCES, pack_follower, pack_successors
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
-from app.engine.lookahead.constraint import Allowed
 from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
 from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
+from app.engine.sampling.constraint import Allowed
 from app.messages import MAX_ROWS, Origin, Sampling
 
 needs_compiler = pytest.mark.skipif(compiled_drafter().library is None, reason="there is no C compiler here")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.verification import AcceptedPath, verify
-from app.engine.sampling import Choose
+from app.engine.sampling.sampling import Choose
 from tests.engine.lookahead.drafting import tree_of
 
 CHAIN = tree_of(7, [(8, 9)], "prompt")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.engine.machine.hardware import uploaded
-from app.engine.sampling import (
+from app.engine.sampling.sampling import (
     Choices,
     Process,
     Sampler,

@@ -19,8 +19,8 @@ from llguidance.hf import from_tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.engine.lookahead.constraint import Constraint
 from app.engine.machine.hardware import uploaded
+from app.engine.sampling.constraint import Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
