@@ -26,12 +26,12 @@ from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
-from app.engine.runner import BlockRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session import Session
-from app.engine.step import Decoder, FirstToken, Step
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, Origin, Sampling

@@ -39,10 +39,10 @@ from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session import Session
-from app.engine.step import Step
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, Prompt, Sampling

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
 
-from app.engine.sequential_runner import SequentialRunner
+from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.session import NeverStop, Session, no_progress
 from app.messages import (
     DecoderName,

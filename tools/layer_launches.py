@@ -28,9 +28,9 @@ from app.engine.block.cache_slots import CacheSlots
 from app.engine.block.entries import SUCCESSORS
 from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
-from app.engine.kv_cache import BlockCache
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.steps import run_block
 from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
-from app.engine.steps import run_block
 from app.messages import Sampling
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.messages import ModelChoice, ModelFolder
 from app.quantisation import Quantisation
 

@@ -13,8 +13,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from app.engine.block.block import chain_block
-from app.engine.kv_cache import CACHE_NAME, stock_cache
 from app.engine.loading.loading import prepare
+from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
 from app.messages import ModelChoice, ModelFolder
 from app.settings import assets_dir
 

@@ -7,8 +7,8 @@ import torch
 
 from app.engine.block.block import MAX_DEPTH
 from app.engine.graph_capture import GraphCapturer
-from app.engine.kv_cache import BlockCache
 from app.engine.machine.hardware import upload_into
+from app.engine.runner.kv_cache import BlockCache
 
 MOVES = MAX_DEPTH + 1
 """Rows that are moved at most: row 0 and one for each guess in a line."""

@@ -16,13 +16,13 @@ from transformers import PreTrainedModel
 from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.block.block import Block, chain_block
-from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.machine.tolerance import is_close, tolerance_of
-from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
-from app.engine.steps import run_block
+from app.engine.runner.kv_cache import BlockCache, layer_windows
+from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.runner.steps import run_block
 from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)

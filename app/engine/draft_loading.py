@@ -14,7 +14,7 @@ from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.engine.text.text_tokenizer import LossyTokenizer, TextTokenizer
 from app.errors import BadOption

@@ -12,7 +12,7 @@ from torch import Tensor
 from app.engine.block.block import chain_block
 from app.engine.lookahead.draft_model import Proposer, prefilled
 from app.engine.lookahead.model_drafter import Lessons
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
 from app.messages import Sampling
 
 TEXT = (

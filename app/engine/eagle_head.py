@@ -25,7 +25,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMS
 from app.eagle_config import EagleConfig, LayerType
 from app.engine import attention
 from app.engine.attention import BlockView
-from app.engine.kv_cache import CACHE_NAME, BlockCache
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 
 class _Parts(NamedTuple):

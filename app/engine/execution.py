@@ -33,17 +33,17 @@ from app.engine.compatibility import (
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.graph_trial import choose_steps
-from app.engine.kv_cache import layer_windows
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import rounds_activations, tolerance_of
-from app.engine.model_config import heads_of
-from app.engine.model_runner import ModelRunner
 from app.engine.packing import pack_weights
-from app.engine.prefix_cache import PrefixCache, share_of_free
-from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import BlockRunner
-from app.engine.sequential_runner import SequentialRunner
-from app.engine.steps import EagerSteps, Steps, compile_variants
+from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.model_config import heads_of
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.prefix_cache import PrefixCache, share_of_free
+from app.engine.runner.rotary import Rotary, rotary_of
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
+from app.engine.runner.steps import EagerSteps, Steps, compile_variants
 from app.errors import AttentionUnavailable, BadOption
 from app.messages import AttentionChoice, ModelChoice, ModelFolder
 

@@ -15,13 +15,13 @@ from transformers.modeling_layers import MtpModel
 
 from app.engine import attention
 from app.engine.head_trial import source_of
-from app.engine.hidden_states import write_last_states
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import tensor_names
-from app.engine.model_runner import ModelRunner
 from app.engine.mtp_head import MtpHead
-from app.engine.runner import BlockRunner
+from app.engine.runner.hidden_states import write_last_states
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.runner import BlockRunner
 from app.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from app.engine.attention import Attend, BlockView
 from app.engine.block.block import chain_block
-from app.engine.hidden_states import HiddenStates, write_states
-from app.engine.kv_cache import BlockCache
+from app.engine.runner.hidden_states import HiddenStates, write_states
+from app.engine.runner.kv_cache import BlockCache
 
 CHUNK = 512
 """Tokens of the text that are read in one pass."""

@@ -3,14 +3,14 @@
 from app.engine.block.block import chain_block
 from app.engine.draft_timing import question_seconds, trial_text
 from app.engine.head_reader import Head, HeadReader
-from app.engine.hidden_states import HiddenStates, WrittenStates
-from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.draft_model import DraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.machine.tolerance import is_close, tolerance_of
-from app.engine.runner import BlockRunner
-from app.engine.steps import run_block
+from app.engine.runner.hidden_states import HiddenStates, WrittenStates
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.steps import run_block
 
 
 def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates) -> DraftModelSource:

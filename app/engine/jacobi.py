@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.lookahead.verification import most_drafts, try_chain
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Choose, Sampler
-from app.engine.step import Decoder, Step
 from app.engine.text.stopping import StoppingCriteria
 
 

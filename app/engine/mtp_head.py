@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers.modeling_layers import MtpModel
 
 from app.engine.attention import BlockView
-from app.engine.kv_cache import BlockCache
+from app.engine.runner.kv_cache import BlockCache
 
 
 class MtpHead:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from app.engine.block.block import chain_block
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
+from app.engine.runner.step_order import run_steps
 from app.engine.sampling.sampling import Sampler
-from app.engine.step import Step
-from app.engine.step_order import run_steps
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import StopReason
 from app.step_trace import StepTrace

@@ -13,7 +13,8 @@ from torch import Tensor
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.machine.hardware import dtype_name
 from app.engine.machine.tolerance import is_exact
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.same_bits import (
     group_by_bits,
     has_experts,
@@ -22,7 +23,6 @@ from app.engine.same_bits import (
     read_text,
     takes_rows_one_by_one,
 )
-from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_timing import LONG_BUCKETS, LONGEST, PREFIX, ProgressListener, StepTimer, measured_text
 
 LONG_PREFIX = 2048

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.lookahead.verification import most_drafts, try_chain
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
-from app.engine.step import Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin
 from app.step_rows import PROMPT_LOOKUP_DRAFTS

@@ -23,7 +23,6 @@ from transformers import PreTrainedModel
 
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.kv_cache import layer_windows
 from app.engine.machine.device_faults import is_no_verdict, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name
 from app.engine.machine.tolerance import is_close
@@ -38,6 +37,7 @@ from app.engine.quantised_layers import (
     TiledInt8Linear,
     stands_for,
 )
+from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
 from app.messages import ModelChoice
 from app.quantisation import Quantisation, bits_of, group_of

@@ -29,7 +29,7 @@ from app.engine.block.step_profile import Buckets
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.quantised_layers import QuantisedEmbedding
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 
 Bits = list[Tensor]
 """Tensors of one row for each token; how many tokens were read may differ from bucket to bucket."""

@@ -17,11 +17,11 @@ import torch
 from app.engine.block.block import chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets, StepTimes
-from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.drafter import GREEDY
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.runner import BlockRunner
-from app.engine.sequential_runner import SequentialRunner
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
 
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)

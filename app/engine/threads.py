@@ -18,10 +18,10 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention
 from app.engine.block.block import Block
-from app.engine.kv_cache import BlockCache
 from app.engine.machine.tolerance import is_exact
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.steps import EagerSteps
 from app.engine.same_bits import takes_rows_one_by_one
-from app.engine.steps import EagerSteps
 
 SHARE = 0.01
 """Of all time that trials may take."""

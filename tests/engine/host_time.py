@@ -17,11 +17,11 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.native_drafter import best_drafter
-from app.engine.rotary import Rotary
-from app.engine.runner import BlockRunner
+from app.engine.runner.rotary import Rotary
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.step import Step
 from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.engine.sampling.sampling import Sampler
-from app.engine.step import Step
 from app.engine.step_graphs import GraphSteps
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling

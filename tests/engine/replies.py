@@ -15,10 +15,10 @@ from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
-from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.step import Decoder, FirstToken, Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture

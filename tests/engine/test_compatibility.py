@@ -11,8 +11,8 @@ from app.engine.compatibility import tree_block, trial_blocks
 from app.engine.lookahead.draft_model import prefilled
 from app.engine.machine.tolerance import is_close
 from app.engine.plain import plain
-from app.engine.runner import PREFILL_CHUNK, BlockRunner
-from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner
+from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from tests.engine.architectures import BRANCHING, LLAMA, OWN_ATTENTION, WINDOW, Architecture
 from tests.engine.recurrent_architectures import DRIFTING, ONE_OF_EACH, READ_BY_ROWS, RECURRENT
 from tests.engine.replies import Zoo, load, numbers, transformers_says, write

@@ -15,7 +15,7 @@ from torch.nn import functional
 from app.engine.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.model_drafter import DraftModelSource
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.session import NeverStop, Session, no_progress
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.eagle_heads import (

@@ -15,8 +15,8 @@ from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.eagle_loading import with_eagle_head
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model import DraftModel
-from app.engine.runner import BlockRunner
-from app.engine.sequential_runner import SequentialRunner
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
 from app.messages import ModelChoice, ModelFolder

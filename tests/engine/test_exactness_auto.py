@@ -15,7 +15,7 @@ from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBu
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
 from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching

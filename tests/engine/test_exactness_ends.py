@@ -4,7 +4,7 @@ import pytest
 
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
-from app.engine.step import Decoder
+from app.engine.runner.step import Decoder
 from app.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.engine.oracle import Oracle, branching, right

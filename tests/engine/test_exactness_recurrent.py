@@ -8,7 +8,7 @@ from app.engine.decoders import make_decoder
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
-from app.engine.step import Decoder
+from app.engine.runner.step import Decoder
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, half_right, right, wrong

@@ -16,9 +16,9 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Sampler
-from app.engine.step import Decoder, Step
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling

@@ -6,8 +6,8 @@ import pytest
 
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
-from app.engine.runner import PREFILL_CHUNK
-from app.engine.step import Decoder
+from app.engine.runner.runner import PREFILL_CHUNK
+from app.engine.runner.step import Decoder
 from app.messages import Decoding, Prefilling
 from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, one_of_each_kind
 from tests.engine.replies import Zoo, collect, numbers, says_plainly, stream, write

@@ -14,13 +14,13 @@ from app.engine.block.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer
 from app.engine.graph_trial import choose_steps
-from app.engine.kv_cache import CHUNK
 from app.engine.loading.loading import prepare
 from app.engine.machine.memory import release_memory
-from app.engine.model_config import heads_of
 from app.engine.plain import plain
-from app.engine.rotary import Rotary
-from app.engine.runner import BlockRunner
+from app.engine.runner.kv_cache import CHUNK
+from app.engine.runner.model_config import heads_of
+from app.engine.runner.rotary import Rotary
+from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.messages import Decoding, ModelChoice, ModelFolder

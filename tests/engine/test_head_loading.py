@@ -13,8 +13,8 @@ from torch import Tensor
 
 from app.engine.head_loading import CarriedHeads, drafting_heads, no_heads, read_heads
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.runner import BlockRunner
-from app.engine.sequential_runner import SequentialRunner
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.heads import write_with_head
 from tests.engine.tiny import write_tiny

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from app.engine.jacobi import make_jacobi
 from app.engine.plain import plain
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.step import Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Sampling
 from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, text_after

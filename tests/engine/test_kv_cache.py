@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import GemmaConfig, LlamaConfig, MambaConfig, MistralConfig, Qwen2Config
 
-from app.engine.kv_cache import CHUNK, BlockCache, layer_windows
+from app.engine.runner.kv_cache import CHUNK, BlockCache, layer_windows
 
 LAYERS, HEADS, SIZE = 2, 2, 3
 

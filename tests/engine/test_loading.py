@@ -16,8 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import compiler_note, load
 from app.engine.machine.compiling import Compiled
-from app.engine.model_config import UNKNOWN_CONTEXT, context_of
-from app.engine.runner import BlockRunner
+from app.engine.runner.model_config import UNKNOWN_CONTEXT, context_of
+from app.engine.runner.runner import BlockRunner
 from app.engine.weights import placement, read_weights
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder

@@ -14,12 +14,12 @@ from app.engine.block.block import chain_block, common_length
 from app.engine.head_loading import read_heads
 from app.engine.head_reader import HeadReader
 from app.engine.head_trial import reader_of
-from app.engine.hidden_states import HiddenStates
-from app.engine.kv_cache import layer_windows
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.mtp_head import MtpHead
-from app.engine.runner import BlockRunner
+from app.engine.runner.hidden_states import HiddenStates
+from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.runner import BlockRunner
 from app.messages import ModelChoice, Sampling
 from tests.engine.head_replies import drafted, require_counted_on, require_sampled
 from tests.engine.heads import CONFIGS, VOCABULARY, Taught, write_with_head

@@ -12,8 +12,8 @@ from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
 from app.engine.probing import USEFUL_FIRST, describe_buckets, probe
-from app.engine.rotary import Rotary
-from app.engine.runner import BlockRunner
+from app.engine.runner.rotary import Rotary
+from app.engine.runner.runner import BlockRunner
 from app.engine.step_timing import FEW_BUCKETS, MEASURED_BUCKETS, PREFIX, time_in_turn
 from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from app.engine.prompt_lookup import Occurrences, prompt_lookup
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.step import Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Sampling
 from app.step_rows import PROMPT_LOOKUP_DRAFTS

@@ -27,7 +27,7 @@ from app.engine.quantising import (
     quantised,
     torchao,
 )
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling

@@ -9,8 +9,8 @@ from transformers import Gemma3TextConfig, LlamaConfig, Phi3Config
 from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
-from app.engine.rotary import Rotary, anchored, rotary_of
-from app.engine.runner import PREFILL_CHUNK
+from app.engine.runner.rotary import Rotary, anchored, rotary_of
+from app.engine.runner.runner import PREFILL_CHUNK
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import SWITCH, Architecture, llama_dynamic, phi3_longrope
 from tests.engine.oracle import Oracle, branching

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.block.block import apart_block, chain_block
 from app.engine.machine.tolerance import is_close
-from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from tests.engine.recurrent_architectures import CHAINED
 from tests.engine.replies import Zoo, numbers
 

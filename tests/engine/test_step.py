@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.step import FirstToken, StatisticsMeter, Step
+from app.engine.runner.step import FirstToken, StatisticsMeter, Step
 from app.messages import Origin
 
 

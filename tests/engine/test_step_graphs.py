@@ -21,14 +21,14 @@ from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import own_workspaces, run_and_end
 from app.engine.graph_trial import choose_steps, tried_graphs
-from app.engine.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.probing import probe
-from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import ROOMY, BlockRunner
+from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
+from app.engine.runner.rotary import Rotary, rotary_of
+from app.engine.runner.runner import ROOMY, BlockRunner
+from app.engine.runner.steps import EagerSteps, run_block
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
-from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend

@@ -14,10 +14,10 @@ from app.engine.block.block import chain_block
 from app.engine.fused_layers.fuse import fuse
 from app.engine.graph_trial import choose_steps
 from app.engine.machine.memory import is_out_of_memory, release_memory
-from app.engine.model_config import context_of, heads_of
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.rotary import Rotary
-from app.engine.runner import BlockRunner
+from app.engine.runner.model_config import context_of, heads_of
+from app.engine.runner.rotary import Rotary
+from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.errors import first_line
 from app.messages import Sampling

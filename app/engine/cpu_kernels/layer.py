@@ -15,7 +15,7 @@ from app.engine.attention.native import MAX_ROWS, NativeAttention
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.fused_layers.modules import FusedLayer, FusedNorm
 from app.engine.fused_layers.products import SeparateProducts
-from app.engine.kv_cache import CACHE_NAME, BlockCache
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 
 class _Linear(Structure):

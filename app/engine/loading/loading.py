@@ -23,10 +23,10 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name
 from app.engine.measurement_cache import CacheKey
-from app.engine.model_config import context_of, eos_ids
-from app.engine.model_runner import ModelRunner
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.runner import BlockRunner
+from app.engine.runner.model_config import context_of, eos_ids
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.text.gguf import check_memory, unpacked
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.engine.text.text import Decode

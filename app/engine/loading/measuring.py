@@ -29,7 +29,7 @@ from app.engine.lookahead.step_curve import CurveShape
 from app.engine.machine.compiling import Compiled
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.probing import probe, probe_chains
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.step_timing import MeasuredRunner, ProgressListener
 from app.messages import Progress
 

@@ -27,10 +27,10 @@ from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import CommittedTokens, most_drafts, trace_of, verify_and_commit
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
+from app.engine.runner.step_order import run_steps
 from app.engine.sampling.sampling import Choices, Sampler
-from app.engine.step import Step
-from app.engine.step_order import run_steps
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Split, StopReason
 

@@ -10,10 +10,10 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.tuner import ChainTuner, Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.constraint import Constraint, unconstrained
 from app.engine.sampling.sampling import Sampler
-from app.engine.step import Decoder, Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 

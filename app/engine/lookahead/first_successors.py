@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from app.engine.block.entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.sampling import likeliest
 
 ROWS = 128

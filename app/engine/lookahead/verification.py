@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from app.engine.block.block import chain_block
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Choices, Choose, Sampler
-from app.engine.step import Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin, StopReason
 from app.step_trace import StepTrace

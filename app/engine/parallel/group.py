@@ -30,7 +30,7 @@ from app.engine.parallel.passes import Announcer
 from app.engine.parallel.runner import ParallelRunner, profile_together
 from app.engine.parallel.serving import RankServer, use_device
 from app.engine.parallel.tensor import does_split, load_split
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.errors import AppError, RankLost, first_line
 from app.messages import ModelChoice, ModelFolder

@@ -18,7 +18,7 @@ from torch import Tensor
 from app.engine.block.block import MAX_DEPTH, Block, chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.parallel.shares import behind, children_of, followed
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
 from app.messages import Prefilling
 

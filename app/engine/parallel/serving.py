@@ -15,7 +15,7 @@ from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.passes import Follower, unpacked
 from app.engine.parallel.rank import RankModel, answers_of
 from app.engine.parallel.tensor import share_among
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Sampler
 from app.engine.weights import load_weights
 from app.errors import AppError, first_line

@@ -20,14 +20,14 @@ from app.engine.attention.selector import SDPA, Attention
 from app.engine.compatibility import reason_against_trees
 from app.engine.execution import Execution, check_torchs_own, run_by_torch
 from app.engine.head_loading import no_heads
-from app.engine.kv_cache import BlockCache
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.machine.device_plan import Estimate, Parallelism
 from app.engine.machine.hardware import choose_dtype, dtype_name
-from app.engine.model_config import heads_of
 from app.engine.parallel.layer_group import card_by_number
 from app.engine.parallel.passes import Announcer
-from app.engine.steps import EagerSteps
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.model_config import heads_of
+from app.engine.runner.steps import EagerSteps
 from app.engine.text.sandbox import Sandbox
 from app.engine.weights import HERE, Place, as_model_errors
 from app.errors import AppError, BadOption, ModelBroken

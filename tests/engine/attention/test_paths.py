@@ -12,7 +12,7 @@ from app.engine.block.block import Block, chain_block, padded
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
-from app.engine.rotary import anchored
+from app.engine.runner.rotary import anchored
 from tests.engine.attention.cases import Case, seen_keys
 
 

@@ -15,7 +15,7 @@ from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.quantising import quantise
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.replies import Letters, numbers
 

@@ -7,7 +7,7 @@ from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
 from app.engine.probing import ANY_ROWS, probe
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.same_bits import (
     group_by_bits,
     layers_with_rows,

@@ -5,8 +5,8 @@ from transformers import PreTrainedModel
 from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.loading.loading import LoadedModel
-from app.engine.rotary import rotary_of
-from app.engine.runner import BlockRunner
+from app.engine.runner.rotary import rotary_of
+from app.engine.runner.runner import BlockRunner
 from tests.engine.architectures import BRANCHING, Architecture
 
 

@@ -11,8 +11,8 @@ from app.engine.fused_layers.signature import LayerKernels
 from app.engine.graph_trial import tried_graphs
 from app.engine.plain import plain
 from app.engine.quantising import quantise
-from app.engine.rotary import Rotary
-from app.engine.runner import BlockRunner
+from app.engine.runner.rotary import Rotary
+from app.engine.runner.runner import BlockRunner
 from app.messages import Decoding, Sampling
 from app.quantisation import Quantisation
 from tests.engine.architectures import BRANCHING, Architecture, llama_dynamic

@@ -8,8 +8,8 @@ from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.step import Step
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from app.engine.lookahead.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, RunnerLineReader, proposals
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import draw
 from app.messages import Sampling
 from tests.engine.architectures import LLAMA, VOCABULARY

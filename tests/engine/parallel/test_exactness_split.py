@@ -9,7 +9,7 @@ from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.parallel.tensor import reason_against_split
 from app.engine.plain import plain
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.parallel.groups import Group, on_a_cpu, say

@@ -10,7 +10,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, adding_layers, unpacked
 from app.engine.parallel.tensor import run_split
-from app.engine.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner
 from app.engine.step_timing import lengthen
 from app.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture

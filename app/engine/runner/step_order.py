@@ -10,8 +10,8 @@ when it was launched, so each step is shown before the next one is launched.
 from collections.abc import Iterator
 from typing import Protocol
 
-from app.engine.model_runner import ModelRunner
-from app.engine.step import Step
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
 from app.messages import StopReason
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
-from app.engine.kv_cache import CACHE_NAME, BlockCache, layer_windows
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, layer_windows
 
 
 class HiddenStates:

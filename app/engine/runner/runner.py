@@ -9,13 +9,13 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block.block import Block, apart_block, chain_block, common_length, padded
 from app.engine.block.step_profile import Buckets, bucket_for
-from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.prefix_cache import WORTH_KEEPING, PrefixCache
-from app.engine.rotary import Rotary, anchored
+from app.engine.runner.kv_cache import AHEAD, BlockCache
+from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
+from app.engine.runner.rotary import Rotary, anchored
+from app.engine.runner.steps import EagerSteps, Steps, run_block
 from app.engine.sampling.batched_sampling import best_tokens, sampler_for
 from app.engine.sampling.sampling import Sampler
-from app.engine.steps import EagerSteps, Steps, run_block
 from app.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024

@@ -22,13 +22,13 @@ from transformers import PreTrainedModel
 
 from app.engine.block.block import MAX_DEPTH, Block, common_length
 from app.engine.block.step_profile import Buckets
-from app.engine.kv_cache import CACHE_NAME, stock_cache
 from app.engine.machine.hardware import uploaded
-from app.engine.rotary import rotary_of
-from app.engine.runner import PREFILL_CHUNK
+from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
+from app.engine.runner.rotary import rotary_of
+from app.engine.runner.runner import PREFILL_CHUNK
+from app.engine.runner.state_snapshot import Snapshot, State
 from app.engine.sampling.batched_sampling import best_tokens, sampler_for
 from app.engine.sampling.sampling import Sampler
-from app.engine.state_snapshot import Snapshot, State
 from app.messages import Prefilling, Sampling
 
 PROGRESS_ROWS = 16

@@ -14,8 +14,8 @@ from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import Attention
 from app.engine.block.block import Block, chain_block
 from app.engine.block.step_profile import Buckets
-from app.engine.kv_cache import CACHE_NAME, BlockCache
 from app.engine.machine.hardware import uploaded
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 _FEW = 3
 """Tokens that are read to have kernels compiled: how many changes nothing about that."""

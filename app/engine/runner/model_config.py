@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.attention.selector import HeadShape
-from app.engine.kv_cache import layer_windows
+from app.engine.runner.kv_cache import layer_windows
 
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""

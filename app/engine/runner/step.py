@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
 
-from app.engine.model_runner import ModelRunner
+from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Origin, Split, Statistics, StopReason
