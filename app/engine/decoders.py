@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from app.engine.jacobi import make_jacobi
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.factory import ReplyContext
-from app.engine.plain import plain
-from app.engine.prompt_lookup import prompt_lookup
+from app.engine.lookahead.jacobi import make_jacobi
+from app.engine.lookahead.plain import plain
+from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler

@@ -1,6 +1,6 @@
 """What it costs to ask a draft model, measured when it is loaded."""
 
-from app.engine.lookahead.draft_model import LineReader
+from app.engine.drafters.draft_model import LineReader
 from app.engine.step_timing import random_tokens, time_in_turn
 
 SHORT, LONG, BEFORE = 1, 33, 24

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import chain_block
-from app.engine.lookahead.draft_model import Proposer, prefilled
-from app.engine.lookahead.model_drafter import Lessons
+from app.engine.drafters.draft_model import Proposer, prefilled
+from app.engine.drafters.model_drafter import Lessons
 from app.engine.runner.model_runner import ModelRunner
 from app.messages import Sampling
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.eagle_config import EagleConfig, read_eagle_config
-from app.engine.eagle_head import EagleHead, layer_config
+from app.engine.drafters.eagle_head import EagleHead, layer_config
+from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.head_trial import source_of
 from app.engine.loading.loading import LoadedModel
-from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
 from app.engine.quantised_layers import QuantisedEmbedding

@@ -13,9 +13,9 @@ from transformers import PreTrainedModel
 from app.engine.decoders import generate
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
+from app.engine.lookahead.plain import plain
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
-from app.engine.plain import plain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.decoders import generate, make_decoder
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.sampling.batched_sampling import _survivors, draw_rows, make_batched_sampler, sampler_for
 from app.engine.sampling.sampling import draw, likeliest, make_sampler, survivors

@@ -13,7 +13,7 @@ from app.engine.block.block import chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.decoders import generate, make_decoder
 from app.engine.graph_trial import tried_graphs
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder

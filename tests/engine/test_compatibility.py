@@ -8,9 +8,9 @@ from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 from app.engine.compatibility import tree_block, trial_blocks
-from app.engine.lookahead.draft_model import prefilled
+from app.engine.drafters.draft_model import prefilled
+from app.engine.lookahead.plain import plain
 from app.engine.machine.tolerance import is_close
-from app.engine.plain import plain
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from tests.engine.architectures import BRANCHING, LLAMA, OWN_ATTENTION, WINDOW, Architecture

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from app.engine.draft_loading import with_draft_model
+from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.runner.runner import BlockRunner
 from app.engine.session import NeverStop, Session, no_progress
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling

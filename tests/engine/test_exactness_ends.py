@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, learned_positions

@@ -7,7 +7,7 @@ import pytest
 from app.engine.decoders import make_decoder
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture

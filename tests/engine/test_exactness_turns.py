@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.runner.step import Decoder
 from app.messages import Decoding, Prefilling

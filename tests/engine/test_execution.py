@@ -19,7 +19,7 @@ from app.engine.attention.selector import (
 )
 from app.engine.compatibility import reason_against_trees
 from app.engine.execution import Execution, run_in_blocks
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice
 from tests.engine.architectures import LLAMA

@@ -15,8 +15,8 @@ from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer
 from app.engine.graph_trial import choose_steps
 from app.engine.loading.loading import prepare
+from app.engine.lookahead.plain import plain
 from app.engine.machine.memory import release_memory
-from app.engine.plain import plain
 from app.engine.runner.kv_cache import CHUNK
 from app.engine.runner.model_config import heads_of
 from app.engine.runner.rotary import Rotary

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.jacobi import make_jacobi
-from app.engine.plain import plain
+from app.engine.lookahead.jacobi import make_jacobi
+from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.stopping import StoppingCriteria

@@ -8,7 +8,7 @@ import torch
 
 from app.device_memory import PREFIX_SHARE, ram
 from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache, share_of_free
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder

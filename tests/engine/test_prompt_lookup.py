@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.prompt_lookup import Occurrences, prompt_lookup
+from app.engine.lookahead.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.stopping import StoppingCriteria

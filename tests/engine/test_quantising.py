@@ -12,7 +12,7 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForC
 
 from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.quantised_layers import CpuInt8Linear, QuantisedEmbedding, QuantisedLinear, TiledInt8Linear
 from app.engine.quantising import (
     ANYWHERE,

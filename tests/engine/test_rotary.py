@@ -8,7 +8,7 @@ from transformers import Gemma3TextConfig, LlamaConfig, Phi3Config
 
 from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary, anchored, rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.messages import Decoding, Sampling

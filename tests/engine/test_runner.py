@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention.selector import SDPA
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner, prefill_chunk

@@ -16,9 +16,9 @@ from app.engine.block.step_profile import StepProfile
 from app.engine.config_check import check_config_size
 from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.device_trial import device_fault
+from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.execution import Execution, run_whole
 from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
-from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name

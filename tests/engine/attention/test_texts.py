@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, prepare
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
 from app.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING

@@ -9,7 +9,7 @@ from app.engine.block.block import chain_block
 from app.engine.fused_layers.modules import FusedLayer
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.graph_trial import tried_graphs
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.quantising import quantise
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner

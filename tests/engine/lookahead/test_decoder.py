@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
+from app.engine.lookahead.plain import plain
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from app.engine.lookahead.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, RunnerLineReader, proposals
+from app.engine.drafters.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, RunnerLineReader, proposals
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import draw
 from app.messages import Sampling

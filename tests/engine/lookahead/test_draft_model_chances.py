@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from app.engine.drafters.draft_model_chances import DraftModelChances
 from app.engine.lookahead.acceptance_estimator import DRAFTED
-from app.engine.lookahead.draft_model_chances import DraftModelChances
 from app.engine.lookahead.drafter import Edge
 
 SURE, BEHIND = 15, 3

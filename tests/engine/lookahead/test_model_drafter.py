@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from app.engine.drafters.draft_model import DraftModel
+from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
-from app.engine.lookahead.draft_model import DraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, grow
-from app.engine.lookahead.model_drafter import DraftModelSource
 
 VOCABULARY, ROWS, DEPTH, FLOOR = 50, 5, 8, 1e-3
 TEXT = [(7 * place + place // 11) % VOCABULARY for place in range(400)]

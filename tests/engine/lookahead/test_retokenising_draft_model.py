@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from app.engine.block.entries import LEADS
-from app.engine.lookahead.continuation import LONGEST_WORD, Translation
-from app.engine.lookahead.draft_model import Proposal
+from app.engine.drafters.continuation import LONGEST_WORD, Translation
+from app.engine.drafters.draft_model import Proposal
+from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
-from app.engine.lookahead.model_drafter import DraftModelSource
-from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.text.text_tokenizer import LONGEST_CHARACTER, TextTokenizer
 from app.messages import Sampling
 from tests.engine.lookahead.test_model_drafter import DEPTH, FLOOR, ROWS, SOURCES, ScriptedPool, wrong

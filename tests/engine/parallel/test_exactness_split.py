@@ -7,8 +7,8 @@ import torch
 
 from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
+from app.engine.lookahead.plain import plain
 from app.engine.parallel.tensor import reason_against_split
-from app.engine.plain import plain
 from app.engine.runner.runner import BlockRunner
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture

@@ -17,8 +17,8 @@ from functools import lru_cache
 from torch import Tensor
 
 from app.engine.block.entries import GAPS, LEADS
-from app.engine.lookahead.draft_model import PROPOSALS, Proposal, largest
-from app.engine.lookahead.retokenised_line import shared_controls
+from app.engine.drafters.draft_model import PROPOSALS, Proposal, largest
+from app.engine.drafters.retokenised_line import shared_controls
 from app.engine.text.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
 
 WORD_END = re.compile(r"(?<=\S)(?= )|(?<=\w)(?=[^\w '\u2019])|(?<=\n)(?=\S)")

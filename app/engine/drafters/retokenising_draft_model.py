@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import common_length
-from app.engine.lookahead.continuation import Continuation, Translation
-from app.engine.lookahead.draft_model import LineReader, Proposal
-from app.engine.lookahead.retokenised_line import RetokenisedLine
+from app.engine.drafters.continuation import Continuation, Translation
+from app.engine.drafters.draft_model import LineReader, Proposal
+from app.engine.drafters.retokenised_line import RetokenisedLine
 from app.messages import Sampling
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.block.block import MAX_DEPTH
-from app.engine.lookahead.draft_model import Proposer
+from app.engine.drafters.draft_model import Proposer
+from app.engine.drafters.draft_model_chances import DraftModelChances, Judged, LearnedWeights
 from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
-from app.engine.lookahead.draft_model_chances import DraftModelChances, Judged, LearnedWeights
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafter, grow
 
