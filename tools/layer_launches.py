@@ -26,8 +26,8 @@ from app.engine.attention.sdpa import attend
 from app.engine.block.block import chain_block
 from app.engine.block.cache_slots import CacheSlots
 from app.engine.block.entries import SUCCESSORS
-from app.engine.fused_layers.fuse import fuse_by
-from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
+from app.engine.layers.fuse import fuse_by
+from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.steps import run_block
 from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler

@@ -16,10 +16,10 @@ from app.eagle_config import EagleConfig, read_eagle_config
 from app.engine.drafters.eagle_head import EagleHead, layer_config
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.head_trial import source_of
+from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.loading.loading import LoadedModel
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
-from app.engine.quantised_layers import QuantisedEmbedding
 from app.engine.runner.hidden_states import write_layer_states
 from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.rotary import rotary_of

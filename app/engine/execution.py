@@ -22,7 +22,9 @@ from app.engine.attention.selector import (
     torchs_own,
 )
 from app.engine.block.block import Block
-from app.engine.compatibility import (
+from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.graph_trial import choose_steps
+from app.engine.layers.compatibility import (
     block_logits,
     check_sequential,
     reason_against_trees,
@@ -30,12 +32,10 @@ from app.engine.compatibility import (
     tree_block,
     trial_blocks,
 )
-from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.fused_layers.fuse import FusedModel, fuse
-from app.engine.graph_trial import choose_steps
+from app.engine.layers.fuse import FusedModel, fuse
+from app.engine.layers.packing import pack_weights
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import rounds_activations, tolerance_of
-from app.engine.packing import pack_weights
 from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.model_config import heads_of
 from app.engine.runner.model_runner import ModelRunner

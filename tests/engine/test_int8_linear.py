@@ -18,7 +18,7 @@ CARDS = (HOPPER, LAPTOP)
 @pytest.mark.parametrize("shape", [(33, 160), (64, 172)])
 def test_the_kernel_makes_the_product_of_the_numbers(dtype: torch.dtype, shape: tuple[int, int]) -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.int8_linear import FEW_ROWS, TritonInt8Linear
+    from app.engine.layers.int8_linear_triton import FEW_ROWS, TritonInt8Linear
 
     given = numbers(8, *shape, DEVICE)
     layer = TritonInt8Linear(given, torch.randn(shape[0]).to(DEVICE, dtype), dtype)
@@ -28,7 +28,7 @@ def test_the_kernel_makes_the_product_of_the_numbers(dtype: torch.dtype, shape: 
 
 def test_a_row_has_the_same_bits_in_every_tile() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.int8_linear import TritonInt8Linear
+    from app.engine.layers.int8_linear_triton import TritonInt8Linear
 
     layer = TritonInt8Linear(numbers(8, 40, 200, DEVICE), None, torch.float32)
     fed = states(65, 200, torch.float32).to(DEVICE)
@@ -48,7 +48,7 @@ def product(rows: int, dtype: torch.dtype) -> Launch:
     """So many rows times a weight of 4096 by 4096."""
 
     def launch(_major: int, _shared_memory: int) -> None:
-        from app.engine.int8_kernel import int8_product
+        from app.engine.layers.int8_kernel_triton import int8_product
 
         weight, scale = torch.zeros((4096, 4096), dtype=torch.int8), torch.zeros(4096, dtype=dtype)
         int8_product(torch.zeros((rows, 4096), dtype=dtype), weight, scale)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.engine.quantised_layers import (
+from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
@@ -112,7 +112,7 @@ def test_tiles_of_any_size_make_the_same_weight(
 ) -> None:
     layer = kernel(numbers(kernel.bits, 48, 64), None, torch.float32)
     whole = layer.weight
-    monkeypatch.setattr("app.engine.quantised_layers.TILE", {"cpu": 7 * 64})
+    monkeypatch.setattr("app.engine.layers.quantised_layers.TILE", {"cpu": 7 * 64})
     assert torch.equal(layer.weight, whole)
 
 

@@ -10,11 +10,13 @@ import torch
 from torch import nn
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from app.engine.loading.loading import load
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
-from app.engine.quantised_layers import CpuInt8Linear, QuantisedEmbedding, QuantisedLinear, TiledInt8Linear
-from app.engine.quantising import (
+from app.engine.layers.quantised_layers import (
+    CpuInt8Linear,
+    QuantisedEmbedding,
+    QuantisedLinear,
+    TiledInt8Linear,
+)
+from app.engine.layers.quantising import (
     ANYWHERE,
     TRIED_ROWS,
     FindKernel,
@@ -27,6 +29,9 @@ from app.engine.quantising import (
     quantised,
     torchao,
 )
+from app.engine.loading.loading import load
+from app.engine.lookahead import make_lookahead
+from app.engine.lookahead.plain import plain
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.errors import BadOption
@@ -82,7 +87,7 @@ def test_numbers_are_near_the_weight_however_small_it_is(size: int, error: float
 def test_slices_of_a_weight_make_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = torch.randn((50, 64), generator=torch.Generator().manual_seed(0))
     whole = quantised(weight, 4, CPU)
-    monkeypatch.setattr("app.engine.quantising.SLICE", 7 * 64)
+    monkeypatch.setattr("app.engine.layers.quantising.SLICE", 7 * 64)
     sliced = quantised(weight, 4, CPU)
     assert torch.equal(whole.values, sliced.values)
     assert torch.equal(whole.scale, sliced.scale)
@@ -341,8 +346,8 @@ class Unfinished(TiledInt8Linear):
 
 def test_a_trial_takes_every_tile_of_the_cards_kernel() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.int8_kernel import tile_rows
-    from app.engine.int8_linear import FEW_ROWS
+    from app.engine.layers.int8_kernel_triton import tile_rows
+    from app.engine.layers.int8_linear_triton import FEW_ROWS
 
     for itemsize in (2, 4):
         used = {tile_rows(rows, itemsize) for rows in range(1, FEW_ROWS + 1)}

@@ -3,7 +3,7 @@
 from ctypes import CDLL
 from pathlib import Path
 
-from app.engine.cpu_kernels.launching import declared
+from app.engine.layers.cpu_kernels import declared
 from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
 
 SOURCE = Source(

@@ -19,11 +19,11 @@ from app.engine.device_trial import device_fault
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.execution import Execution, run_whole
 from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
+from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name
 from app.engine.measurement_cache import CacheKey
-from app.engine.quantising import check_can_quantise, quantise
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner

@@ -17,9 +17,9 @@ from torch import distributed
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
-from app.engine.compatibility import reason_against_trees
 from app.engine.execution import Execution, check_torchs_own, run_by_torch
 from app.engine.head_loading import no_heads
+from app.engine.layers.compatibility import reason_against_trees
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.machine.device_plan import Estimate, Parallelism
 from app.engine.machine.hardware import choose_dtype, dtype_name

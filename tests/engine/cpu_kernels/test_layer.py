@@ -11,10 +11,10 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qw
 
 from app.engine.attention.native import MAX_ROWS
 from app.engine.block.block import Block, chain_block
-from app.engine.cpu_kernels.layer import NativeLayer
 from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.layers.decoder_layer_cpu import NativeLayer
+from app.engine.layers.quantising import quantise
 from app.engine.loading.loading import LoadedModel, prepare
-from app.engine.quantising import quantise
 from app.engine.runner.runner import BlockRunner
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.replies import Letters, numbers

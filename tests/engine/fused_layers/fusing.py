@@ -2,8 +2,8 @@
 
 from transformers import PreTrainedModel
 
-from app.engine.fused_layers.fuse import fuse_by
-from app.engine.fused_layers.signature import LayerKernels
+from app.engine.layers.fuse import fuse_by
+from app.engine.layers.kernel_signature import LayerKernels
 from app.engine.loading.loading import LoadedModel
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner

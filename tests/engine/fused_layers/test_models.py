@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from app.engine.block.block import chain_block
-from app.engine.fused_layers.modules import FusedLayer
-from app.engine.fused_layers.signature import LayerKernels
 from app.engine.graph_trial import tried_graphs
+from app.engine.layers.fused_modules import FusedLayer
+from app.engine.layers.kernel_signature import LayerKernels
+from app.engine.layers.quantising import quantise
 from app.engine.lookahead.plain import plain
-from app.engine.quantising import quantise
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.messages import Decoding, Sampling
@@ -42,7 +42,7 @@ OURS = {
 def kernels() -> LayerKernels:
     """Ours, as this device can run them."""
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.fused_layers.launching import on_device
+    from app.engine.layers.triton_launching import on_device
 
     return on_device(DEVICE)
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.attention.sdpa import attend
-from app.engine.fused_layers.modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
-from app.engine.fused_layers.replacements import find_attentions, find_layers, find_mlps, find_norms
-from app.engine.fused_layers.signature import NormShape, NormWeight
-from app.engine.fused_layers.trials import mismatch_share
+from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
+from app.engine.layers.fused_trials import mismatch_share
+from app.engine.layers.kernel_signature import NormShape, NormWeight
+from app.engine.layers.replacements import find_attentions, find_layers, find_mlps, find_norms
 from tests.engine.architectures import LLAMA, Architecture
 from tests.engine.fused_layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load

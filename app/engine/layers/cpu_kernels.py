@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.cache_slots import CacheSlots
-from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
+from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 
 _P, _N, _I, _F = c_void_p, c_int64, c_int32, c_float
 ARGUMENTS = {

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from app.engine.block.cache_slots import CacheSlots
-from app.engine.fused_layers.kernels import gate_kernel, norm_kernel, rotary_kernel
-from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape, NormWeight
+from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape, NormWeight
+from app.engine.layers.triton_kernels import gate_kernel, norm_kernel, rotary_kernel
 
 PIECE = 1024
 """Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors reading."""

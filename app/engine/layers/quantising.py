@@ -21,12 +21,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.machine.device_faults import is_no_verdict, refused_because
-from app.engine.machine.hardware import choose_dtype, dtype_name
-from app.engine.machine.tolerance import is_close
-from app.engine.quantised_layers import (
+from app.engine.layers.int8_linear_cpu import NativeInt8Linear
+from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
@@ -37,6 +34,9 @@ from app.engine.quantised_layers import (
     TiledInt8Linear,
     stands_for,
 )
+from app.engine.machine.device_faults import is_no_verdict, refused_because
+from app.engine.machine.hardware import choose_dtype, dtype_name
+from app.engine.machine.tolerance import is_close
 from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
 from app.messages import ModelChoice
@@ -260,7 +260,7 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
         return FASTEST.get((device.type, dtype, bits))
     if find_spec("triton") is None:
         raise BadOption("it needs Triton, which is not installed for this device")
-    from app.engine.int8_linear import TritonInt8Linear
+    from app.engine.layers.int8_linear_triton import TritonInt8Linear
 
     return TritonInt8Linear
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from app.engine.attention import BlockView
 from app.engine.attention.native import MAX_ROWS, NativeAttention
-from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
-from app.engine.fused_layers.modules import FusedLayer, FusedNorm
-from app.engine.fused_layers.products import SeparateProducts
+from app.engine.layers.fused_modules import FusedLayer, FusedNorm
+from app.engine.layers.int8_linear_cpu import NativeInt8Linear
+from app.engine.layers.products import SeparateProducts
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 

@@ -5,7 +5,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.quantised_layers import Numbers, QuantisedEmbedding, QuantisedLinear
+from app.engine.layers.quantised_layers import Numbers, QuantisedEmbedding, QuantisedLinear
 
 LARGEST_WEIGHT = 2**7
 LARGEST_SUM = 2**31 - 1

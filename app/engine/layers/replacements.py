@@ -20,11 +20,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
-from app.engine.fused_layers.modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
-from app.engine.fused_layers.products import JoinedProduct, SeparateProducts
-from app.engine.fused_layers.shared_weight_copy import copy_with
-from app.engine.fused_layers.signature import Activation, HeadNorms, LayerKernels, NormShape, NormWeight
-from app.engine.fused_layers.trials import (
+from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
+from app.engine.layers.fused_trials import (
     ROUNDINGS,
     TEXT,
     AttentionProbe,
@@ -35,6 +32,9 @@ from app.engine.fused_layers.trials import (
     mismatch_share,
     probe_attention,
 )
+from app.engine.layers.kernel_signature import Activation, HeadNorms, LayerKernels, NormShape, NormWeight
+from app.engine.layers.products import JoinedProduct, SeparateProducts
+from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.tolerance import is_close
 

@@ -16,11 +16,12 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
-from app.engine.cpu_kernels.launching import CpuKernels
-from app.engine.cpu_kernels.layer import NativeLayer, Workspace
-from app.engine.fused_layers.products import join_products
-from app.engine.fused_layers.replacements import (
+from app.engine.layers.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
+from app.engine.layers.cpu_kernels import CpuKernels
+from app.engine.layers.decoder_layer_cpu import NativeLayer, Workspace
+from app.engine.layers.kernel_signature import LayerKernels
+from app.engine.layers.products import join_products
+from app.engine.layers.replacements import (
     Replaced,
     find_attentions,
     find_layers,
@@ -28,8 +29,7 @@ from app.engine.fused_layers.replacements import (
     find_norms,
     find_whole_layers,
 )
-from app.engine.fused_layers.shared_weight_copy import copy_with
-from app.engine.fused_layers.signature import LayerKernels
+from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import tolerance_of
 
@@ -58,7 +58,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             return _fuse_on_cpu(model, machine, attend)
         if not can_have(machine):
             return FusedModel(model, _refusal(machine))
-        from app.engine.fused_layers.launching import on_device
+        from app.engine.layers.triton_launching import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own

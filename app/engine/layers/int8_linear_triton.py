@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from app.engine.int8_kernel import int8_product
-from app.engine.quantised_layers import TiledInt8Linear
+from app.engine.layers.int8_kernel_triton import int8_product
+from app.engine.layers.quantised_layers import TiledInt8Linear
 
 FEW_ROWS = 128
 """Beyond, a prompt's rows share the spreading of a tile, and the library's product is faster."""
