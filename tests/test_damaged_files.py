@@ -7,7 +7,7 @@ import pytest
 
 from app.chats.json_columns import collections_from_json, marks_from_json, value_from_json
 from app.dataclass_json import parse_json
-from app.engine.measurement_cache import MeasurementFolder
+from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import SettingsNotRead
 from app.messages import Sampling
 from app.models_registry.downloads.downloads import SavedDownloads

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from app.api.key import KeyFile
 from app.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
 from app.database import Database
-from app.engine.measurement_cache import MeasurementFolder
+from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
 from app.models_registry import HubId, SavedDownloads

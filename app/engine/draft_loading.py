@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.eagle_config import is_speculator, read_eagle_config
-from app.engine.draft_timing import question_seconds
 from app.engine.draft_trial import TEXT, first_lessons, lessons_of_words
 from app.engine.drafters.continuation import Translation
 from app.engine.drafters.draft_model import DraftModel, RunnerLineReader
@@ -14,6 +13,7 @@ from app.engine.eagle_loading import with_eagle_head
 from app.engine.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
+from app.engine.measuring.draft_timing import question_seconds
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.engine.text.text_tokenizer import LossyTokenizer, TextTokenizer

@@ -12,7 +12,7 @@ from time import perf_counter
 from app.engine.loading.loading import LoadedModel
 from app.engine.loading.measuring import first_token_of_texts, keep_first
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, num_asked
-from app.engine.measurement_cache import MeasurementCache
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.runner.runner import BlockRunner
 
 log = logging.getLogger(__name__)

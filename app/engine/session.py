@@ -24,7 +24,7 @@ from app.engine.machine.memory import (
     release_memory,
     restart_peak,
 )
-from app.engine.measurement_cache import open_cache
+from app.engine.measuring.measurement_cache import open_cache
 from app.engine.offloading import check_can_offload, load_in_part
 from app.engine.parallel.group import Ranks
 from app.engine.reply_events import NeverStop as NeverStop

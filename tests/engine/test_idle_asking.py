@@ -14,7 +14,7 @@ from app.engine.idle_asking import SECONDS, IdleAsking
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import measured
 from app.engine.lookahead.first_successors import no_successors, num_asked
-from app.engine.measurement_cache import MeasurementFolder, open_cache
+from app.engine.measuring.measurement_cache import MeasurementFolder, open_cache
 from app.engine.runner.runner import BlockRunner
 from app.engine.session import Session
 from app.messages import ModelChoice, ModelFolder, Sampling

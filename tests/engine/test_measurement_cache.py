@@ -8,7 +8,12 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, cache_key_of, open_cache
+from app.engine.measuring.measurement_cache import (
+    MeasurementCache,
+    MeasurementFolder,
+    cache_key_of,
+    open_cache,
+)
 from app.messages import ModelInfo
 from tests.engine.tiny import tiny_config
 

@@ -19,7 +19,7 @@ from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.first_successors import num_asked
 from app.engine.machine.compiling import Compiled
-from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
+from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT

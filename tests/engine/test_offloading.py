@@ -21,12 +21,12 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.machine.device_plan import ALONE, RankPlan, no_estimate
 from app.engine.machine.memory import release_memory
-from app.engine.measurement_cache import cache_key_of, open_cache
+from app.engine.measuring.measurement_cache import cache_key_of, open_cache
+from app.engine.measuring.probing import probe
+from app.engine.measuring.step_timing import FEW_BUCKETS
 from app.engine.offloading import check_can_offload, check_room, load_in_part, part_on_card, run_in_part
-from app.engine.probing import probe
 from app.engine.runner.runner import BlockRunner
 from app.engine.session import Session, no_progress
-from app.engine.step_timing import FEW_BUCKETS
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.model_messages import Fit

@@ -11,10 +11,10 @@ from transformers import LlamaForCausalLM
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
-from app.engine.probing import USEFUL_FIRST, describe_buckets, probe
+from app.engine.measuring.probing import USEFUL_FIRST, describe_buckets, probe
+from app.engine.measuring.step_timing import FEW_BUCKETS, MEASURED_BUCKETS, PREFIX, time_in_turn
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
-from app.engine.step_timing import FEW_BUCKETS, MEASURED_BUCKETS, PREFIX, time_in_turn
 from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config

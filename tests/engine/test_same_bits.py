@@ -8,8 +8,15 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from app.engine.block.step_profile import Buckets
+from app.engine.measuring.same_bits import (
+    agree,
+    group_by_bits,
+    has_experts,
+    layers_with_rows,
+    read_layers,
+    read_text,
+)
 from app.engine.runner.runner import BlockRunner
-from app.engine.same_bits import agree, group_by_bits, has_experts, layers_with_rows, read_layers, read_text
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config

@@ -23,7 +23,7 @@ from app.engine.graph_capture import own_workspaces, run_and_end
 from app.engine.graph_trial import choose_steps, tried_graphs
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.plain import plain
-from app.engine.probing import probe
+from app.engine.measuring.probing import probe
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import ROOMY, BlockRunner

@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import SDPA
 from app.engine.block.block import chain_block
 from app.engine.graph_trial import choose_steps
+from app.engine.measuring.threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.steps import EagerSteps
-from app.engine.threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import load
 

@@ -23,7 +23,7 @@ from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name
-from app.engine.measurement_cache import CacheKey
+from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner

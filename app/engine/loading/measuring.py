@@ -27,10 +27,10 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.machine.compiling import Compiled
-from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.probing import probe, probe_chains
+from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
+from app.engine.measuring.probing import probe, probe_chains
+from app.engine.measuring.step_timing import MeasuredRunner, ProgressListener
 from app.engine.runner.runner import BlockRunner
-from app.engine.step_timing import MeasuredRunner, ProgressListener
 from app.messages import Progress
 
 WEIGHTS, STEPS, LOADED = 40, 70, 100

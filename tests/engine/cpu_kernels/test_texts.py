@@ -6,16 +6,16 @@ from torch import Tensor
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.probing import ANY_ROWS, probe
-from app.engine.runner.runner import BlockRunner
-from app.engine.same_bits import (
+from app.engine.measuring.probing import ANY_ROWS, probe
+from app.engine.measuring.same_bits import (
     group_by_bits,
     layers_with_rows,
     read_layers,
     read_text,
     takes_rows_one_by_one,
 )
-from app.engine.step_timing import PREFIX, measured_text
+from app.engine.measuring.step_timing import PREFIX, measured_text
+from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation

@@ -13,9 +13,7 @@ from torch import Tensor
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.machine.hardware import dtype_name
 from app.engine.machine.tolerance import is_exact
-from app.engine.runner.runner import BlockRunner
-from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.same_bits import (
+from app.engine.measuring.same_bits import (
     group_by_bits,
     has_experts,
     layers_with_rows,
@@ -23,7 +21,16 @@ from app.engine.same_bits import (
     read_text,
     takes_rows_one_by_one,
 )
-from app.engine.step_timing import LONG_BUCKETS, LONGEST, PREFIX, ProgressListener, StepTimer, measured_text
+from app.engine.measuring.step_timing import (
+    LONG_BUCKETS,
+    LONGEST,
+    PREFIX,
+    ProgressListener,
+    StepTimer,
+    measured_text,
+)
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
 
 LONG_PREFIX = 2048
 """Tokens before the blocks that tell what batch-invariant attention costs in a long chat."""

@@ -1,7 +1,7 @@
 """What it costs to ask a draft model, measured when it is loaded."""
 
 from app.engine.drafters.draft_model import LineReader
-from app.engine.step_timing import random_tokens, time_in_turn
+from app.engine.measuring.step_timing import random_tokens, time_in_turn
 
 SHORT, LONG, BEFORE = 1, 33, 24
 """Rows of the passes that are timed, and tokens before them."""
