@@ -23,7 +23,7 @@ from app.engine.attention.selector import (
 )
 from app.engine.block.block import Block
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.graph_trial import choose_steps
+from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.compatibility import (
     block_logits,
     check_sequential,

@@ -12,6 +12,7 @@ from statistics import median
 
 from app.engine.block.entries import Packed
 from app.engine.decoders import generate
+from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
@@ -22,7 +23,6 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.engine.sampling.sampling import Sampler
-from app.engine.step_graphs import GraphSteps
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir

@@ -12,14 +12,14 @@ from torch.utils._pytree import tree_leaves
 from app.engine.block.block import chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.decoders import generate, make_decoder
-from app.engine.graph_trial import tried_graphs
+from app.engine.graphs.graph_trial import tried_graphs
+from app.engine.graphs.step_graphs import EAGER_STEPS, GraphSteps
 from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
 from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
 from app.engine.sampling.sampling import likeliest
-from app.engine.step_graphs import EAGER_STEPS, GraphSteps
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA

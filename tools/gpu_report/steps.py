@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from app.engine.attention import NAME, register
 from app.engine.attention.selector import capabilities_of, choose_attention
 from app.engine.block.block import chain_block
-from app.engine.graph_trial import choose_steps
+from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.fuse import fuse
 from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.machine.memory import is_out_of_memory, release_memory

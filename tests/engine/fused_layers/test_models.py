@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from app.engine.block.block import chain_block
-from app.engine.graph_trial import tried_graphs
+from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.layers.fused_modules import FusedLayer
 from app.engine.layers.kernel_signature import LayerKernels
 from app.engine.layers.quantising import quantise

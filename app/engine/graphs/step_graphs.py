@@ -31,15 +31,15 @@ from app.engine.attention.selector import Attention
 from app.engine.block.block import Block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets
-from app.engine.captured_moves import MOVES, CapturedMoves
-from app.engine.graph_capture import CapturedGraph, GraphCapturer
+from app.engine.graphs.captured_moves import MOVES, CapturedMoves
+from app.engine.graphs.graph_capture import CapturedGraph, GraphCapturer
+from app.engine.graphs.native_step_inputs import best_pack
+from app.engine.graphs.step_inputs import StepInputs
 from app.engine.machine.device_faults import reason_of
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.native_step_inputs import best_pack
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.runner.steps import EagerSteps
 from app.engine.sampling.batched_sampling import best_tokens
-from app.engine.step_inputs import StepInputs
 from app.messages import MAX_ROWS
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)

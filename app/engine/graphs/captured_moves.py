@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from app.engine.block.block import MAX_DEPTH
-from app.engine.graph_capture import GraphCapturer
+from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.machine.hardware import upload_into
 from app.engine.runner.kv_cache import BlockCache
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS
 from app.engine.block.block import Block
+from app.engine.graphs.step_inputs import NUMBERS_PER_ROW, Pack, packed_inputs
 from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
-from app.engine.step_inputs import NUMBERS_PER_ROW, Pack, packed_inputs
 
 SOURCE = Source(
     Path(__file__).with_name("step_inputs.c"),
