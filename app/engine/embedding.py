@@ -22,11 +22,11 @@ from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.embedding_job import EmbeddedText, OnTokens, ignore_tokens
+from app.engine.loading.weights import HERE
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import choose_device
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.text.sandbox import Sandbox, panics_as_errors
-from app.engine.weights import HERE
 from app.errors import AppError, BadOption, ModelBroken, first_line
 from app.messages import Device, ModelFolder
 

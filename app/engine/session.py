@@ -10,12 +10,13 @@ import torch
 import transformers
 
 from app.eagle_config import refuse_speculator
-from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.embedding import SentenceModels
 from app.engine.embedding_job import EmbeddingJob
-from app.engine.idle_asking import IdleAsking
+from app.engine.loading.draft_loading import check_draft_model, with_draft_model
+from app.engine.loading.idle_asking import IdleAsking
 from app.engine.loading.loading import LoadedModel
 from app.engine.loading.measuring import LOADED, keep, measured
+from app.engine.loading.offloading import check_can_offload, load_in_part
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.memory import (
     is_out_of_memory,
@@ -25,7 +26,6 @@ from app.engine.machine.memory import (
     restart_peak,
 )
 from app.engine.measuring.measurement_cache import open_cache
-from app.engine.offloading import check_can_offload, load_in_part
 from app.engine.parallel.group import Ranks
 from app.engine.reply_events import NeverStop as NeverStop
 from app.engine.reply_events import StopSignal, reply_events

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import DeviceCapabilities, HeadShape, choose_attention, sdpa
-from app.engine.device_trial import device_fault, run_small
+from app.engine.loading.device_trial import device_fault, run_small
 from app.engine.sampling.batched_sampling import sampler_for
 from app.engine.sampling.sampling import make_sampler
 from app.messages import Sampling

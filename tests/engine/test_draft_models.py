@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.draft_trial import USUAL
 from app.engine.drafters.model_drafter import Lessons
+from app.engine.loading.draft_trial import USUAL
 from app.engine.session import NeverStop, Session, no_progress
 from app.errors import BadOption, ModelNotFound
 from app.logits_settings import Grammar, LogitsSettings

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from app.eagle_config import read_eagle_config
-from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.drafters.draft_model import DraftModel
-from app.engine.eagle_loading import with_eagle_head
+from app.engine.loading.draft_loading import check_draft_model, with_draft_model
+from app.engine.loading.eagle_loading import with_eagle_head
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner

@@ -19,11 +19,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from app.device_memory import ram
 from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.weights import read_weights
 from app.engine.session import Session
 from app.engine.text import gguf as gguf_module
 from app.engine.text.gguf import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox
-from app.engine.weights import read_weights
 from app.errors import ModelBroken, ModelTooLarge
 from app.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from app.models_registry.files.gguf import READABLE

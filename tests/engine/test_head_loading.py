@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from app.engine.head_loading import CarriedHeads, drafting_heads, no_heads, read_heads
+from app.engine.loading.head_loading import CarriedHeads, drafting_heads, no_heads, read_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner

@@ -10,7 +10,7 @@ import pytest
 
 from app.engine.block.entries import Packed
 from app.engine.block.step_profile import StepProfile, StepTimes
-from app.engine.idle_asking import SECONDS, IdleAsking
+from app.engine.loading.idle_asking import SECONDS, IdleAsking
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import measured
 from app.engine.lookahead.first_successors import no_successors, num_asked

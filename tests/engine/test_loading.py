@@ -15,10 +15,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading.loading import compiler_note, load
+from app.engine.loading.weights import placement, read_weights
 from app.engine.machine.compiling import Compiled
 from app.engine.runner.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner.runner import BlockRunner
-from app.engine.weights import placement, read_weights
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.architectures import LLAMA

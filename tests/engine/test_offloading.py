@@ -13,10 +13,17 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedConfig
 
-from app.engine.draft_loading import with_draft_model
-from app.engine.head_loading import no_heads
+from app.engine.loading.draft_loading import with_draft_model
+from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import measured
+from app.engine.loading.offloading import (
+    check_can_offload,
+    check_room,
+    load_in_part,
+    part_on_card,
+    run_in_part,
+)
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.machine.device_plan import ALONE, RankPlan, no_estimate
@@ -24,7 +31,6 @@ from app.engine.machine.memory import release_memory
 from app.engine.measuring.measurement_cache import cache_key_of, open_cache
 from app.engine.measuring.probing import probe
 from app.engine.measuring.step_timing import FEW_BUCKETS
-from app.engine.offloading import check_can_offload, check_room, load_in_part, part_on_card, run_in_part
 from app.engine.runner.runner import BlockRunner
 from app.engine.session import Session, no_progress
 from app.errors import BadOption

@@ -13,13 +13,22 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedT
 
 from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
-from app.engine.config_check import check_config_size
 from app.engine.cpu_kernels.loading import compiled_kernels
-from app.engine.device_trial import device_fault
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.execution import Execution, run_whole
-from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
 from app.engine.layers.quantising import check_can_quantise, quantise
+from app.engine.loading.config_check import check_config_size
+from app.engine.loading.device_trial import device_fault
+from app.engine.loading.execution import Execution, run_whole
+from app.engine.loading.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
+from app.engine.loading.weights import (
+    HERE,
+    Place,
+    as_model_errors,
+    offloaded_bytes,
+    placement,
+    prepared,
+    read_weights,
+)
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name
@@ -30,15 +39,6 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.text.gguf import check_memory, unpacked
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.engine.text.text import Decode
-from app.engine.weights import (
-    HERE,
-    Place,
-    as_model_errors,
-    offloaded_bytes,
-    placement,
-    prepared,
-    read_weights,
-)
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:

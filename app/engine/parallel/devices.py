@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from app.engine.device_trial import device_fault
+from app.engine.loading.device_trial import device_fault
 from app.engine.machine.device_plan import TorchrunRank
 from app.engine.machine.hardware import choose_device
 from app.errors import BadOption

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from app.engine.head_loading import no_heads
+from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import load
+from app.engine.loading.weights import load_weights
 from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.parallel.layer_group import card_by_number, join_layers, leave_layers
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
@@ -17,7 +18,6 @@ from app.engine.parallel.rank import RankModel, answers_of
 from app.engine.parallel.tensor import share_among
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Sampler
-from app.engine.weights import load_weights
 from app.errors import AppError, first_line
 from app.messages import ModelChoice, ModelFolder, Sampling
 

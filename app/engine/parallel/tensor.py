@@ -17,10 +17,11 @@ from torch import distributed
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
-from app.engine.execution import Execution, check_torchs_own, run_by_torch
-from app.engine.head_loading import no_heads
 from app.engine.layers.compatibility import reason_against_trees
+from app.engine.loading.execution import Execution, check_torchs_own, run_by_torch
+from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.weights import HERE, Place, as_model_errors
 from app.engine.machine.device_plan import Estimate, Parallelism
 from app.engine.machine.hardware import choose_dtype, dtype_name
 from app.engine.parallel.layer_group import card_by_number
@@ -29,7 +30,6 @@ from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import heads_of
 from app.engine.runner.steps import EagerSteps
 from app.engine.text.sandbox import Sandbox
-from app.engine.weights import HERE, Place, as_model_errors
 from app.errors import AppError, BadOption, ModelBroken
 from app.messages import ModelChoice, ModelFolder
 

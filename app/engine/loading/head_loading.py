@@ -16,7 +16,7 @@ from transformers.modeling_layers import MtpModel
 from app.engine import attention
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.drafters.mtp_head import MtpHead
-from app.engine.head_trial import source_of
+from app.engine.loading.head_trial import source_of
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import tensor_names
 from app.engine.runner.hidden_states import write_last_states

@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.eagle_config import is_speculator, read_eagle_config
-from app.engine.draft_trial import TEXT, first_lessons, lessons_of_words
 from app.engine.drafters.continuation import Translation
 from app.engine.drafters.draft_model import DraftModel, RunnerLineReader
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.drafters.retokenising_draft_model import RetokenisingDraftModel
-from app.engine.eagle_loading import with_eagle_head
-from app.engine.head_loading import no_heads
+from app.engine.loading.draft_trial import TEXT, first_lessons, lessons_of_words
+from app.engine.loading.eagle_loading import with_eagle_head
+from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.measuring.draft_timing import question_seconds

@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 from app.eagle_config import EagleConfig, read_eagle_config
 from app.engine.drafters.eagle_head import EagleHead, layer_config
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.head_trial import source_of
 from app.engine.layers.quantised_layers import QuantisedEmbedding
+from app.engine.loading.head_trial import source_of
 from app.engine.loading.loading import LoadedModel
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles

@@ -17,15 +17,15 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.device_memory import ram
 from app.engine.attention.selector import SDPA
-from app.engine.device_trial import device_fault
-from app.engine.execution import Execution, check_torchs_own, run_by_torch, run_in_chains
-from app.engine.head_loading import no_heads
 from app.engine.layers.compatibility import reason_against_trees
+from app.engine.loading.device_trial import device_fault
+from app.engine.loading.execution import Execution, check_torchs_own, run_by_torch, run_in_chains
+from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.weights import Place
 from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
 from app.engine.text.sandbox import Sandbox
-from app.engine.weights import Place
 from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder, Progress
 from app.model_messages import Fit, copying_words, gigabytes
