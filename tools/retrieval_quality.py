@@ -48,7 +48,7 @@ class LoadedEmbedder:
     """Embedder on the thread that asks, with nothing before it."""
 
     def __init__(self, folder: Path) -> None:
-        from app.engine.embedding import load_sentence_model
+        from app.engine.embedding.embedder import load_sentence_model
 
         self.model = folder.name
         self._model = load_sentence_model(ModelFolder(folder, name=folder.name), "cpu")

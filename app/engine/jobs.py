@@ -9,7 +9,7 @@ from queue import Empty, PriorityQueue
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Protocol
 
-from app.engine.embedding_job import EmbeddingJob
+from app.engine.embedding.job import EmbeddingJob
 from app.engine.machine.device_faults import is_device_fault
 from app.engine.machine.memory import is_out_of_memory, is_uninitialised
 from app.errors import (

@@ -10,8 +10,8 @@ import torch
 import transformers
 
 from app.eagle_config import refuse_speculator
-from app.engine.embedding import SentenceModels
-from app.engine.embedding_job import EmbeddingJob
+from app.engine.embedding.embedder import SentenceModels
+from app.engine.embedding.job import EmbeddingJob
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
 from app.engine.loading.idle_asking import IdleAsking
 from app.engine.loading.loading import LoadedModel

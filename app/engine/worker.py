@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.engine.embedding_job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
+from app.engine.embedding.job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
 from app.engine.imports import import_session
 from app.engine.jobs import (
     AnyJob,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from app.engine.embedding import SentenceModels, embed_anywhere, load_sentence_model, on_device
+from app.engine.embedding.embedder import SentenceModels, embed_anywhere, load_sentence_model, on_device
 from app.errors import ModelBroken
 from app.messages import ModelFolder
 from tests.engine.sentences import CONTEXT, real_folder, write_sentence_model

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.engine import Engine
-from app.engine.embedding import load_sentence_model
-from app.engine.embedding_job import PIECE, EmbeddingJob
+from app.engine.embedding.embedder import load_sentence_model
+from app.engine.embedding.job import PIECE, EmbeddingJob
 from app.engine.jobs import JobQueue, Shutdown, UnloadJob
 from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelError

@@ -12,8 +12,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from app.engine import Engine
-from app.engine.embedding import SentenceModels
-from app.engine.embedding_job import EmbeddingJob
+from app.engine.embedding.embedder import SentenceModels
+from app.engine.embedding.job import EmbeddingJob
 from app.engine.jobs import UnloadJob
 from app.engine.machine.device_plan import RankPlan
 from app.engine.session import Session

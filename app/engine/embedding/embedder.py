@@ -21,7 +21,7 @@ from torch.nn import Embedding
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from app.engine.embedding_job import EmbeddedText, OnTokens, ignore_tokens
+from app.engine.embedding.job import EmbeddedText, OnTokens, ignore_tokens
 from app.engine.loading.weights import HERE
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import choose_device
