@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.commands.prompts import SamplingOverride, read_sets
-from app.engine.decoders import generate
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
@@ -31,7 +30,8 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session import Session
+from app.engine.session.decoders import generate
+from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, Origin, Sampling

@@ -23,7 +23,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from app.commands.suites import read_suite
 from app.engine.block.entries import LEADS, SOURCES
-from app.engine.decoders import generate
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import (
     FIRST_ALTERNATIVE_CODE,
@@ -42,7 +41,8 @@ from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session import Session
+from app.engine.session.decoders import generate
+from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, Prompt, Sampling

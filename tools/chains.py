@@ -22,7 +22,7 @@ import torch
 from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
 
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.messages import (
     DecoderName,
     Decoding,

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from app.models_registry import locate
 from tools.prompts import questions

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.messages import (
     Decoding,
     Finished,

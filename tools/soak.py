@@ -19,7 +19,7 @@ from time import perf_counter
 
 import torch
 
-from app.engine.session import Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.messages import (
     DecoderName,
     Decoding,

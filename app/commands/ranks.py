@@ -5,8 +5,8 @@ import signal
 
 import typer
 
-from app.engine.imports import quiet_imports
 from app.engine.machine.device_plan import Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
+from app.engine.session.imports import quiet_imports
 from app.errors import impossible_values
 from app.messages import Device
 

@@ -11,7 +11,6 @@ import sys
 from statistics import median
 
 from app.engine.block.entries import Packed
-from app.engine.decoders import generate
 from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
@@ -23,6 +22,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.engine.sampling.sampling import Sampler
+from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir

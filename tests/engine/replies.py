@@ -10,7 +10,6 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.decoders import generate
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.plain import plain
@@ -19,6 +18,7 @@ from app.engine.lookahead.pool import Pool
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
+from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from app.engine.decoders import generate, make_decoder
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.sampling.batched_sampling import _survivors, draw_rows, make_batched_sampler, sampler_for
 from app.engine.sampling.sampling import draw, likeliest, make_sampler, survivors
+from app.engine.session.decoders import generate, make_decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA

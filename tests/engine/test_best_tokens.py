@@ -11,7 +11,6 @@ from torch.utils._pytree import tree_leaves
 
 from app.engine.block.block import chain_block
 from app.engine.block.entries import SUCCESSORS
-from app.engine.decoders import generate, make_decoder
 from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.graphs.step_graphs import EAGER_STEPS, GraphSteps
 from app.engine.lookahead.plain import plain
@@ -20,6 +19,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
 from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
 from app.engine.sampling.sampling import likeliest
+from app.engine.session.decoders import generate, make_decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA

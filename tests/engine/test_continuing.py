@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.engine.text.prompt import PromptTokenizer, encode
 from app.engine.text.text import Detokenizer
 from app.errors import BadOption, GrammarRefused

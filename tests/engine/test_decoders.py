@@ -4,10 +4,10 @@ from typing import get_args
 
 import pytest
 
-from app.engine.decoders import make_decoder
 from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.sampling.sampling import make_sampler
+from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after

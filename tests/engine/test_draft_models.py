@@ -11,7 +11,7 @@ import pytest
 
 from app.engine.drafters.model_drafter import Lessons
 from app.engine.loading.draft_trial import USUAL
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.errors import BadOption, ModelNotFound
 from app.logits_settings import Grammar, LogitsSettings
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling

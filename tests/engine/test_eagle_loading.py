@@ -17,7 +17,7 @@ from app.engine.loading.eagle_loading import with_eagle_head
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.session import Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.eagle_heads import (

@@ -10,7 +10,7 @@ import pytest
 from app.engine import Engine
 from app.engine.embedding.embedder import load_sentence_model
 from app.engine.embedding.job import PIECE, EmbeddingJob
-from app.engine.jobs import JobQueue, Shutdown, UnloadJob
+from app.engine.session.jobs import JobQueue, Shutdown, UnloadJob
 from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelError
 from app.messages import ModelFolder

@@ -7,7 +7,6 @@ from typing import cast
 import pytest
 
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.decoders import make_decoder
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
@@ -16,6 +15,7 @@ from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.model_runner import ModelRunner
+from app.engine.session.decoders import make_decoder
 from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching

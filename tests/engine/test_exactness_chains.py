@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.engine.decoders import make_decoder
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.plain import plain
+from app.engine.session.decoders import make_decoder
 from app.engine.text.prompt import encode
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir

@@ -4,11 +4,11 @@ from itertools import islice
 
 import pytest
 
-from app.engine.decoders import make_decoder
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
+from app.engine.session.decoders import make_decoder
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, half_right, right, wrong

@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from app.device_memory import ram
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import read_weights
-from app.engine.session import Session
+from app.engine.session.session import Session
 from app.engine.text import gguf as gguf_module
 from app.engine.text.gguf import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox

@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
 from app.engine.block.block import chain_block
-from app.engine.decoders import make_decoder
 from app.engine.graphs.graph_capture import CudaGraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
@@ -23,6 +22,7 @@ from app.engine.runner.model_config import heads_of
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import best_tokens
+from app.engine.session.decoders import make_decoder
 from app.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write

@@ -3,7 +3,6 @@
 from statistics import median
 from time import thread_time
 
-from app.engine.decoders import generate
 from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
@@ -11,6 +10,7 @@ from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
+from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.logits_settings import Grammar, LogitsSettings
 from app.messages import (
     DecoderName,

@@ -32,7 +32,7 @@ from app.engine.measuring.measurement_cache import cache_key_of, open_cache
 from app.engine.measuring.probing import probe
 from app.engine.measuring.step_timing import FEW_BUCKETS
 from app.engine.runner.runner import BlockRunner
-from app.engine.session import Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.model_messages import Fit

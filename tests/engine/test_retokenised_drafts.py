@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from app.engine.session import NeverStop, Session
+from app.engine.session.session import NeverStop, Session
 from app.logits_settings import LogitsSettings
 from app.messages import Decoding, Message, Options, Request, Sampling
 from tests.engine.places import Places

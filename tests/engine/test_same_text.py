@@ -7,7 +7,7 @@ import pytest
 
 from app.engine.block.step_profile import Buckets
 from app.engine.lookahead import make_lookahead
-from app.engine.session import NeverStop, Session
+from app.engine.session.session import NeverStop, Session
 from app.messages import (
     Decoding,
     DType,

@@ -14,9 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaFor
 from app.engine import Engine
 from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
-from app.engine.jobs import UnloadJob
 from app.engine.machine.device_plan import RankPlan
-from app.engine.session import Session
+from app.engine.session.jobs import UnloadJob
+from app.engine.session.session import Session
 from app.messages import Device, ModelFolder, Piece, Request
 from tests.engine.places import Places, write_as
 from tests.engine.test_session import CPU, PROMPT, SHORT, StopAfter, ask, ids_of, silent

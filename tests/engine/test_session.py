@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.loading.loading import LoadedModel
-from app.engine.session import Session
+from app.engine.session.session import Session
 from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
 from app.logits_settings import Grammar, LogitsSettings
 from app.messages import (

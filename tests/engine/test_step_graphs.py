@@ -18,7 +18,6 @@ from app.engine.attention import BlockView, LayerCache, Scoring
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.block.step_profile import StepProfile, StepTimes
-from app.engine.decoders import make_decoder
 from app.engine.graphs.graph_capture import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
@@ -29,6 +28,7 @@ from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import ROOMY, BlockRunner
 from app.engine.runner.steps import EagerSteps, run_block
+from app.engine.session.decoders import make_decoder
 from app.messages import Decoding
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.decoders import make_decoder
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import make_sampler
+from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from app.step_trace import StepTrace

@@ -14,9 +14,9 @@ import pytest
 
 from app.conversation import Reply
 from app.engine import Engine
-from app.engine.session import Session
+from app.engine.session.session import Session
+from app.engine.session.worker import CLOSING
 from app.engine.text.sandbox import Sandbox
-from app.engine.worker import CLOSING
 from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
 from app.messages import (
     EngineStatus,

@@ -9,7 +9,7 @@ from app.commands.bench_measurement import engine_contestant
 from app.commands.bench_runs import Contestant
 from app.conversation.decoder_comparison import Lane
 from app.engine.loading.loading import LoadedModel
-from app.engine.session import Session
+from app.engine.session.session import Session
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Sampling
 from tests.engine.tiny import write_tiny

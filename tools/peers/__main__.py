@@ -18,7 +18,7 @@ from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.suites import Suite, read_suite
 from app.data_folder import optional_data_dir
 from app.engine.loading.loading import LoadedModel
-from app.engine.session import Session
+from app.engine.session.session import Session
 from app.errors import impossible_values
 from app.messages import ModelChoice, ModelFolder, Options, Progress
 from app.models_registry import locate

@@ -27,7 +27,7 @@ from transformers.generation.streamers import BaseStreamer
 from app.commands.bench_runs import BenchRun, Contestant
 from app.conversation import Reply
 from app.engine.loading.loading import LoadedModel
-from app.engine.session import NeverStop, Session, no_progress
+from app.engine.session.session import NeverStop, Session, no_progress
 from app.engine.text.prompt import encode
 from app.engine.text.reader import CachedTokenReader
 from app.errors import BadOption

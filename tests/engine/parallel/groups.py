@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.decoders import generate
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.machine.device_plan import Parallelism, RankPlan
 from app.engine.parallel.group import Ranks
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder
+from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import Architecture

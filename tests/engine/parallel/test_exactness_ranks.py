@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.engine.block.block import chain_block
-from app.engine.decoders import make_decoder
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
+from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture

@@ -25,7 +25,7 @@ from app.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Reque
 from app.step_trace import Margin
 
 if TYPE_CHECKING:
-    from app.engine.tokenising import TokenisedRequest
+    from app.engine.session.tokenising import TokenisedRequest
 
 log = logging.getLogger(__name__)
 

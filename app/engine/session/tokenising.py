@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from app.engine.jobs import app_error
+from app.engine.session.jobs import app_error
 from app.messages import Request
 
 if TYPE_CHECKING:
-    from app.engine.request_tokens import RequestTokens
+    from app.engine.session.request_tokens import RequestTokens
 
 LONG = 50_000
 """Characters of a text that takes its time: a twentieth of a second or more."""

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.embedding.job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
-from app.engine.imports import import_session
-from app.engine.jobs import (
+from app.engine.machine.device_faults import is_device_fault
+from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
+from app.engine.machine.memory import address_space_left, resident_bytes
+from app.engine.session.imports import import_session
+from app.engine.session.jobs import (
     AnyJob,
     EventSink,
     JobQueue,
@@ -31,19 +34,16 @@ from app.engine.jobs import (
     report_loaded,
     sentence_of,
 )  # fmt: skip
-from app.engine.machine.device_faults import is_device_fault
-from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
-from app.engine.machine.memory import address_space_left, resident_bytes
+from app.engine.session.tokenising import TokenisedRequest, TokenisingThreads
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
-from app.engine.tokenising import TokenisedRequest, TokenisingThreads
 from app.errors import AppError, EngineClosed
 from app.logits_settings import Grammar
 from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
 from app.step_trace import Margin
 
 if TYPE_CHECKING:
-    from app.engine.session import Session
+    from app.engine.session.session import Session
 
 log = logging.getLogger(__name__)
 

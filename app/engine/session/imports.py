@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.engine.session import Session
+    from app.engine.session.session import Session
 
 _CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
 """Loggers that warn of missing kernels on a machine without CUDA, as transformers imports torchao where it can, and
@@ -19,7 +19,7 @@ def import_session() -> type["Session"]:
     from app.engine.machine.compiling import compile_ahead
 
     compile_ahead(compiled_kernels, compiled_drafter)
-    from app.engine.session import Session
+    from app.engine.session.session import Session
 
     return Session
 

@@ -27,10 +27,10 @@ from app.engine.machine.memory import (
 )
 from app.engine.measuring.measurement_cache import open_cache
 from app.engine.parallel.group import Ranks
-from app.engine.reply_events import NeverStop as NeverStop
-from app.engine.reply_events import StopSignal, reply_events
-from app.engine.request_tokens import RequestTokenizer, RequestTokens
 from app.engine.sampling.sampling import likeliest
+from app.engine.session.reply_events import NeverStop as NeverStop
+from app.engine.session.reply_events import StopSignal, reply_events
+from app.engine.session.request_tokens import RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed

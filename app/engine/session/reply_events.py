@@ -6,15 +6,15 @@ from itertools import accumulate
 from typing import Protocol
 
 from app.engine.block.step_profile import choose_buckets
-from app.engine.decoders import generate, make_decoder
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.draft_model_budget import NobodyAsked
 from app.engine.lookahead.factory import ReplyContext
-from app.engine.reply_sampler import make_reply_sampler
-from app.engine.request_tokens import RequestTokens
 from app.engine.runner.step import FirstToken, StatisticsMeter, Step
 from app.engine.sampling.constraint import Constraint
 from app.engine.sampling.logits_processing import Texts
+from app.engine.session.decoders import generate, make_decoder
+from app.engine.session.reply_sampler import make_reply_sampler
+from app.engine.session.request_tokens import RequestTokens
 from app.engine.text.stopping import StoppingCriteria
 from app.engine.text.text import Decode, ReplyText
 from app.messages import (
