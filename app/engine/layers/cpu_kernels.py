@@ -1,6 +1,6 @@
 """Calls the CPU's kernels with torch's tensors, all in float32."""
 
-from ctypes import CDLL, c_float, c_int32, c_int64, c_void_p
+from ctypes import CDLL
 from dataclasses import dataclass
 
 import torch
@@ -8,26 +8,6 @@ from torch import Tensor
 
 from app.engine.block.cache_slots import CacheSlots
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
-
-_P, _N, _I, _F = c_void_p, c_int64, c_int32, c_float
-ARGUMENTS = {
-    "int8_linear": (_P, _N, _N, _P, _P, _N, _I, _P, _P, _P, _I),
-    "rms_norm": (_P, _P, _P, _N, _N, _F, _I, _P, _P),
-    "gated_activation": (_P, _N, _P, _N, _N, _N, _I, _P, _I),
-    "rotate": (_P, _N, _N, _P, _P, _N, _N, _N, _N, _P),
-    "attend": (_P, _N, _N, _P, _N, _P, _N, _N, _N, _N, _N, _N, _N, _F, _P, _P, _P, _P, _I),
-    "decoder_layer": (_P, _P, _N, _P, _P, _N, _P, _N, _P, _N, _N, _P, _P, _P, _I),
-}
-"""The C functions and their arguments: pointers, sizes, small numbers."""
-
-
-def declared(library: CDLL) -> CDLL:
-    """The library with its functions' types declared."""
-    for name, types in ARGUMENTS.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = types, None
-    library.decoder_layer_room.argtypes, library.decoder_layer_room.restype = (_P, _N, _N), _N
-    return library
 
 
 @dataclass(frozen=True, slots=True)
