@@ -200,7 +200,7 @@ KINDS = {
         Leave out the oldest
         Send the message again
     """,
-    "tests/engine/test_grammar.py": r"""
+    "tests/engine/sampling/test_grammar.py": r"""
         Correct it
         Change it, or
         change it, or leave

@@ -8,7 +8,7 @@ import pytest
 
 from app.api.serving import RunningApi
 from tests.api.test_chat import WEATHER, ask
-from tests.engine.test_sandbox import chained_references
+from tests.engine.text.test_sandbox import chained_references
 
 NO_SCHEMA = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -17,7 +17,7 @@ from app.messages import Decoding, Sampling
 from app.quantisation import Quantisation
 from tests.engine.architectures import BRANCHING, Architecture, llama_dynamic
 from tests.engine.attention.cases import DEVICE
-from tests.engine.fused_layers.fusing import fused_runner, named
+from tests.engine.layers.fusing import fused_runner, named
 from tests.engine.oracle import Oracle, branching, half_right
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import GREEDY, Zoo, load, numbers, says_plainly, with_pool, write
@@ -111,7 +111,7 @@ def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sam
 @pytest.mark.parametrize("quantisation", ["int8", "int4"])
 def test_quantised_layers_are_fused_as_well(quantisation: Quantisation) -> None:
     pytest.importorskip("torchao", reason="torchao is not installed")
-    from tests.engine.test_quantising import make_model
+    from tests.engine.layers.test_quantising import make_model
 
     model = make_model(torch.bfloat16)
     assert quantise(model, quantisation, DEVICE)

@@ -12,8 +12,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from app.engine.session.session import NeverStop, Session
 from app.logits_settings import LogitsSettings
 from app.messages import Decoding, Message, Options, Request, Sampling
-from tests.engine.places import Places
-from tests.engine.test_draft_models import (
+from tests.engine.drafters.test_draft_models import (
     CPU,
     DECODINGS,
     LIMIT,
@@ -25,6 +24,7 @@ from tests.engine.test_draft_models import (
     origins_of,
     text_of,
 )
+from tests.engine.places import Places
 from tests.engine.tiny import DEMO, STORIES, write_tiny
 from tests.engine.tokenizers_made import bytes_of_words, with_a_space_before
 from tests.tiers import named, pairwise, some

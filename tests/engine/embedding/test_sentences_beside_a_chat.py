@@ -19,7 +19,7 @@ from app.engine.session.jobs import UnloadJob
 from app.engine.session.session import Session
 from app.messages import Device, ModelFolder, Piece, Request
 from tests.engine.places import Places, write_as
-from tests.engine.test_session import CPU, PROMPT, SHORT, StopAfter, ask, ids_of, silent
+from tests.engine.session.test_session import CPU, PROMPT, SHORT, StopAfter, ask, ids_of, silent
 
 FOLDER = ModelFolder(Path("sentences"), "sentences")
 CROWDED = replace(CPU, name="crowded")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.engine.drafters.retokenised_line import RetokenisedLine
 from app.engine.text.text_tokenizer import TextTokenizer
-from tests.engine.test_text_tokenizer import KEEPING, TEXTS
+from tests.engine.text.test_text_tokenizer import KEEPING, TEXTS
 from tests.engine.tokenizers_made import TEXT, bytes_of_words
 from tests.tiers import pairwise
 

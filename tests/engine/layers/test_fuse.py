@@ -13,7 +13,7 @@ from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.layers.fuse import can_have, fuse, fuse_by
 from app.engine.layers.kernel_signature import NormShape
 from tests.engine.architectures import LLAMA
-from tests.engine.fused_layers.fusing import named
+from tests.engine.layers.fusing import named
 from tests.engine.replies import load
 from tools.layer_launches import WrittenOut
 

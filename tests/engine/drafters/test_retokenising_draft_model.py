@@ -16,8 +16,8 @@ from app.engine.drafters.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.text.text_tokenizer import LONGEST_CHARACTER, TextTokenizer
 from app.messages import Sampling
-from tests.engine.lookahead.test_model_drafter import DEPTH, FLOOR, ROWS, SOURCES, ScriptedPool, wrong
-from tests.engine.test_text_tokenizer import KEEPING
+from tests.engine.drafters.test_model_drafter import DEPTH, FLOOR, ROWS, SOURCES, ScriptedPool, wrong
+from tests.engine.text.test_text_tokenizer import KEEPING
 from tests.engine.tokenizers_made import TEXT
 
 DEMO, BYTES, SPACED = map(TextTokenizer, KEEPING.values())

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from app.engine.layers.products import JoinedProduct, SeparateProducts, join_products, joined_product
 from app.engine.measuring.same_bits import layers_with_rows
 from tests.engine.architectures import LLAMA
-from tests.engine.fused_layers.fusing import fused_runner
+from tests.engine.layers.fusing import fused_runner
 from tests.engine.replies import load, numbers
 from tools.layer_launches import WrittenOut
 

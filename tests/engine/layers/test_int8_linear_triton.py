@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.engine.attention.cases import DEVICE
+from tests.engine.layers.test_quantised_layers import assert_is_product, numbers, states
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, Launch, compiled, main
-from tests.engine.test_quantised_layers import assert_is_product, numbers, states
 from tests.tiers import named, some
 
 CARDS = (HOPPER, LAPTOP)
@@ -38,7 +38,7 @@ def test_a_row_has_the_same_bits_in_every_tile() -> None:
 
 @pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
 def test_it_fits_a_card_and_multiplies_on_its_matrix_unit(card: tuple[int, int], tmp_path: Path) -> None:
-    found = compiled("tests.engine.test_int8_linear", card, tmp_path, "default")
+    found = compiled("tests.engine.layers.test_int8_linear_triton", card, tmp_path, "default")
     assert {each.kernel for each in found} == {"int8_product_kernel"}
     assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)
     assert all(each.instructions for each in found if "float32" not in each.launch)

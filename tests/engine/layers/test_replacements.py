@@ -13,7 +13,7 @@ from app.engine.layers.fused_trials import mismatch_share
 from app.engine.layers.kernel_signature import NormShape, NormWeight
 from app.engine.layers.replacements import find_attentions, find_layers, find_mlps, find_norms
 from tests.engine.architectures import LLAMA, Architecture
-from tests.engine.fused_layers.fusing import fused_model, named
+from tests.engine.layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load
 from tools.layer_launches import WrittenOut
 

@@ -13,7 +13,7 @@ from app.engine.cpu_kernels.loading import SOURCE, cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.quantising import find_kernel
 from app.engine.machine.compiling import FLAGS
-from tests.engine.test_quantised_layers import numbers, states
+from tests.engine.layers.test_quantised_layers import numbers, states
 
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
 
