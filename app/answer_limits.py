@@ -13,7 +13,7 @@ from math import inf
 from ssl import SSLContext
 from typing import Any
 
-from app.model_messages import gigabytes
+from app.values.model import gigabytes
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """The header of a request whose answer is counted."""

@@ -19,9 +19,9 @@ from filelock import FileLock, Timeout
 from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
 from app.database.restoring import KEPT, RESCUED, STAGED
-from app.dataclass_json import parse_json
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.files import make_folder, write_file
+from app.values.dataclass_json import parse_json
 
 log = logging.getLogger(__name__)
 MARKER = "foresight-data-folder.txt"

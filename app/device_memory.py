@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.model_messages import Memory
 from app.programs import answer_of
+from app.values.model import Memory
 
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""

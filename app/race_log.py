@@ -5,9 +5,9 @@ from itertools import groupby
 from statistics import median
 
 from app.database import Database
-from app.messages import ModelInfo
-from app.race_messages import LaneResult, LaneSummary, RaceResult, RaceSummary, RemoteResult, SpeedByKind
-from app.server_messages import server_name
+from app.values.messages import ModelInfo
+from app.values.race import LaneResult, LaneSummary, RaceResult, RaceSummary, RemoteResult, SpeedByKind
+from app.values.server import server_name
 
 OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
 PROMPT_EXCERPT = 200

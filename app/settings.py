@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from app.dataclass_json import parse_json, require_types
 from app.errors import SettingsNotRead, SettingsNotSaved
 from app.files import write_file
-from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.validation import require, require_one_of
+from app.values.dataclass_json import parse_json, require_types
+from app.values.messages import Decoding, ModelChoice, Options, Sampling
+from app.values.validation import require, require_one_of
 
 DEMO_MODEL = "demo"
 """The name of the model that ships with the app."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.document_messages import ATTACHED, Citation, Collection, Document, DocumentState, Passage, PassageHit
 from app.errors import AppError, DocumentNotFound
+from app.values.document import ATTACHED, Citation, Collection, Document, DocumentState, Passage, PassageHit
 
 
 class ScriptedDocuments:

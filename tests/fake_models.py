@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.errors import AppError, ModelError
-from app.model_messages import (
+from app.settings import ModelSettings
+from app.values.model import (
     CatalogueEntry,
     DiskUse,
     Download,
@@ -23,8 +24,7 @@ from app.model_messages import (
     SearchHit,
     Verdict,
 )
-from app.quantisation import Quantisation
-from app.settings import ModelSettings
+from app.values.quantisation import Quantisation
 
 GB = 1_000_000_000
 MEMORY = Memory("cpu", 8 * GB, 16 * GB)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from itertools import accumulate
 from time import sleep
 
-from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.conversation import Reply
-from app.document_messages import Citation, Collection, Passage, PassageHit
 from app.errors import DocumentNotFound, GrammarRefused, StoreFull
-from app.logits_settings import Grammar
-from app.messages import (
+from app.values.chat import MessageContent
+from app.values.document import Citation, Collection, Passage, PassageHit
+from app.values.logits import Grammar
+from app.values.messages import (
     EngineStatus,
     Event,
     Failed,

@@ -12,8 +12,8 @@ from typing import Any
 
 from PIL import Image
 
-from app.messages import ModelChoice
 from app.settings import Settings, SettingsFile
+from app.values.messages import ModelChoice
 from tests.conftest import CHROMIUM_ARGUMENTS, CHROMIUM_NAMES
 from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
 from tools.app_process import AppProcess

@@ -9,7 +9,7 @@ from app.conversation import Reply
 from app.conversation.lane_runners import AskServer
 from app.conversation.race import Race, RacingEngine
 from app.errors import AppError
-from app.messages import (
+from app.values.messages import (
     Decoding,
     Failed,
     Finished,
@@ -21,8 +21,8 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.race_messages import RacePlan, RacePrompt, RaceResult, RaceSummary, SpeedByKind
-from app.step_trace import Margin
+from app.values.race import RacePlan, RacePrompt, RaceResult, RaceSummary, SpeedByKind
+from app.values.trace import Margin
 from tests.fakes import DEMO, ScriptedEngine
 
 HALF = replace(DEMO, dtype="bfloat16")

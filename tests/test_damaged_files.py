@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from app.chats.json_columns import collections_from_json, marks_from_json, value_from_json
-from app.dataclass_json import parse_json
 from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import SettingsNotRead
-from app.messages import Sampling
 from app.models_registry.downloads.downloads import SavedDownloads
 from app.models_registry.files.chat_template import chat_template
 from app.models_registry.files.generation import USUAL, own_temperature
 from app.remote.server_file import ServerFile
 from app.settings import Settings, SettingsFile
+from app.values.dataclass_json import parse_json
+from app.values.messages import Sampling
 
 DEEP = 100_000
 CONTENTS = {

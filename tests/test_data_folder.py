@@ -22,8 +22,8 @@ from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
 from app.models_registry import HubId, SavedDownloads
 from app.remote.server_file import ServerFile
-from app.server_messages import Server
 from app.settings import Settings, SettingsFile, assets_dir
+from app.values.server import Server
 
 CHECKOUT = Path(__file__).parent.parent
 POSIX = pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")

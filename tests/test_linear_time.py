@@ -8,12 +8,12 @@ from app.commands.console import printable
 from app.conversation.citation_check import unsupported
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
-from app.display_text import title_of
 from app.engine.text.text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
 from app.models_registry.locate import PATH_LIKE
-from app.text_normalisation import spaced, without_surrogates
+from app.values.display_text import title_of
+from app.values.text_normalisation import spaced, without_surrogates
 from tests.linear_time import Read, linear_time_tests, read_all
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import ModelChoice, ModelInfo, Statistics
 from app.race_log import PROMPT_EXCERPT, RaceLog
-from app.race_messages import LaneSummary, RacePrompt, RaceResult, RemoteResult, SpeedByKind, TextKind
-from app.race_runs import RemoteRun, Spread
 from app.settings import assets_dir
+from app.values.messages import ModelChoice, ModelInfo, Statistics
+from app.values.race import LaneSummary, RacePrompt, RaceResult, RemoteResult, SpeedByKind, TextKind
+from app.values.race_runs import RemoteRun, Spread
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 

@@ -10,7 +10,6 @@ from typing import get_args
 import pytest
 
 from app.errors import SettingsNotRead, SettingsNotSaved
-from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.settings import (
     DEFAULT_EMBEDDER,
     DEMO_MODEL,
@@ -20,6 +19,7 @@ from app.settings import (
     SettingsFile,
     assets_dir,
 )
+from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 
 UNUSUAL = Settings(
     model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),

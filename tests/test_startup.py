@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from app.chat_messages import ChatSettings
 from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption
-from app.messages import ModelChoice
 from app.settings import Settings
 from app.startup import ModelAsked, asked_settings, attached_with_chats, open_chat_stores
+from app.values.chat import ChatSettings
+from app.values.messages import ModelChoice
 
 
 def test_the_model_of_the_command_line_takes_the_place_of_the_last_one() -> None:

@@ -9,17 +9,17 @@ import pytest
 from app.chats import Chats
 from app.chats.message_tree import MessageTree
 from app.chats.search import excerpt, fts_query
-from app.display_text import title_of
 from app.documents.chunking import chunks
 from app.documents.outline import CodeOutline, Line, WritingOutline, marked_heading
 from app.documents.search.snippets import sentences
 from app.documents.search.terms import indexed, terms
-from app.text_normalisation import normalized, spaced
 from app.ui.chat.code import coloured
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
 from app.ui.chat.plain_text import PLAIN_BLOCK, RENDERED, TOO_LONG, typed_html
 from app.ui.chat.reply_text import LiveReplyText
+from app.values.display_text import title_of
+from app.values.text_normalisation import normalized, spaced
 from tests.chats.conftest import chats, database
 from tests.linear_time import require_linear, seconds
 

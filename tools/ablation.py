@@ -34,8 +34,8 @@ from app.engine.session.decoders import generate
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import ModelChoice, Origin, Sampling
 from app.models_registry import locate
+from app.values.messages import ModelChoice, Origin, Sampling
 
 BUDGETS = (16, 32, 64, 128)
 Sources = frozenset[str]

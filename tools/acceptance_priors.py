@@ -45,8 +45,8 @@ from app.engine.session.decoders import generate
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import ModelChoice, Prompt, Sampling
 from app.models_registry import locate
+from app.values.messages import ModelChoice, Prompt, Sampling
 from tools.prompts import questions, stories
 
 SEED = 4

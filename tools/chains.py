@@ -23,7 +23,8 @@ from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
 
 from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.messages import (
+from app.settings import assets_dir
+from app.values.messages import (
     DecoderName,
     Decoding,
     Finished,
@@ -36,7 +37,6 @@ from app.messages import (
     Sampling,
     Statistics,
 )
-from app.settings import assets_dir
 
 QUESTION = "one two three four five six seven eight nine ten " * 12
 

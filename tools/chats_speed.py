@@ -16,12 +16,12 @@ from random import Random
 from statistics import median
 from time import perf_counter, thread_time
 
-from app.chat_messages import ChatSummary, MessageContent, Provenance, TokenMark
 from app.chats import Chats
 from app.chats.export_format import ChatRecord, MessageRecord
 from app.chats.importing import add_chats
 from app.database import Database
-from app.messages import ModelInfo, Options, Statistics
+from app.values.chat import ChatSummary, MessageContent, Provenance, TokenMark
+from app.values.messages import ModelInfo, Options, Statistics
 from tools.made_up_words import made_up_word
 
 CHATS, MESSAGES, LONG = 1_000, 200, 2_000

@@ -24,7 +24,6 @@ from statistics import mean, median
 from tempfile import TemporaryDirectory
 from threading import Event
 
-from app.chat_messages import ChatSettings
 from app.commands.reply_output import FinishedReply, events_of, finished_reply
 from app.conversation import ReplySettings
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
@@ -32,8 +31,9 @@ from app.conversation.turn import TurnContext
 from app.database import database_in
 from app.documents import Documents
 from app.engine import Engine
-from app.messages import Decoding, ModelChoice, Options, Request
 from app.models_registry import locate
+from app.values.chat import ChatSettings
+from app.values.messages import Decoding, ModelChoice, Options, Request
 from tools.demo_model.held_out_facts import held_out_facts
 from tools.indexing import wait_until_ready
 

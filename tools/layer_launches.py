@@ -31,7 +31,7 @@ from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.steps import run_block
 from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.child_process import importing_environment, python_command
-from app.messages import Finished, ModelChoice, Options, Request
-from app.model_messages import Precision
 from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
 from app.models_registry.fit_estimate import Estimator
 from app.models_registry.locate import locate
+from app.values.messages import Finished, ModelChoice, Options, Request
+from app.values.model import Precision
 
 NEW_TOKENS = 40
 NEARLY = 16

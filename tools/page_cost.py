@@ -23,20 +23,20 @@ from starlette.responses import PlainTextResponse
 
 from app.api.key import KeyFile
 from app.api.switch import ApiSwitch
-from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewQuestion, Reply
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
 from app.documents import Documents
 from app.engine import Engine
-from app.messages import Decoding, Finished, Message, ModelChoice, Options, Request
 from app.models_registry import ModelLibrary, locate
 from app.network_log import NetworkLog
 from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.ui import AppContext, Services, serve
+from app.values.chat import ChatSettings, ChatVersion
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request
 from tools.processor_time import ProcessorTime, processor_time
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

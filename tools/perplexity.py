@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
-from app.messages import ModelChoice, ModelFolder
-from app.quantisation import Quantisation
+from app.values.messages import ModelChoice, ModelFolder
+from app.values.quantisation import Quantisation
 
 TOKENS, ROWS = 512, 64
 """Tokens of a text that are read, and in one pass."""

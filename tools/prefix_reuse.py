@@ -9,8 +9,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from app.models_registry import locate
+from app.values.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from tools.prompts import questions
 
 ROUNDS = 5

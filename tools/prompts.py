@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from random import Random
 
-from app.messages import Message
+from app.values.messages import Message
 
 _NAMES = [
     "Lily",

@@ -17,7 +17,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.messages import (
+from app.settings import assets_dir
+from app.values.messages import (
     Decoding,
     Finished,
     Message,
@@ -31,7 +32,6 @@ from app.messages import (
     Request,
     Sampling,
 )
-from app.settings import assets_dir
 from tools.prompts import questions, stories
 
 

@@ -20,7 +20,8 @@ from time import perf_counter
 import torch
 
 from app.engine.session.session import Session, no_progress
-from app.messages import (
+from app.settings import assets_dir
+from app.values.messages import (
     DecoderName,
     Decoding,
     Device,
@@ -34,7 +35,6 @@ from app.messages import (
     Request,
     Sampling,
 )
-from app.settings import assets_dir
 
 TOKENS = 48
 TOKENS_A_WORD = 4

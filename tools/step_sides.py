@@ -15,8 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from app.engine.block.block import chain_block
 from app.engine.loading.loading import prepare
 from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
-from app.messages import ModelChoice, ModelFolder
 from app.settings import assets_dir
+from app.values.messages import ModelChoice, ModelFolder
 
 PREFIX = 128
 """Committed tokens before the step: a short context."""

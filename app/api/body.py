@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
-from app.text_normalisation import without_surrogates
+from app.values.text_normalisation import without_surrogates
 
 SMALL = 2**14
 """Bytes that are read at once, on the event loop."""

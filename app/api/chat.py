@@ -36,8 +36,8 @@ from app.api.tool_syntax import ToolTemplate
 from app.api.tools import MOST_TOOLS, ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
 from app.api.usage import foresight_block, usage
 from app.api.written import Written, chat_logprobs, deltas
-from app.logits_settings import MOST_LOGPROBS
-from app.messages import Request
+from app.values.logits import MOST_LOGPROBS
+from app.values.messages import Request
 
 
 class ChatRequest(PenaltyFields):

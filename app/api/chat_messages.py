@@ -14,7 +14,7 @@ from app.api.sampling_fields import text_of
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_syntax import CallSyntax, ToolTemplate
 from app.api.tools import EXPLAINED_HERMES, called_text, result_text
-from app.messages import Message, ToolCall
+from app.values.messages import Message, ToolCall
 
 MOST_MESSAGES = 50_000
 """Each takes some tokens of the context, whatever it says."""

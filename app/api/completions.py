@@ -22,8 +22,8 @@ from app.api.tool_calls import TextParser
 from app.api.tools import ResponseFormat, form_grammar
 from app.api.usage import foresight_block, usage
 from app.api.written import Written, deltas
-from app.logits_settings import MOST_LOGPROBS, TokenLogprobs
-from app.messages import Request
+from app.values.logits import MOST_LOGPROBS, TokenLogprobs
+from app.values.messages import Request
 
 DEFAULT_TOKENS = 16
 """As OpenAI's API has it."""

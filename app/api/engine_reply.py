@@ -13,8 +13,8 @@ from starlette.requests import Request as HttpRequest
 from app.api.errors import ApiError
 from app.api.services import ApiServices, TokenisedRequest
 from app.errors import BadOption, GrammarRefused, PromptTooLong
-from app.logits_settings import TokenLogprobs
-from app.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
+from app.values.logits import TokenLogprobs
+from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499

@@ -15,7 +15,7 @@ from app.api.engine_reply import EngineReply
 from app.api.event_stream import frame
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
 from app.api.usage import foresight_block, usage
-from app.messages import Request
+from app.values.messages import Request
 
 
 class ResponseEvents:

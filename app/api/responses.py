@@ -28,7 +28,7 @@ from app.api.tool_syntax import ToolTemplate
 from app.api.tools import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.api.written import Written, deltas
 from app.errors import AppError
-from app.messages import Request
+from app.values.messages import Request
 
 
 class TextFields(BaseModel):

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from app.api.body import Body, Some
 from app.api.errors import ApiError
 from app.api.services import ServedModel
-from app.logits_settings import Grammar, LogitsSettings
-from app.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
+from app.values.logits import Grammar, LogitsSettings
+from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
 
 UNLIMITED = 2**31
 """New tokens of a request that names no limit: the context ends it."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from time import monotonic
 
 from app.api.services import ServedModel
-from app.messages import ModelChoice
-from app.model_messages import InstalledModel
+from app.values.messages import ModelChoice
+from app.values.model import InstalledModel
 
 LISTED_SECONDS = 5.0
 """How long the list of installed models is kept: each is checked by its files."""

@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self
 
 from app.api.errors import ApiError
 from app.api.tool_syntax import ToolTemplate, tool_template
-from app.logits_settings import Grammar
-from app.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
+from app.values.logits import Grammar
+from app.values.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
 
 
 class EventSink(Protocol):

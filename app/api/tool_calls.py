@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import regex
 
 from app.api.tool_syntax import HERMES, CallSyntax
-from app.dataclass_json import parse_json
+from app.values.dataclass_json import parse_json
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 ALL = "all\n"

@@ -16,7 +16,7 @@ from typing import Any
 
 import regex
 
-from app.dataclass_json import parse_json
+from app.values.dataclass_json import parse_json
 
 _STRING = r'(?P<json>"(?:[^"\\]|\\.)*")'
 

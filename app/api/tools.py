@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.api.errors import ApiError
 from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
 from app.api.tool_syntax import HERMES, CallSyntax, ToolTemplate
-from app.dataclass_json import parse_json
-from app.logits_settings import Grammar, control_rule
+from app.values.dataclass_json import parse_json
+from app.values.logits import Grammar, control_rule
 
 EXPLAINED = """# Tools
 

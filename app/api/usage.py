@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.api.engine_reply import EngineReply
-from app.messages import Request
+from app.values.messages import Request
 
 
 def usage(replies: Sequence[EngineReply]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.api.engine_reply import EngineReply
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, ReplyParser, TextDelta
-from app.logits_settings import LikelyToken, TokenLogprobs
+from app.values.logits import LikelyToken, TokenLogprobs
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from json.decoder import WHITESPACE  # type: ignore[attr-defined]
 from typing import Any
 
-from app.chat_messages import ChatPreset
 from app.chats.export_format import ChatRecord, chat_from_json, presets_from_json, require_known_version
 from app.chats.foreign_exports import foreign_chat
 from app.errors import ImportBroken
+from app.values.chat import ChatPreset
 
 CHATS = "chats"
 DECODER = json.JSONDecoder()

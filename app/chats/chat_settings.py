@@ -2,12 +2,12 @@
 
 import sqlite3
 
-from app.chat_messages import ChatPreset, ChatSettings
 from app.chats.chat_table import one_line, require_chat
 from app.chats.json_columns import collections_from_json, collections_to_json, value_from_json, value_to_json
-from app.json_answers import JsonAnswers
-from app.messages import Sampling
-from app.text_normalisation import storable
+from app.values.chat import ChatPreset, ChatSettings
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Sampling
+from app.values.text_normalisation import storable
 
 
 def settings(connection: sqlite3.Connection, chat: int) -> ChatSettings:

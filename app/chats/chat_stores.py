@@ -1,7 +1,7 @@
 """The database of stored chats and one in memory for private chats. A chat's id tells where it is."""
 
-from app.chat_messages import ChatSummary
 from app.chats.chats import Chats
+from app.values.chat import ChatSummary
 
 FIRST_PRIVATE = 2**40
 """Ids of private chats begin here."""

@@ -2,10 +2,10 @@
 
 import sqlite3
 
-from app.chat_messages import ChatSummary, ChatVersion
-from app.display_text import title_of
 from app.errors import ChatNotFound
-from app.text_normalisation import spaced, storable
+from app.values.chat import ChatSummary, ChatVersion
+from app.values.display_text import title_of
+from app.values.text_normalisation import spaced, storable
 
 SUMMARY = "id, title, folder, is_pinned, updated"
 TICK = 0.001

@@ -19,7 +19,6 @@ from threading import Lock
 from time import monotonic, sleep
 from typing import Concatenate, ParamSpec, TypeVar
 
-from app.chat_messages import ChatSettings, ChatVersion, ImportResult, MessageContent, WritingState
 from app.chats import (
     chat_settings,
     chat_table,
@@ -36,9 +35,10 @@ from app.chats import (
 )
 from app.chats.export_format import ChatRecord
 from app.database import Database
-from app.display_text import title_of
 from app.errors import ChatNotFound, StoreError
-from app.messages import Role
+from app.values.chat import ChatSettings, ChatVersion, ImportResult, MessageContent, WritingState
+from app.values.display_text import title_of
+from app.values.messages import Role
 
 EVERYTHING = 2**31
 EDITED = "Edited by you."

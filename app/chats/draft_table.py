@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from app.text_normalisation import storable
+from app.values.text_normalisation import storable
 
 
 def draft(connection: sqlite3.Connection, chat: int) -> str:

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.chat_messages import ChatPreset, MessageContent, Provenance, TokenMark, WritingState
-from app.dataclass_json import read, to_dict
-from app.document_messages import Sources
 from app.errors import ImportBroken
-from app.json_answers import JsonAnswers
-from app.messages import Role, Sampling
+from app.values.chat import ChatPreset, MessageContent, Provenance, TokenMark, WritingState
+from app.values.dataclass_json import read, to_dict
+from app.values.document import Sources
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Role, Sampling
 
 FORMAT, VERSION = "foresight-chats", 1
 

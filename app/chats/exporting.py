@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterable, Iterator
 
 from app import __version__
-from app.chat_messages import ChatPreset, StoredMessage, Thread
 from app.chats.chat_settings import settings_of
 from app.chats.chat_table import require_chat
 from app.chats.export_format import FORMAT, VERSION, ChatRecord, MessageRecord, preset_to_json, to_json
 from app.chats.message_table import rows_of, stored_of, tree_of
 from app.database import Database
+from app.values.chat import ChatPreset, StoredMessage, Thread
 
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 

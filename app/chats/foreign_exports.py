@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from app.chats.export_format import ChatRecord, MessageRecord
-from app.messages import Role
+from app.values.messages import Role
 
 SPOKEN = ("user", "assistant")
 

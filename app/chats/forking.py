@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from app.chat_messages import ChatVersion, StoredMessage
 from app.chats import chat_table
 from app.chats.importing import WeightedStep, write_in_pieces
 from app.chats.message_table import insert, require_in, rows_of, stored_of, tree_of
 from app.chats.message_tree import ROOT
 from app.database import Database
 from app.errors import ChatNotFound
+from app.values.chat import ChatVersion, StoredMessage
 
 
 def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from app.chat_messages import ChatPreset, ChatSettings, ImportResult, MessageContent
 from app.chats.archive_reading import open_archive
 from app.chats.chat_settings import columns_of, presets, save_preset
 from app.chats.chat_table import create, hide_new, is_new, one_line, set_title
@@ -25,7 +24,8 @@ from app.chats.message_table import INTERRUPTED, insert, messages_of, tree_of
 from app.chats.message_tree import ROOT
 from app.database import Database
 from app.errors import ImportBroken
-from app.text_normalisation import storable
+from app.values.chat import ChatPreset, ChatSettings, ImportResult, MessageContent
+from app.values.text_normalisation import storable
 
 PIECE = 100_000
 """Characters that are written in one transaction, and what each step counts for besides."""

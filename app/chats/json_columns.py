@@ -12,12 +12,12 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
-from app.chat_messages import Provenance, TokenMark
-from app.dataclass_json import parse_json, read, to_dict
-from app.document_messages import Sources
-from app.json_answers import JsonAnswers
-from app.messages import Origin, Sampling
-from app.text_normalisation import storable
+from app.values.chat import Provenance, TokenMark
+from app.values.dataclass_json import parse_json, read, to_dict
+from app.values.document import Sources
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Origin, Sampling
+from app.values.text_normalisation import storable
 
 T = TypeVar("T")
 LETTERS: Mapping[Origin, str] = MappingProxyType(

@@ -5,8 +5,8 @@ import sqlite3
 from app.chats.chat_table import unused_title
 from app.chats.message_table import tree_of
 from app.chats.message_tree import ROOT
-from app.display_text import title_of
-from app.text_normalisation import spaced
+from app.values.display_text import title_of
+from app.values.text_normalisation import spaced
 
 CUT = "The rest of this message could not be read."
 ADOPT_MESSAGES = """

@@ -2,12 +2,12 @@
 
 import sqlite3
 
-from app.chat_messages import ChatVersion, StoredMessage, Thread
 from app.chats.chat_settings import settings_of
 from app.chats.chat_table import require_chat
 from app.chats.message_table import chat_of, require_in, stored, tree_of
 from app.chats.message_tree import ROOT, MessageTree
-from app.messages import Message, Role
+from app.values.chat import ChatVersion, StoredMessage, Thread
+from app.values.messages import Message, Role
 
 TEXTS = "SELECT id, role, text, state FROM message WHERE chat = ?"
 

@@ -5,13 +5,13 @@ import sqlite3
 from collections.abc import Iterable
 from typing import get_args
 
-from app.chat_messages import MessageContent, Provenance, StoredMessage, WritingState
 from app.chats.json_columns import marks_from_json, marks_to_json, value_from_json, value_to_json
 from app.chats.message_tree import ROOT, MessageTree
-from app.document_messages import Sources
 from app.errors import ChatNotFound
-from app.messages import Role
-from app.text_normalisation import spaced, storable
+from app.values.chat import MessageContent, Provenance, StoredMessage, WritingState
+from app.values.document import Sources
+from app.values.messages import Role
+from app.values.text_normalisation import spaced, storable
 
 MOST_INDEXED = 500_000
 """Characters of a message that are in the index: more would hold the database for too long."""

@@ -13,9 +13,9 @@ import sqlite3
 import unicodedata
 from string import ascii_lowercase, ascii_uppercase
 
-from app.chat_messages import ChatSearchResult
 from app.chats.chat_table import SUMMARY, summary_of
-from app.text_normalisation import UNSPACED, normalized, spaced
+from app.values.chat import ChatSearchResult
+from app.values.text_normalisation import UNSPACED, normalized, spaced
 
 BEFORE, AFTER = "\x02", "\x03"
 """Stand before and after each found word of an excerpt."""

@@ -5,13 +5,13 @@ With an outdated version nothing is changed and StaleChat is raised: the page wo
 
 import sqlite3
 
-from app.chat_messages import ChatVersion, MessageContent
 from app.chats.chat_table import next_use, require_chat, set_question_title
 from app.chats.deletion import take_out
 from app.chats.message_table import insert, reopen, require_in, tree_of
 from app.chats.message_tree import ROOT
 from app.errors import ChatNotFound, StaleChat
-from app.messages import Role
+from app.values.chat import ChatVersion, MessageContent
+from app.values.messages import Role
 
 
 def add(

@@ -19,8 +19,8 @@ from app.conversation import ReplyEngine
 from app.conversation.decoder_comparison import Lane
 from app.data_folder import optional_data_dir
 from app.errors import BadOption, impossible_values
-from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
 from app.settings import DEMO_MODEL
+from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
 
 
 class BenchEngine(ReplyEngine, Protocol):

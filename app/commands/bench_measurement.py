@@ -9,7 +9,7 @@ from app.commands.console import progress_bar
 from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply, ReplyEngine
 from app.conversation.decoder_comparison import Lane, lane_request, read_lane, run_to_end, warm_up_options
-from app.messages import ModelChoice, Options, Prompt
+from app.values.messages import ModelChoice, Options, Prompt
 
 
 @dataclass(frozen=True, slots=True)

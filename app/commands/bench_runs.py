@@ -12,10 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from app.dataclass_json import parse_json
 from app.errors import BadOption
 from app.files import make_folder, sync_folder
-from app.messages import Options, Prompt
+from app.values.dataclass_json import parse_json
+from app.values.messages import Options, Prompt
 
 RUNS_FILE = "runs.jsonl"
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from app.chat_messages import ChatSummary
 from app.chats import Chats
 from app.chats.mending import mend_chats
 from app.commands.command_group import CommandGroup
@@ -20,14 +19,15 @@ from app.database import Database, database_in
 from app.database.files import FILE_NAME, STAMP, command_line
 from app.database.rescuing import Unread, rescue
 from app.database.restoring import RESCUED, apply_staged, stage
-from app.display_text import counted
 from app.documents import PENDING_FOLDER
 from app.documents.document_table import HIDDEN
 from app.documents.mending import mend_documents
 from app.errors import BadOption, DataFolderInUse
 from app.files import write_output
-from app.model_messages import gigabytes
-from app.text_normalisation import without_surrogates
+from app.values.chat import ChatSummary
+from app.values.display_text import counted
+from app.values.model import gigabytes
+from app.values.text_normalisation import without_surrogates
 
 chats_cli = typer.Typer(
     cls=CommandGroup,

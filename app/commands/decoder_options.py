@@ -12,7 +12,7 @@ from typing import Literal, cast, get_args
 
 from app.conversation.decoder_comparison import Lane
 from app.errors import BadOption, impossible_values
-from app.messages import PRESETS, DecoderName, Decoding, Preset
+from app.values.messages import PRESETS, DecoderName, Decoding, Preset
 
 OnOff = Literal["on", "off"]
 LANES = (

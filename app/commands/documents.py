@@ -11,13 +11,13 @@ from app.commands.command_group import CommandGroup
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
 from app.commands.options import AsJson, CollectionNames, DataDir
 from app.commands.services import documents_in, embedded_documents, searchable_documents
-from app.display_text import counted
-from app.document_messages import Collection, Document, PassageHit
 from app.documents import Documents, require_file
 from app.documents.reading.encodings import text_of
 from app.documents.search.plain_text import plain_passage
 from app.errors import BadOption, DocumentError, DocumentUnreadable
-from app.text_normalisation import name_key, without_surrogates
+from app.values.display_text import counted
+from app.values.document import Collection, Document, PassageHit
+from app.values.text_normalisation import name_key, without_surrogates
 
 documents_cli = typer.Typer(
     cls=CommandGroup,

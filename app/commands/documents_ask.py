@@ -6,7 +6,6 @@ from typing import Annotated, Protocol
 
 import typer
 
-from app.chat_messages import ChatSettings
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_json, print_text
 from app.commands.decoder_options import DecoderSizes, read_decoding
@@ -19,12 +18,13 @@ from app.conversation.citation_check import Similarities, checked_sources, claim
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.thinking import split_thought
 from app.conversation.turn import TurnContext
-from app.document_messages import Sources
 from app.documents import Documents
 from app.errors import ModelError, impossible_values
-from app.messages import EngineStatus, ModelChoice, Options, Request, Sampling
 from app.settings import DEMO_MODEL
-from app.text_normalisation import without_surrogates
+from app.values.chat import ChatSettings
+from app.values.document import Sources
+from app.values.messages import EngineStatus, ModelChoice, Options, Request, Sampling
+from app.values.text_normalisation import without_surrogates
 
 
 class LoadingEngine(ReplyEngine, Protocol):

@@ -15,8 +15,8 @@ from app.commands.services import engine_in
 from app.conversation import ReplyEngine
 from app.data_folder import optional_data_dir
 from app.errors import impossible_values
-from app.messages import ModelChoice, Options, Request, Sampling
 from app.settings import DEMO_MODEL
+from app.values.messages import ModelChoice, Options, Request, Sampling
 
 GREEDY = Sampling()
 

@@ -19,8 +19,8 @@ from app.commands.console import print_json, print_text, progress_bar
 from app.commands.services import hub_of, model_settings
 from app.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
-from app.model_messages import Download, gigabytes
 from app.models_registry import Downloads, Hub, HubId, SavedDownloads, log_in, require_hub_id
+from app.values.model import Download, gigabytes
 
 POLL_SECONDS = 0.1
 JSON_SECONDS = 1.0

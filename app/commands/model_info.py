@@ -7,7 +7,6 @@ from app.commands.console import print_json, print_text
 from app.commands.models import parameters_label
 from app.commands.services import hub_of, model_settings
 from app.errors import ModelError
-from app.model_messages import Fit, InstalledModel, Precision, RemoteModel, gigabytes
 from app.models_registry import (
     Hub,
     HubId,
@@ -20,6 +19,7 @@ from app.models_registry import (
     parse_hub_id,
     read_catalogue,
 )
+from app.values.model import Fit, InstalledModel, Precision, RemoteModel, gigabytes
 
 
 def print_info(name: str, precision: Precision, context: int, data_dir: Path | None, as_json: bool) -> None:

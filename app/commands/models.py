@@ -15,7 +15,7 @@ from app.commands.console import columns, errors_as_sentences, print_json, print
 from app.commands.options import AsJson, DataDir, require_words
 from app.commands.services import hub_of, model_settings
 from app.errors import BadOption, ModelError
-from app.model_messages import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
+from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
 
 models_cli = typer.Typer(
     cls=CommandGroup,

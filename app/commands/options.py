@@ -11,8 +11,8 @@ from app.commands.decoder_options import LANES, OnOff
 from app.commands.suites import Suite
 from app.engine.machine.device_plan import Parallelism
 from app.errors import BadOption
-from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
-from app.quantisation import Quantisation
+from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
+from app.values.quantisation import Quantisation
 
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 

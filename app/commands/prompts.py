@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.dataclass_json import parse_json
 from app.errors import BadOption
-from app.messages import Message, Options, Prompt, Sampling
 from app.settings import assets_dir
-from app.text_normalisation import without_surrogates
+from app.values.dataclass_json import parse_json
+from app.values.messages import Message, Options, Prompt, Sampling
+from app.values.text_normalisation import without_surrogates
 
 SHIPPED_SETS = ("chat", "tasks", "shell", "code", "quoting", "random")
 """The prompt sets in assets/bench, in the order of `bench`."""

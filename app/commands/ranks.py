@@ -8,7 +8,7 @@ import typer
 from app.engine.machine.device_plan import Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
 from app.engine.session.imports import quiet_imports
 from app.errors import impossible_values
-from app.messages import Device
+from app.values.messages import Device
 
 SECONDS_TO_SAY = 2
 """Between torchrun's signal to end and the end of rank 0."""

@@ -10,7 +10,7 @@ from rich.progress import Progress
 from app.commands.console import print_text, progress_bar
 from app.conversation import Reply, ReplyEngine
 from app.errors import ReplyFailed
-from app.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Request
+from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Request
 
 LONG_PROMPT = 2_000
 """Reading a prompt of this many tokens shows a progress bar."""

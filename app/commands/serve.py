@@ -18,8 +18,8 @@ from app.commands.services import engine_in, hub_of
 from app.data_folder import data_dir_or_default
 from app.engine import Engine
 from app.errors import BadOption, impossible_values
-from app.messages import ModelChoice
 from app.settings import ModelSettings, Settings, SettingsFile
+from app.values.messages import ModelChoice
 from app.web.listening import LOOPBACK, listen
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import ModelError
-from app.messages import Device, ModelFolder, Progress
 from app.settings import ModelSettings, SettingsFile
 from app.shutdown import SECONDS, ending_within
+from app.values.messages import Device, ModelFolder, Progress
 
 if TYPE_CHECKING:
     from app.models_registry import Hub

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.commands.prompts import PromptItem, PromptSet
-from app.dataclass_json import parse_json
 from app.errors import BadOption
-from app.messages import Message
-from app.text_normalisation import without_surrogates
+from app.values.dataclass_json import parse_json
+from app.values.messages import Message
+from app.values.text_normalisation import without_surrogates
 
 Suite = Literal["spec-bench", "mt-bench", "humaneval", "gsm8k"]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.chat_messages import MessageContent
 from app.conversation.thinking import split_thought
-from app.document_messages import Sources
 from app.documents.search.snippets import sentences
 from app.documents.search.terms import STOP_WORDS, folded, indexed, terms
+from app.values.chat import MessageContent
+from app.values.document import Sources
 
 MARKER = re.compile(r"\[(\d{1,3})\]")
 LEADING = re.compile(r"(?:\s*\[\d{1,3}\][,;.]?)+\s*")

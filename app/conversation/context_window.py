@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.engine.text.reader import FAR
 from app.errors import AppError
-from app.messages import Message
+from app.values.messages import Message
 
 Count = Callable[[tuple[Message, ...]], int]
 """Tokens of a chat as the model would read it, its template included."""

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Thread
 from app.chats import ChatStores
 from app.conversation.citation_check import checked
 from app.conversation.context_window import ContextFit
@@ -23,8 +22,9 @@ from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, context_of
 from app.errors import AppError, StoreError
-from app.logits_settings import LogitsSettings
-from app.messages import Message, ModelInfo, Options, Request
+from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
+from app.values.logits import LogitsSettings
+from app.values.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
 

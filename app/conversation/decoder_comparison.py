@@ -11,7 +11,7 @@ from typing import TypeVar
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply
 from app.errors import ReplyFailed
-from app.messages import (
+from app.values.messages import (
     Decoding,
     Event,
     Failed,
@@ -23,8 +23,8 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.race_messages import Difference
-from app.race_runs import LaneRun, Run, Spread
+from app.values.race import Difference
+from app.values.race_runs import LaneRun, Run, Spread
 
 WARM_UP_TOKENS = 16
 R = TypeVar("R", bound=Run)

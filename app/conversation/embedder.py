@@ -6,7 +6,7 @@ from typing import Protocol
 
 from app.documents.search.vector_index import Vectors
 from app.errors import ModelNotFound
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 
 FindEmbedder = Callable[[], ModelFolder | None]
 """The folder of the embedding model; None while it is not on this machine. Never downloads."""

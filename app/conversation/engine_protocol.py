@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.conversation.reply import Reply
-from app.logits_settings import Grammar
-from app.messages import EngineStatus, Message, ModelChoice, Request
+from app.values.logits import Grammar
+from app.values.messages import EngineStatus, Message, ModelChoice, Request
 
 
 class TokenReader(Protocol):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from app.document_messages import Passage
 from app.documents.search.plain_text import plain_passage
 from app.documents.search.snippets import best_start, highlighted
+from app.values.document import Passage
 
 
 def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, bool]]:

@@ -6,8 +6,8 @@ from typing import Protocol
 from app.conversation.decoder_comparison import run_to_end
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply
-from app.messages import Failed, ModelInfo, Request
-from app.server_messages import remote_info
+from app.values.messages import Failed, ModelInfo, Request
+from app.values.server import remote_info
 
 AskServer = Callable[[Request, Reply], None]
 """Has the server of the request's model write a reply; returns at once."""

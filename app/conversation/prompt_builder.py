@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from app.chat_messages import ChatSettings, MessageContent
 from app.conversation.context_window import ChatTooLong, ContextFit, fit_context, reply_reserve
 from app.conversation.engine_protocol import TokenReader
 from app.conversation.retrieval import DocumentSearch, PromptRoom, RetrievedContext, reload, retrieve
 from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
 from app.conversation.turn import Messages, ReplySettings, TurnContext
-from app.document_messages import Sources
 from app.documents.search.conversational import is_conversational
 from app.documents.search.follow_up import self_contained
-from app.logits_settings import Grammar
-from app.messages import Message, Options
+from app.values.chat import ChatSettings, MessageContent
+from app.values.document import Sources
+from app.values.logits import Grammar
+from app.values.messages import Message, Options
 
 DEFAULT_CONTEXT = 2048
 CHARACTERS_PER_TOKEN = 3

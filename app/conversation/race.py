@@ -36,8 +36,8 @@ from app.conversation.race_setup import (
 from app.conversation.remote_lane import remote_result, remote_run
 from app.conversation.reply import Reply
 from app.errors import AppError, RaceRefused
-from app.messages import Decoding, ModelChoice, ModelInfo, Request
-from app.race_messages import (
+from app.values.messages import Decoding, ModelChoice, ModelInfo, Request
+from app.values.race import (
     Difference,
     LaneResult,
     RacePlan,
@@ -46,8 +46,8 @@ from app.race_messages import (
     RemoteResult,
     SpeedByKind,
 )
-from app.race_runs import LaneChoice, LaneRun
-from app.step_trace import Margin
+from app.values.race_runs import LaneChoice, LaneRun
+from app.values.trace import Margin
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ import json
 from dataclasses import dataclass, replace
 
 from app.conversation.decoder_comparison import lane_request
-from app.messages import Decoding, ModelChoice, ModelInfo, Request
-from app.race_messages import RacePlan, RacePrompt, TextKind
-from app.race_runs import LaneChoice
 from app.settings import assets_dir
+from app.values.messages import Decoding, ModelChoice, ModelInfo, Request
+from app.values.race import RacePlan, RacePrompt, TextKind
+from app.values.race_runs import LaneChoice
 
 HALF = ("bfloat16", "float16")
 

@@ -10,10 +10,10 @@ from functools import partial
 from app.conversation.engine_protocol import ModelEngine, TokenReader
 from app.conversation.reply import Reply
 from app.engine.text.reader import CachedTokenReader
-from app.logits_settings import Grammar
-from app.messages import EngineStatus, ModelChoice, Request
 from app.remote import Servers
-from app.server_messages import remote_info
+from app.values.logits import Grammar
+from app.values.messages import EngineStatus, ModelChoice, Request
+from app.values.server import remote_info
 
 OnLoaded = Callable[[bool], None]
 NO_READER = CachedTokenReader()

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from app.conversation.decoder_comparison import LaneReader, median_run, speed
 from app.conversation.reply import Reply
-from app.messages import Event, Failed, Finished, ModelChoice, Piece, Statistics
-from app.race_messages import RemoteResult
-from app.race_runs import LaneChoice, RemoteRun
+from app.values.messages import Event, Failed, Finished, ModelChoice, Piece, Statistics
+from app.values.race import RemoteResult
+from app.values.race_runs import LaneChoice, RemoteRun
 
 
 class RemoteReader:

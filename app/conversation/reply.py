@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from time import monotonic
 
-from app.messages import Event, Failed, Finished, Piece
-from app.step_trace import NO_TRACE, TRACED_STEPS
+from app.values.messages import Event, Failed, Finished, Piece
+from app.values.trace import NO_TRACE, TRACED_STEPS
 
 
 class Reply:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 from app import __version__
-from app.chat_messages import MessageContent, Provenance, TokenMark, WritingState
 from app.conversation.reply import Reply
 from app.conversation.thinking import ThoughtClock
 from app.errors import AppError
-from app.logits_settings import Grammar
-from app.messages import Event, Failed, Finished, Options, Piece
+from app.values.chat import MessageContent, Provenance, TokenMark, WritingState
+from app.values.logits import Grammar
+from app.values.messages import Event, Failed, Finished, Options, Piece
 
 log = logging.getLogger(__name__)
 

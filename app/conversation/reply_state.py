@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Statistics
+from app.values.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Statistics
 
 Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "failed"]
 

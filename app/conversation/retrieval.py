@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.conversation.source_prompt import question_with_sources, quoted
-from app.document_messages import Citation, Collection, Passage, PassageHit, Sources, TokenBudget
 from app.documents.search.snippets import snippet
 from app.documents.text_table import digest_of, stamp_of
-from app.messages import Message
+from app.values.document import Citation, Collection, Passage, PassageHit, Sources, TokenBudget
+from app.values.messages import Message
 
 MOST_SOURCES = 6
 FEW_SOURCES = 3

@@ -10,8 +10,8 @@ reply merely mentions ends nothing.
 import re
 from dataclasses import dataclass, replace
 
-from app.chat_messages import MessageContent
-from app.messages import Message, Piece
+from app.values.chat import MessageContent
+from app.values.messages import Message, Piece
 
 OPENING, END = "<think>", "</think>"
 _CLOSING = re.compile(END)

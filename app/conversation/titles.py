@@ -16,9 +16,9 @@ from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply
 from app.conversation.thinking import split_thought
 from app.conversation.turn import ReplySettings
-from app.display_text import title_of
 from app.errors import AppError
-from app.messages import Message, Piece, Request, Sampling
+from app.values.display_text import title_of
+from app.values.messages import Message, Piece, Request, Sampling
 
 IDLE_SECONDS = 2.0
 """How long nothing must have been asked of the model."""

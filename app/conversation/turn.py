@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.chat_messages import ChatSettings, ChatVersion, MessageContent
 from app.chats import ChatStores
 from app.errors import BadOption
-from app.messages import Message, ModelChoice, Options
+from app.values.chat import ChatSettings, ChatVersion, MessageContent
+from app.values.messages import Message, ModelChoice, Options
 
 Overflow = Literal["ask", "oldest", "shorter"]
 """What to do when the chat is too long: ask the person, leave out the oldest turns, or write a shorter reply."""

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from app.database.transactions import transaction
 from app.errors import StoreNotUsable, StoreTooNew
 from app.settings import assets_dir
-from app.validation import require
+from app.values.validation import require
 
 CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
 """Tables that every release has."""

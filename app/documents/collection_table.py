@@ -3,10 +3,10 @@
 import sqlite3
 from itertools import count
 
-from app.document_messages import ATTACHED, Collection
 from app.documents.document_table import HIDDEN
 from app.errors import BadOption, DocumentNotFound
-from app.text_normalisation import name_key
+from app.values.document import ATTACHED, Collection
+from app.values.text_normalisation import name_key
 
 LISTED = f"""
     SELECT collection.id, collection.name, count(document.id) AS documents,

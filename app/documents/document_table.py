@@ -3,8 +3,8 @@
 import sqlite3
 from dataclasses import dataclass
 
-from app.document_messages import Document
 from app.errors import DocumentNotFound
+from app.values.document import Document
 
 SELECT_DOCUMENT = """
     SELECT id, collection, title, source, state, note, characters, passages,

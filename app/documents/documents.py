@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from app.database import Database
-from app.display_text import title_of
-from app.document_messages import Citation, Collection, Document, Passage, PassageHit
 from app.documents import collection_table, document_table, duplicates, passage_table, text_table
 from app.documents.duplicates import COMPARED, PASTED, AddedText, PastedText
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
@@ -20,7 +18,9 @@ from app.documents.pending_files import MAX_BYTES, PendingFiles, require_file
 from app.documents.search.searcher import Searcher
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentNotFound, DocumentUnreadable
-from app.text_normalisation import shown_name
+from app.values.display_text import title_of
+from app.values.document import Citation, Collection, Document, Passage, PassageHit
+from app.values.text_normalisation import shown_name
 
 UNTITLED = "Untitled"
 PASTED_AT_ONCE = 1_000_000

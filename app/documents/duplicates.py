@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from app.database import Database
-from app.document_messages import Document
 from app.documents import document_table, passage_table, text_table
 from app.documents.document_table import StoredText
-from app.text_normalisation import name_key, spaced
+from app.values.document import Document
+from app.values.text_normalisation import name_key, spaced
 
 PASTED = "pasted"
 REPLACED = "It replaced an older version of this text, which is kept."

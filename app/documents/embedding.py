@@ -15,11 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from app.database import Database
-from app.document_messages import Passage
 from app.documents import passage_table
 from app.documents.search import vector_index
 from app.documents.search.vector_index import Vectors
 from app.errors import AppError
+from app.values.document import Passage
 
 BATCH = 32
 """Passages of a batch. A quit loses one batch at most."""

@@ -3,9 +3,9 @@
 import sqlite3
 from itertools import chain
 
-from app.display_text import title_of
 from app.documents import document_table, passage_table, text_table
 from app.documents.chunking import chunks
+from app.values.display_text import title_of
 
 CUT = "Part of this text could not be read from the damaged database. Add it again to have all of it."
 LOST = "The text of this document could not be read from the damaged database. Add it again."

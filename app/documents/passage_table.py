@@ -10,11 +10,11 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.document_messages import Citation, Document, Passage
 from app.documents import document_table, passage_table, text_table
 from app.documents.chunking import Chunk
 from app.documents.search.terms import indexed
 from app.errors import DocumentNotFound
+from app.values.document import Citation, Document, Passage
 
 SELECT_PASSAGE = """
     SELECT passage.id, passage.document, document.title, passage.start, passage.end, passage.heading

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 from app.files import make_folder, sync_file, sync_folder
-from app.text_normalisation import shown_name
+from app.values.text_normalisation import shown_name
 
 PENDING_FOLDER = "documents-inbox"
 MAX_BYTES = 300 * 2**20

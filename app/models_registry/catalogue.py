@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.errors import ModelBroken
-from app.messages import PRESETS, Preset
-from app.model_messages import CatalogueEntry, Fit, Memory, Precision, Use, Verdict
 from app.models_registry.files.config import ModelConfig
 from app.models_registry.files.weights import Tensor, Weights
 from app.models_registry.fit_estimate import Estimator, judge
 from app.settings import assets_dir
+from app.values.messages import PRESETS, Preset
+from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdict
 
 FILE = "catalogue.toml"
 SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")

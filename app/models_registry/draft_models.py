@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from app.eagle_config import read_eagle_config
 from app.errors import ModelError
-from app.model_messages import DraftModels, InstalledModel
 from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
-from app.tokenizer_vocabulary import NO_VOCABULARY, vocabulary_digest
+from app.values.eagle_config import read_eagle_config
+from app.values.model import DraftModels, InstalledModel
+from app.values.tokenizer_vocabulary import NO_VOCABULARY, vocabulary_digest
 
 KNOWN_PAIRS = (
     ("SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M-Instruct"),

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import cast, get_args
 
 from app.device_memory import PREFIX_SHARE, memories
-from app.eagle_config import is_speculator
 from app.errors import ModelError, OnlyDrafts
-from app.messages import ModelFolder
-from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
-from app.quantisation import model_bytes
+from app.values.eagle_config import is_speculator
+from app.values.messages import ModelFolder
+from app.values.model import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes
+from app.values.quantisation import model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of one weight that is kept as it is; what quantised weights take `app/quantisation.py` knows."""
+"""Bytes of one weight that is kept as it is; what quantised weights take `app/values/quantisation.py` knows."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 CHUNK = 512
 """Tokens by which the cache grows, and of a prompt that are read at once."""

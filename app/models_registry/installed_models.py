@@ -12,9 +12,7 @@ from pathlib import Path
 
 from huggingface_hub import HFCacheInfo, scan_cache_dir
 
-from app.config_limits import CONFIG
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
-from app.model_messages import InstalledModel, InstalledState, ModelOrigin
 from app.models_registry.downloads.repo_cache import PARTIAL, RepoCache
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.gguf import check_gguf, gguf_files
@@ -24,6 +22,8 @@ from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import PREFIX, Hub
 from app.models_registry.other_apps import models_of_other_apps, name_of
 from app.settings import DEMO_MODEL, assets_dir
+from app.values.config_limits import CONFIG
+from app.values.model import InstalledModel, InstalledState, ModelOrigin
 
 
 def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) -> list[InstalledModel]:

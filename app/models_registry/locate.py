@@ -13,10 +13,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from app.config_limits import CONFIG
 from app.errors import ModelBroken, ModelNotFound, OnlyDrafts
-from app.gguf_header import is_gguf
-from app.messages import ModelFolder, Progress
 from app.models_registry.downloads.process import download
 from app.models_registry.files.chat_template import chat_template
 from app.models_registry.files.gguf import SUFFIX, gguf_files
@@ -25,6 +22,9 @@ from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id
 from app.models_registry.other_apps import name_of
 from app.settings import DEMO_MODEL, assets_dir
+from app.values.config_limits import CONFIG
+from app.values.gguf_header import is_gguf
+from app.values.messages import ModelFolder, Progress
 
 SNAPSHOTS = "snapshots"
 """The folder of the hub's cache whose folders are revisions of a model."""

@@ -8,19 +8,6 @@ from pathlib import Path
 
 from app import settings
 from app.device_memory import RAM, gpu_memories, memories
-from app.model_messages import (
-    DiskUse,
-    Download,
-    DraftModels,
-    Fit,
-    InstalledModel,
-    Memory,
-    Precision,
-    Recommendation,
-    RemoteModel,
-    RowPrice,
-    SearchHit,
-)
 from app.models_registry.catalogue import CatalogueModel, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
@@ -35,7 +22,20 @@ from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, freed_by, installed, model_size
 from app.models_registry.locate import find_here, locate_path
-from app.quantisation import Quantisation
+from app.values.model import (
+    DiskUse,
+    Download,
+    DraftModels,
+    Fit,
+    InstalledModel,
+    Memory,
+    Precision,
+    Recommendation,
+    RemoteModel,
+    RowPrice,
+    SearchHit,
+)
+from app.values.quantisation import Quantisation
 
 SEARCHED = 20
 

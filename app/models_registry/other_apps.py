@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.dataclass_json import parse_json
-from app.model_messages import ModelOrigin
 from app.models_registry.files.gguf import gguf_files
 from app.models_registry.hub.hub import PREFIX
+from app.values.dataclass_json import parse_json
+from app.values.model import ModelOrigin
 
 LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")
 LLAMA_CPP = (".cache/llama.cpp", "Library/Caches/llama.cpp", "AppData/Local/llama.cpp")

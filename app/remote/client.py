@@ -15,9 +15,9 @@ import openai
 from app import __version__
 from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
 from app.environment import network_settings
-from app.logits_settings import Grammar
-from app.messages import Message, Options, Request
-from app.server_messages import Limits, Server
+from app.values.logits import Grammar
+from app.values.messages import Message, Options, Request
+from app.values.server import Limits, Server
 
 SENT = (
     "host", "connection", "user-agent", "authorization", "accept", "accept-encoding", "content-type",

@@ -12,9 +12,9 @@ import openai
 from app.answer_limits import AnswerRefused, plain_words
 from app.environment import proxy_for
 from app.errors import AppError, first_line
-from app.messages import Request
 from app.remote.client import NotAnApi, continues
-from app.server_messages import Server
+from app.values.messages import Request
+from app.values.server import Server
 
 log = logging.getLogger(__name__)
 LONGEST = 300

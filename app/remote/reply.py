@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from app.answer_limits import AnswerRefused
 from app.errors import ServerError
-from app.messages import Finished, ModelChoice, Piece, Statistics, StopReason
-from app.server_messages import remote_info
+from app.values.messages import Finished, ModelChoice, Piece, Statistics, StopReason
+from app.values.server import remote_info
 
 Kind = TypeVar("Kind", str, list[Any], dict[str, Any])
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from app.dataclass_json import parse_json, require_types
 from app.errors import SettingsNotSaved
 from app.files import write_file
-from app.server_messages import Server
+from app.values.dataclass_json import parse_json, require_types
+from app.values.server import Server
 
 log = logging.getLogger(__name__)
 FILE = "servers.json"

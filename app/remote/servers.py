@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from app.errors import BadOption, ServerError
-from app.messages import Event, Failed, Loading, Request
 from app.remote.server_file import ServerFile
-from app.server_messages import Limits, Server, read_address
+from app.values.messages import Event, Failed, Loading, Request
+from app.values.server import Limits, Server, read_address
 
 DEFAULT_LIMITS = Limits()
 LAST_SECONDS = 5.0

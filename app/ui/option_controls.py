@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.errors import AppError, BadOption, impossible_values
-from app.messages import DecoderName, Decoding, Options, Sampling
 from app.ui.services import Services
 from app.ui.templates import problem_html
+from app.values.messages import DecoderName, Decoding, Options, Sampling
 
 
 class OptionValues(NamedTuple):

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from app.chat_messages import ChatSettings
 from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race import Race
-from app.messages import DecoderName, ModelChoice, Options
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.documents.service import DocumentsService
 from app.ui.models.service import ModelsService, ServersService
+from app.values.chat import ChatSettings
+from app.values.messages import DecoderName, ModelChoice, Options
 
 
 class Services:

@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.display_text import counted
-from app.model_messages import gigabytes
 from app.settings import assets_dir
+from app.values.display_text import counted
+from app.values.model import gigabytes
 
 
 @cache

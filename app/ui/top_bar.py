@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.messages import EngineStatus, ModelInfo
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.templates import parameters_in_words, render
 from app.ui.theme import asset
+from app.values.messages import EngineStatus, ModelInfo
 
 MOSTLY_QUANTISED = 0.8
 """Share of the weights from which on a model is simply called quantised."""

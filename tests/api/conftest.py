@@ -11,8 +11,8 @@ from app.api.key import FixedKey
 from app.api.services import ApiServices, ServedModel
 from app.api.serving import RunningApi
 from app.engine import Engine
-from app.messages import ModelChoice, ModelFolder
 from app.models_registry import locate
+from app.values.messages import ModelChoice, ModelFolder
 from app.web.listening import listen
 from tests.engine.sentences import real_folder
 

@@ -7,7 +7,7 @@ import pytest
 from app.api.chat_messages import ChatMessage, engine_messages
 from app.api.errors import ApiError
 from app.api.tool_syntax import FUNCTIONARY, HERMES, LLAMA, CallSyntax, ToolTemplate
-from app.messages import Message
+from app.values.messages import Message
 
 
 def read(*given: dict[str, object], system: str = "") -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 
 from app.api.engine_reply import EngineReply, EventQueue
 from app.api.errors import ApiError
-from app.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
+from app.values.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
 
 LONG = 60.0
 """A pause that no test waits for."""

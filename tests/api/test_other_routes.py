@@ -7,7 +7,7 @@ import numpy as np
 import openai
 import pytest
 
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 from tests.api.test_chat import PERSON, WEATHER
 
 FLAT_TOOL = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]

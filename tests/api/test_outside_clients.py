@@ -15,7 +15,7 @@ from app.api.application import build_api
 from app.api.key import FixedKey
 from app.api.serving import RunningApi
 from app.engine import Engine
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 from app.web.listening import listen
 from tests.api.conftest import DEMO, KEY, services_of
 

@@ -7,8 +7,8 @@ from app.conversation.decoder_comparison import run_to_end
 from app.conversation.remote_engine import EngineWithServers
 from app.conversation.reply import Reply
 from app.engine import Engine
-from app.messages import Message, ModelChoice, Options, Piece, Request
 from app.remote import Servers
+from app.values.messages import Message, ModelChoice, Options, Piece, Request
 from tests.api.conftest import DEMO, KEY
 
 CHAT = (Message("user", "What can you do?"),)

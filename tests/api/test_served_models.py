@@ -6,7 +6,7 @@ from pathlib import Path
 from app.api.served_models import InstalledModels, served_model
 from app.api.services import ApiServices
 from app.engine import Engine
-from app.messages import ModelChoice
+from app.values.messages import ModelChoice
 from tests.fake_models import DEMO_MODEL, HALF, MINE, SMALL
 
 

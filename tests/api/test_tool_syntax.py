@@ -29,9 +29,9 @@ from app.api.tools import FunctionFields, calls_grammar, tool_use
 from app.api.written import Written
 from app.engine.sampling.grammar import Grammars
 from app.engine.sampling.sampling import make_sampler
-from app.logits_settings import Grammar
-from app.messages import Sampling
 from app.settings import assets_dir
+from app.values.logits import Grammar
+from app.values.messages import Sampling
 
 SYNTAXES = {
     "hermes": HERMES,

@@ -7,7 +7,7 @@ import pytest
 
 from app.api.errors import ApiError
 from app.api.tools import FunctionFields, ResponseFormat, closed, form_grammar, tool_use
-from app.logits_settings import Grammar
+from app.values.logits import Grammar
 
 TOOLS = [
     FunctionFields(name="one", parameters={"type": "object", "properties": {"a": {}}}),

@@ -1,8 +1,8 @@
 """What tests write into chats."""
 
-from app.chat_messages import ChatVersion, MessageContent, Provenance, TokenMark
 from app.chats import Chats
-from app.messages import Decoding, ModelInfo, Options, Sampling, Split, Statistics
+from app.values.chat import ChatVersion, MessageContent, Provenance, TokenMark
+from app.values.messages import Decoding, ModelInfo, Options, Sampling, Split, Statistics
 
 MODEL = ModelInfo("org/model", "demo", "abc123", "LlamaForCausalLM", 135_000_000, 8192, "bfloat16", "cpu")
 PROVENANCE = Provenance(

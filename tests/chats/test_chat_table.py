@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.chat_messages import ChatPreset, ChatSettings
 from app.chats import Chats
 from app.database import Database
 from app.errors import ChatNotFound
-from app.messages import Sampling
+from app.values.chat import ChatPreset, ChatSettings
+from app.values.messages import Sampling
 from tests.chats.samples import answer, texts
 
 

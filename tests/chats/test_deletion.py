@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from app.chat_messages import ChatSettings, MessageContent
 from app.chats import Chats
 from app.chats.deletion import INDEXES
 from app.database import Database, database_in
 from app.errors import ChatNotFound
+from app.values.chat import ChatSettings, MessageContent
 
 RARE = "jqxwzkvb"
 """A word that no other text has a part of."""

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import ChatPreset, ChatSettings, ImportResult, MessageContent, TokenMark, WritingState
 from app.chats import Chats
 from app.database import MEMORY, Database
-from app.dataclass_json import to_dict
 from app.errors import ImportBroken
-from app.json_answers import JsonAnswers
-from app.messages import Origin, Sampling
+from app.values.chat import ChatPreset, ChatSettings, ImportResult, MessageContent, TokenMark, WritingState
+from app.values.dataclass_json import to_dict
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Origin, Sampling
 from tests.chats.samples import FINISHED, PROVENANCE, answer, texts
 from tests.tiers import examples
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ImportResult
 from app.chats import Chats
 from app.errors import ImportBroken
+from app.values.chat import ImportResult
 
 
 def said(key: str, parent: str | None, role: str, *parts: object, **more: Any) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatSettings, MessageContent
 from app.chats import Chats
-from app.document_messages import Citation, Sources
 from app.errors import ChatNotFound, StaleChat
-from app.messages import Message
+from app.values.chat import ChatSettings, MessageContent
+from app.values.document import Citation, Sources
+from app.values.messages import Message
 from tests.chats.samples import answer
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from app.chat_messages import ImportResult, MessageContent
 from app.chats import Chats
 from app.chats.importing import PIECE
 from app.database import Database
 from app.errors import ImportBroken
+from app.values.chat import ImportResult, MessageContent
 
 CHECKOUT = Path(__file__).parents[2]
 IMPORT = """

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.database import Database
+from app.values.chat import MessageContent
 from tests.chats.samples import answer
 from tests.tiers import named, some, todays_seed
 
@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 CHAT_UNTIL_KILLED = """
 import itertools, json, random, sys
 from pathlib import Path
-from app.chat_messages import TokenMark, MessageContent
+from app.values.chat import TokenMark, MessageContent
 from app.chats import Chats
 from app.database import Database
 

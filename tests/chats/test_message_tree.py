@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import ChatVersion, MessageContent
 from app.chats import Chats
 from app.chats.message_tree import MessageTree
 from app.database import Database
+from app.values.chat import ChatVersion, MessageContent
 from tests.tiers import examples
 
 PARENTS = {1: 0, 2: 1, 3: 1, 5: 2, 6: 5, 7: 2}

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.chats.search import AFTER, BEFORE, excerpt, folded, fts_query
 from app.database import Database
-from app.text_normalisation import spaced, storable
+from app.values.chat import MessageContent
+from app.values.text_normalisation import spaced, storable
 from tests.chats.samples import answer
 
 MATCHING = "SELECT 1 FROM message_words WHERE message_words MATCH ?"

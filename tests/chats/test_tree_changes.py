@@ -4,11 +4,11 @@ import sqlite3
 
 import pytest
 
-from app.chat_messages import ChatSettings, ChatVersion, MessageContent
 from app.chats import Chats
 from app.database import Database
 from app.errors import ChatNotFound, StaleChat
-from app.messages import Message, Sampling
+from app.values.chat import ChatSettings, ChatVersion, MessageContent
+from app.values.messages import Message, Sampling
 from tests.chats.samples import FINISHED, answer, texts
 
 

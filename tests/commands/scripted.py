@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.conversation import Reply
-from app.messages import (
+from app.values.messages import (
     DecoderName,
     EngineStatus,
     Event,

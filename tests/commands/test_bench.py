@@ -15,7 +15,7 @@ from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
 from app.conversation.decoder_comparison import Lane
 from app.errors import BadOption
-from app.messages import DecoderName, Decoding, ModelChoice, Options, Request
+from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Request
 from tests.commands.scripted import PLAIN, ScriptedDecoders
 
 BOTH: list[DecoderName] = ["plain", "lookahead"]

@@ -13,7 +13,7 @@ from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply
 from app.conversation.decoder_comparison import WARM_UP_TOKENS, Lane
 from app.errors import BadOption, ReplyFailed
-from app.messages import Decoding, Message, ModelChoice, Options, Request
+from app.values.messages import Decoding, Message, ModelChoice, Options, Request
 from tests.commands.scripted import ScriptedDecoders
 
 RUN = BenchRun((1, 2, 3), 2, 1, 0.5, 8, 1, "one two")

@@ -4,7 +4,7 @@ import pytest
 
 from app.commands.decoder_options import DecoderSizes, read_decoding, read_lanes, require_drafting
 from app.errors import BadOption
-from app.messages import DecoderName, Decoding
+from app.values.messages import DecoderName, Decoding
 
 GIVEN = DecoderSizes(window=6, ngram=3, guesses=2, rows=12)
 """As many sizes as `--decoders lookahead,auto` uses."""

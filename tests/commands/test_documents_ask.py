@@ -12,7 +12,7 @@ from app.conversation import ReplySettings
 from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption, ModelError
-from app.messages import EngineStatus, ModelChoice, Options
+from app.values.messages import EngineStatus, ModelChoice, Options
 from tests.fakes import ScriptedEngine
 
 SETTINGS = ReplySettings(ModelChoice("demo"), Options())

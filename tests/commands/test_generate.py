@@ -11,8 +11,8 @@ from app.commands.generate import print_replies
 from app.commands.prompts import PromptItem, SamplingOverride
 from app.errors import ReplyFailed
 from app.main import cli
-from app.messages import Decoding, Message, ModelChoice, Options
 from app.settings import assets_dir
+from app.values.messages import Decoding, Message, ModelChoice, Options
 from tests.commands.scripted import ScriptedDecoders
 
 MODEL = ModelChoice("demo")

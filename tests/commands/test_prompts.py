@@ -7,7 +7,7 @@ import pytest
 from app.commands import prompts
 from app.commands.prompts import SHIPPED_SETS, PromptItem, SamplingOverride, greedy_note, read_sets
 from app.errors import BadOption
-from app.messages import Message, Options, Prompt, Sampling
+from app.values.messages import Message, Options, Prompt, Sampling
 
 UNSAID = SamplingOverride()
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.commands.reply_output import events_with_progress, finished_reply
 from app.errors import ReplyFailed
-from app.messages import Decoding, Finished, ModelChoice, Options, Piece, Request, Sampling
+from app.values.messages import Decoding, Finished, ModelChoice, Options, Piece, Request, Sampling
 from tests.commands.scripted import ScriptedDecoders
 
 REQUEST = Request(ModelChoice("demo"), "Once", Options(sampling=Sampling(seed=5)))

@@ -17,9 +17,9 @@ from app.api.key import KeyFile
 from app.commands.serve import KEY_VARIABLE, GivenKeys, chosen_key, chosen_model
 from app.conversation import Reply
 from app.errors import ServerError
-from app.messages import Failed, Message, ModelChoice, Options, Piece, Request, Sampling
 from app.remote import Servers
 from app.settings import Settings
+from app.values.messages import Failed, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.commands.typed import CHECKOUT, command, typed
 from tests.engine.asking import Watched
 

@@ -13,7 +13,7 @@ from app.commands.prompts import PromptItem, PromptSet
 from app.commands.suites import Suite, read_suite
 from app.conversation.decoder_comparison import Lane
 from app.errors import BadOption
-from app.messages import Decoding, Message, ModelChoice, Options
+from app.values.messages import Decoding, Message, ModelChoice, Options
 from tests.commands.scripted import ScriptedDecoders
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from time import monotonic, sleep
 
-from app.chat_messages import ChatVersion, StoredMessage
 from app.conversation import Conversations, NewChat, NewQuestion, Reply, ReplySettings
-from app.logits_settings import Grammar
-from app.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
+from app.values.chat import ChatVersion, StoredMessage
+from app.values.logits import Grammar
+from app.values.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
 from tests.fakes import DEMO, WordReader
 
 ASKED = ReplySettings(ModelChoice("demo"), Options(max_new_tokens=20))

@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 
-from app.chat_messages import MessageContent
 from app.conversation.citation_check import SIMILAR, SUPPORTED, checked, claims, unsupported
-from app.document_messages import Citation, Sources
+from app.values.chat import MessageContent
+from app.values.document import Citation, Sources
 from tools.retrieval.cited_answers import CitedAnswer, cited_answers, labelled_questions
 
 LEASE = "The rent is 740 euros a month. It is due on the third working day."

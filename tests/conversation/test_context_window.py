@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversation.context_window import ChatTooLong, ContextFit, fit_context, reply_reserve
-from app.messages import Message
+from app.values.messages import Message
 
 
 def count(prompt: Sequence[Message]) -> int:

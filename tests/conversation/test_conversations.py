@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import (
     ChatStores,
@@ -22,7 +21,8 @@ from app.conversation import (
 )
 from app.database import MEMORY, Database
 from app.errors import StaleChat
-from app.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
+from app.values.chat import ChatSettings, ChatVersion
+from app.values.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.fakes import DEMO, FakeDocumentSearch
 

@@ -2,7 +2,7 @@
 
 from app.conversation import Reply
 from app.conversation.decoder_comparison import LaneReader, read_lane
-from app.messages import Finished, Piece, Statistics
+from app.values.messages import Finished, Piece, Statistics
 from tests.fakes import DEMO, written
 from tests.racing import AUTO
 

@@ -10,7 +10,7 @@ import pytest
 from app.conversation.embedder import EngineEmbedder
 from app.documents.search.vector_index import Vectors
 from app.errors import ModelNotFound
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 
 FOLDER = ModelFolder(Path("here"), name="org/small", revision="abc")
 

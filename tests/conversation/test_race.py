@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatVersion
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.decoder_comparison import WARM_UP_TOKENS
 from app.conversation.race import BUSY, RACING, ROUNDS
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
-from app.messages import Decoding, Request
-from app.race_messages import LONGEST_PROMPT
-from app.race_runs import lane_name
-from app.step_trace import Margin
+from app.values.chat import ChatVersion
+from app.values.messages import Decoding, Request
+from app.values.race import LONGEST_PROMPT
+from app.values.race_runs import lane_name
+from app.values.trace import Margin
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch
 from tests.racing import (

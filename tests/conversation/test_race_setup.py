@@ -3,7 +3,7 @@
 from typing import get_args
 
 from app.conversation.race_setup import next_prompt, ready_prompts
-from app.race_messages import TextKind
+from app.values.race import TextKind
 
 
 def test_every_kind_but_ones_own_has_prompts() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from app.conversation import Reply
 from app.conversation.remote_engine import EngineWithServers
-from app.messages import EngineStatus, Failed, Finished, Message, ModelChoice, Request
 from app.remote import Servers
+from app.values.messages import EngineStatus, Failed, Finished, Message, ModelChoice, Request
 from tests.fakes import DEMO, ScriptedEngine
 from tests.remote.fake_server import FakeServer, added, running
 

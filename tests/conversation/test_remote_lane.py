@@ -8,7 +8,6 @@ from time import monotonic, sleep
 
 import pytest
 
-from app.chat_messages import ChatVersion
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat, Reply
 from app.conversation.decoder_comparison import WARM_UP_TOKENS
@@ -16,10 +15,11 @@ from app.conversation.race import ROUNDS, Race
 from app.conversation.remote_lane import RemoteReader, remote_run
 from app.database import Database
 from app.errors import RaceRefused
-from app.messages import Failed, Finished, ModelChoice, Piece, Statistics
-from app.race_messages import RaceResult
 from app.remote import Servers
-from app.server_messages import Limits
+from app.values.chat import ChatVersion
+from app.values.messages import Failed, Finished, ModelChoice, Piece, Statistics
+from app.values.race import RaceResult
+from app.values.server import Limits
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch
 from tests.racing import AUTO, PLAIN, LaneEngine, SlowEngine, make_plan, make_race, run_race

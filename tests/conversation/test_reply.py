@@ -7,8 +7,8 @@ from time import monotonic
 import pytest
 
 from app.conversation import Reply
-from app.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
-from app.step_trace import NO_TRACE, TRACED_STEPS, StepTrace
+from app.values.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
+from app.values.trace import NO_TRACE, TRACED_STEPS, StepTrace
 
 MODEL = ModelInfo("tiny", "", "", "Tiny", 1, 64, "float32", "cpu")
 FINISHED = Finished("eos", Statistics(), MODEL, "plain")

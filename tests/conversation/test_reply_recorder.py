@@ -3,11 +3,21 @@
 import threading
 from time import monotonic
 
-from app.chat_messages import MessageContent, TokenMark
 from app.conversation import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.errors import StoreFull
-from app.messages import Event, Failed, Finished, Options, Origin, Piece, Prefilling, Statistics, StopReason
+from app.values.chat import MessageContent, TokenMark
+from app.values.messages import (
+    Event,
+    Failed,
+    Finished,
+    Options,
+    Origin,
+    Piece,
+    Prefilling,
+    Statistics,
+    StopReason,
+)
 from tests.fakes import DEMO
 
 

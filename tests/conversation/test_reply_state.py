@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from app.conversation import ReplyState, fold
-from app.messages import (
+from app.values.messages import (
     Event,
     Failed,
     Finished,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import ChatStores, ChatTooLong, Continuation, Conversations, NewChat, Regeneration
 from app.conversation.retrieval import PromptRoom, reload, retrieve
@@ -22,11 +21,12 @@ from app.conversation.source_prompt import (
     quoted,
 )
 from app.database import MEMORY, Database, database_in
-from app.document_messages import Sources
 from app.documents import Documents
 from app.engine.text.prompt import encode
 from app.errors import DocumentNotFound
-from app.messages import Message
+from app.values.chat import ChatSettings, ChatVersion
+from app.values.document import Sources
+from app.values.messages import Message
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.engine.tiny import DEMO
 from tests.fakes import FakeDocumentSearch, WordReader

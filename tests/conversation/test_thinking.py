@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import MessageContent
 from app.conversation.thinking import SplitReply, ThoughtClock, split_thought, without_thoughts
-from app.messages import Message, Piece, Statistics
+from app.values.chat import MessageContent
+from app.values.messages import Message, Piece, Statistics
 
 NOTHING = MessageContent()
 MENTIONED = "The tag `</think>` ends it."

@@ -6,13 +6,13 @@ from time import monotonic, sleep
 
 import pytest
 
-from app.chat_messages import ChatVersion
 from app.chats import Chats, ChatStores
 from app.conversation import Conversations, NewChat, NewQuestion
 from app.conversation.titles import ChatTitles, clean_title
 from app.conversation.turn import ReplySettings
 from app.database import MEMORY, Database
-from app.messages import ModelChoice, Options
+from app.values.chat import ChatVersion
+from app.values.messages import ModelChoice, Options
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
 
 ASKED = ReplySettings(ModelChoice("demo"), Options(), titles_chats=True)

@@ -4,11 +4,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from app.chat_messages import ChatPreset, ChatSettings
 from app.chats import Chats
 from app.database import database_in
 from app.database.files import FILE_NAME
 from app.documents import Documents
+from app.values.chat import ChatPreset, ChatSettings
 
 PAGE = 4096
 CHATS, MESSAGES = 8, 6

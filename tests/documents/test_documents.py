@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from app.database import Database
-from app.document_messages import Citation, Document
 from app.documents import Documents
 from app.documents.collection_table import LONGEST
 from app.errors import BadOption, DocumentNotFound, DocumentUnreadable
+from app.values.document import Citation, Document
 
 EGGS = "# Boiling eggs\n\nEggs boil for six minutes.\n\nThen they are put into cold water."
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from app.database import Database
-from app.display_text import title_of
-from app.document_messages import Document
 from app.documents import Documents
 from app.documents.document_table import KEPT_VERSIONS
 from app.documents.documents import PASTED_AT_ONCE
 from app.documents.duplicates import MOST_REPLACED, NOT_REPLACED, REPLACED
 from app.errors import DocumentNotFound
+from app.values.display_text import title_of
+from app.values.document import Document
 from tests.documents.test_documents import EGGS, only, rows
 
 MILK = "Milk boils over when nobody looks, and then the whole kitchen smells of it for days."

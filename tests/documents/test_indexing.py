@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from app.database import Database, database_in
-from app.document_messages import Citation, Document
 from app.documents import Documents, document_table, indexing
 from app.documents.chunking import chunks
 from app.documents.search import vector_index
 from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
+from app.values.document import Citation, Document
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
 

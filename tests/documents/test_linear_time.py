@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from app.document_messages import Passage
 from app.documents.chunking import chunks
 from app.documents.duplicates import is_new_version, trigrams
 from app.documents.file_import import cleaned
@@ -24,7 +23,8 @@ from app.documents.reading.pdf import _tidied
 from app.documents.search.follow_up import self_contained
 from app.documents.search.snippets import sentences, snippet
 from app.documents.search.terms import content_words, folded, indexed, terms
-from app.text_normalisation import without_surrogates
+from app.values.document import Passage
+from app.values.text_normalisation import without_surrogates
 from tests.linear_time import QUICK, Read, linear_time_tests, read_all, require_linear
 from tests.text_seeds import SEEDS
 

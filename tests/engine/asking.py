@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 from app.conversation import Reply
 from app.engine import Engine
-from app.messages import Event, Failed, Finished, ModelChoice, ModelFolder, Options, Piece, Request
+from app.values.messages import Event, Failed, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.places import Places
 
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")

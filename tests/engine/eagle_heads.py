@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 from tests.engine.heads import SHARPNESS, Taught, rotation, silence, turned
 from tests.engine.tiny import with_tokenizer
 

@@ -7,7 +7,7 @@ from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.runner.model_runner import ModelRunner
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.heads import VOCABULARY
 from tests.engine.replies import Reply, planned, write
 

@@ -24,7 +24,7 @@ from transformers import (
 )
 from transformers.modeling_layers import MtpModel
 
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 from tests.engine.architectures import DEEPSEEK
 from tests.engine.tiny import with_tokenizer
 

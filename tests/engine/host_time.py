@@ -24,8 +24,8 @@ from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.engine.sampling.sampling import Sampler
 from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
+from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replayed_sleep import Device, SleepingCapturer
 from tests.engine.replies import Letters

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.lookahead.draft_tree import DraftTree
-from app.messages import Origin
+from app.values.messages import Origin
 from tests.engine.architectures import VOCABULARY
 from tests.engine.lookahead.drafting import tree_of
 

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from app.errors import ModelNotFound
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 
 Progress = Callable[[str, int, int], None]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.engine.sampling.sampling import Choices, Sampler
-from app.messages import Sampling
+from app.values.messages import Sampling
 from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph
 
 

@@ -20,7 +20,7 @@ from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
+from app.values.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture
 
 GREEDY = Sampling()

@@ -9,7 +9,7 @@ import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 TEXT = "the a cat dog car sleeps runs drives in on house garden lease ends may"

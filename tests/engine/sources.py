@@ -11,7 +11,7 @@ from app.engine.lookahead.context_table import LONGEST, ContextTable, last_token
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.lookahead.pool import ContextPool
-from app.messages import Origin
+from app.values.messages import Origin
 
 SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "prediction", "history", "successor")
 """Everyone who drafts."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from app.messages import ModelFolder
 from app.settings import assets_dir
+from app.values.messages import ModelFolder
 
 DEMO = assets_dir() / "demo-model"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken
-from app.messages import PRESETS
-from app.model_messages import Memory
 from app.models_registry import find, grouped, parse_hub_id, read_catalogue
 from app.models_registry.catalogue import CatalogueModel, wng
+from app.values.messages import PRESETS
+from app.values.model import Memory
 
 CATALOGUE = read_catalogue()
 GIB = 1 << 30

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from app.model_messages import DraftModels, InstalledModel, InstalledState
 from app.models_registry.draft_models import draft_models_for, known_draft_model
+from app.values.model import DraftModels, InstalledModel, InstalledState
 from tests.models_registry.model_files import safetensors, write
 
 

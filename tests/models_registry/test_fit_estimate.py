@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from app.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
-from app.messages import ModelFolder
-from app.model_messages import Memory, Precision
 from app.models_registry import fit_on_device, judge_folder
 from app.models_registry.files.config import parse_config
 from app.models_registry.files.weights import Tensor, Weights
 from app.models_registry.fit_estimate import CHUNK, Estimator, judge
 from app.settings import assets_dir
+from app.values.messages import ModelFolder
+from app.values.model import Memory, Precision
 
 GIB = 1 << 30
 LLAMA_8B = {

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.model_messages import InstalledModel
 from app.models_registry import (
     Downloads,
     Hub,
@@ -20,6 +19,7 @@ from app.models_registry import (
 )
 from app.models_registry.downloads.process import download
 from app.models_registry.installed_models import has_checksums
+from app.values.model import InstalledModel
 from tests.models_registry.downloads.test_downloads import VALUES, wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent, write

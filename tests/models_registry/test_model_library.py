@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError, ModelNotFound
-from app.model_messages import Download, InstalledModel, RowPrice
 from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.config import parse_config
 from app.settings import ModelSettings
+from app.values.model import Download, InstalledModel, RowPrice
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub
 from tests.models_registry.model_files import model_files, write

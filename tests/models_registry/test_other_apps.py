@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError
-from app.model_messages import InstalledModel
 from app.models_registry import Hub, delete, freed_by, installed, locate, verify
 from app.models_registry.installed_models import has_checksums
+from app.values.model import InstalledModel
 from tests.gguf_models import write_gguf
 from tests.models_registry.hub_server import COMMIT
 from tests.models_registry.model_files import silent

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.remote.server_file import ServerFile
-from app.server_messages import Server
+from app.values.server import Server
 
 Misbehaviour = Literal[
     "", "page", "no json", "cut off", "no end", "error in stream", "silent", "filtered", "redirect"

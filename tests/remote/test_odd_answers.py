@@ -12,9 +12,9 @@ import pytest
 from app.conversation import Reply
 from app.conversation.remote_lane import remote_run
 from app.errors import ServerError
-from app.messages import Failed, Finished, Message, ModelChoice, Piece, Request
 from app.remote import Servers
-from app.server_messages import Limits
+from app.values.messages import Failed, Finished, Message, ModelChoice, Piece, Request
+from app.values.server import Limits
 from tests.odd_server import ODD, OK, Answer, OddServer, answer, is_sentence, odd_server, once, refusal
 from tests.remote.fake_server import added
 from tests.tiers import pairwise

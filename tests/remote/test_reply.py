@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.messages import ModelChoice, Statistics
 from app.remote.reply import RemoteReply, with_usage
+from app.values.messages import ModelChoice, Statistics
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 61, "prompt_tokens_details": {"cached_tokens": 4}}
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import SettingsNotSaved
 from app.remote.server_file import ServerFile
-from app.server_messages import Server
+from app.values.server import Server
 
 
 @pytest.mark.parametrize(

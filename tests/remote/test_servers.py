@@ -12,12 +12,22 @@ import pytest
 
 from app.conversation import Reply
 from app.errors import BadOption, ServerError
-from app.json_answers import JsonAnswers
-from app.logits_settings import LogitsSettings
-from app.messages import Failed, Finished, Loading, Message, ModelChoice, Options, Piece, Request, Sampling
 from app.network_log import NetworkLog
 from app.remote import Servers
-from app.server_messages import Limits
+from app.values.json_answers import JsonAnswers
+from app.values.logits import LogitsSettings
+from app.values.messages import (
+    Failed,
+    Finished,
+    Loading,
+    Message,
+    ModelChoice,
+    Options,
+    Piece,
+    Request,
+    Sampling,
+)
+from app.values.server import Limits
 from tests.remote.fake_server import SENTENCES, FakeServer, Misbehaviour, added, host, running, told_of
 
 KEY = "sk-secret-of-the-server"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.conversation.source_prompt import question_with_sources
-from app.messages import Message
+from app.values.messages import Message
 from tools.demo_model import copying, held_out_facts, made_up_text
 from tools.demo_model.copying import CopyingTasks
 from tools.demo_model.real_sentences import docstrings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import Message
+from app.values.messages import Message
 from tools.demo_model.conversations import Conversation, alternating, clean, from_the_user_on, pair
 from tools.demo_model.dialogues import task_dialogues
 from tools.demo_model.introductions import GREETINGS, introductions

@@ -11,7 +11,7 @@ from app.conversation.decoder_comparison import Lane
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import BadOption
-from app.messages import Decoding, ModelChoice, ModelFolder, Options, Sampling
+from app.values.messages import Decoding, ModelChoice, ModelFolder, Options, Sampling
 from tests.engine.tiny import write_tiny
 from tests.engine.tokenizers_made import bytes_of_words
 from tools.peers.contestants import SessionEngine, transformers_lanes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import ModelChoice
+from app.values.messages import ModelChoice
 from tests.engine.tiny import write_tiny
 from tools.soak import run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.messages import EngineStatus
 from app.ui import Running
+from app.values.messages import EngineStatus
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import NewChat
 from app.database import Database
 from app.errors import StoreFull
-from app.messages import Options
 from app.ui import Running, Services
 from app.ui.file_export import BACKUP, CHATS, LONGEST_NAME, file_html, file_name
 from app.ui.uploads import uploads_dir
+from app.values.chat import ChatSettings, ChatVersion
+from app.values.messages import Options
 from tests.page_driver import PageDriver
 from tests.ui.conftest import key_of
 

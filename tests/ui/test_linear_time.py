@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from app.chat_messages import TokenMark
-from app.document_messages import Citation, Sources
 from app.ui.chat.citations import cited_html
 from app.ui.chat.code import TIME_LIMIT, code_html
 from app.ui.chat.formulas import formula_html
@@ -14,6 +12,8 @@ from app.ui.chat.reply_text import LiveReplyText, reply_html
 from app.ui.chat.token_colours import coloured_html
 from app.ui.file_export import file_html, file_name
 from app.ui.live.tokens import visible
+from app.values.chat import TokenMark
+from app.values.document import Citation, Sources
 from tests.linear_time import Read, linear_time_tests
 
 

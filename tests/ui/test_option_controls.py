@@ -7,9 +7,9 @@ from typing import Any, get_args
 import pytest
 
 from app.errors import BadOption
-from app.messages import DecoderName, Decoding, Options, Sampling
 from app.ui import Services
 from app.ui.option_controls import OptionActions, saved_with, to_options, to_values
+from app.values.messages import DecoderName, Decoding, Options, Sampling
 
 CHOSEN = Options(
     sampling=Sampling(0.7, top_k=40, top_p=0.9, min_p=0.05, repetition_penalty=1.1, seed=12),

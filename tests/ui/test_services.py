@@ -8,13 +8,13 @@ from time import sleep
 
 import pytest
 
-from app.chat_messages import ChatVersion
 from app.conversation import NewChat
 from app.errors import SettingsNotSaved
-from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.settings import ModelSettings, Settings, SettingsFile
 from app.ui import Services
 from app.ui.services import with_next_seed
+from app.values.chat import ChatVersion
+from app.values.messages import Decoding, ModelChoice, Options, Sampling
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 

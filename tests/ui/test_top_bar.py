@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.messages import EngineStatus
 from app.ui.templates import parameters_in_words, problem_html
 from app.ui.top_bar import describe, status_html
+from app.values.messages import EngineStatus
 from tests.fakes import DEMO
 
 READY = EngineStatus("ready", model=DEMO)

@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from app.messages import Message
+from app.values.messages import Message
 from tools.demo_model.copying import CopyingTasks, Lookup, Sources
 from tools.demo_model.tokenizer import BEGIN, END, TURN, as_text
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from app.messages import Message, Role
+from app.values.messages import Message, Role
 
 PLAIN = str.maketrans(
     {

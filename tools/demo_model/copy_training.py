@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from app.messages import Message
+from app.values.messages import Message
 from tools.demo_model.branched_rows import BranchedBatch, Encode, batch_of, chat_row, copying_row
 from tools.demo_model.copying import CopyingTasks
 from tools.demo_model.deep_supervision import Probes, attention_loss

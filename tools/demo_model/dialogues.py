@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.messages import Message, Role
+from app.values.messages import Message, Role
 from tools.demo_model.conversations import Conversation, alternating, clean, from_the_user_on
 
 TASK_FILES = ("sgd/sgd_turns.jsonl.gz", "taskmaster4/tm4_turns.jsonl.gz")

@@ -13,7 +13,7 @@ from app.engine.attention.selector import Attention, HeadShape, capabilities_of,
 from app.engine.block.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 from app.errors import AttentionUnavailable
-from app.messages import AttentionName
+from app.values.messages import AttentionName
 from tools.gpu_report.plan import Plan, Row
 
 BACKENDS: tuple[AttentionName, ...] = ("sdpa", "triton", "flash")

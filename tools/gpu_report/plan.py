@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from app.engine.attention.selector import HeadShape
-from app.messages import DType
 from app.settings import assets_dir
+from app.values.messages import DType
 
 Row = dict[str, str | int | float]
 """One measurement: the columns of a table by name."""

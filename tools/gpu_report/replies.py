@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.messages import (
+from app.values.messages import (
     DecoderName,
     Decoding,
     Finished,

@@ -20,8 +20,8 @@ from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import make_batched_sampler
 from app.errors import first_line
-from app.messages import Sampling
-from app.quantisation import Quantisation
+from app.values.messages import Sampling
+from app.values.quantisation import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
 KERNELS = 15

@@ -20,8 +20,8 @@ from app.data_folder import optional_data_dir
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import impossible_values
-from app.messages import ModelChoice, ModelFolder, Options, Progress
 from app.models_registry import locate
+from app.values.messages import ModelChoice, ModelFolder, Options, Progress
 from tools.peers.contestants import SessionEngine, transformers_lanes
 from tools.peers.dejavuu_lanes import DRAFTERS, dejavuu_lanes
 from tools.peers.llama_cpp import llama_lanes

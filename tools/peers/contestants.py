@@ -31,8 +31,8 @@ from app.engine.session.session import NeverStop, Session, no_progress
 from app.engine.text.prompt import encode
 from app.engine.text.reader import CachedTokenReader
 from app.errors import BadOption
-from app.messages import ModelFolder, Options, Prompt, Request
-from app.tokenizer_vocabulary import digest_of
+from app.values.messages import ModelFolder, Options, Prompt, Request
+from app.values.tokenizer_vocabulary import digest_of
 
 LOOKUP_TOKENS = 10
 _make_config: Any = GenerationConfig  # untyped there

@@ -22,7 +22,7 @@ from app.commands.bench_runs import BenchRun, Contestant
 from app.engine.loading.loading import LoadedModel
 from app.engine.text.prompt import encode
 from app.errors import BadOption
-from app.messages import ModelFolder, Options, Prompt
+from app.values.messages import ModelFolder, Options, Prompt
 
 DRAFTERS = ("token_recycling", "stand", "sam_decoding", "logit_spec", "asam_verify")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from app.commands.bench_runs import BenchRun, Contestant
 from app.errors import BadOption
-from app.messages import Options, Prompt
+from app.values.messages import Options, Prompt
 
 TOKENS = 128
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.document_messages import Passage
 from app.documents.chunking import chunks
 from app.documents.search.snippets import best_start, sentences
 from app.documents.search.terms import content_words, folded, indexed, terms
+from app.values.document import Passage
 from tools.retrieval.labelled import BOOKS, Kind, Question, read_questions, read_texts
 
 SOURCES = 6

@@ -7,9 +7,9 @@ from pathlib import Path
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
-from app.display_text import counted
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.errors import DocumentUnreadable
+from app.values.display_text import counted
 
 PAGE_BREAK = "\f"
 CUT_WORD = re.compile(r"(?<=[^\W\d_])(?:\u00ad|(?<=[a-z\u00df-\u00ff])-)\n(?=[a-z\u00df-\u00ff])")

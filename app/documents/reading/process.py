@@ -12,9 +12,9 @@ from time import monotonic
 from typing import Any, Protocol
 
 from app.child_process import ChildProcess, understanding
-from app.display_text import counted
 from app.errors import DocumentUnreadable
-from app.validation import require
+from app.values.display_text import counted
+from app.values.validation import require
 
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 """Seconds of processor time that a reader has: a megabyte of any form takes less than ten."""

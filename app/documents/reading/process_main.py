@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.child_process import OutOfProcessorTime, Say, limit_memory, limit_processor_time, serve
-from app.display_text import counted
 from app.documents.reading.process import (
     PIECE,
     ReadEnded,
@@ -16,6 +15,7 @@ from app.documents.reading.process import (
     to_line,
 )
 from app.errors import DocumentUnreadable, first_line
+from app.values.display_text import counted
 
 Read = Callable[[Path, str], Iterator[ReadMessage]]
 

@@ -10,7 +10,7 @@ model is asked. A question that begins with a question word is searched, except 
 
 import re
 
-from app.text_normalisation import normalized
+from app.values.text_normalisation import normalized
 
 _PLEASANTRIES = re.compile(
     r"(?:(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|night|day)|welcome|bye|goodbye|good bye|"

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from app.document_messages import Passage
+from app.values.document import Passage
 
 SUFFIXES = ("", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm")
 """Of titles whose texts are read as Markdown. In source code the same marks mean something else."""

@@ -6,13 +6,13 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
 
 from app.database import Database
-from app.document_messages import Passage, PassageHit
 from app.documents import passage_table
 from app.documents.embedding import NO_VECTORS, Embedder
 from app.documents.search.bm25 import search_bm25
 from app.documents.search.rank_fusion import Candidate, fuse, near_enough, with_similarity
 from app.documents.search.vector_index import VectorIndex, Vectors
 from app.errors import AppError
+from app.values.document import Passage, PassageHit
 
 CANDIDATES = 50
 """Passages that each of the two rankings may contribute."""

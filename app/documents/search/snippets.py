@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 
-from app.document_messages import Passage
 from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
+from app.values.document import Passage
 
 MAX_ABBREVIATION = 20
 """Characters before a full stop that are compared with ABBREVIATIONS."""

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from app.text_normalisation import UNSPACED, normalized, spaced, storable
+from app.values.text_normalisation import UNSPACED, normalized, spaced, storable
 
 CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a part of an identifier ends: parse|HTTP|Date."""

@@ -28,7 +28,7 @@ from app.engine.block.block import chain_block
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import is_close
 from app.errors import AttentionUnavailable
-from app.messages import AttentionChoice, AttentionName
+from app.values.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
 """The oldest compute capability that multiplies bfloat16."""

@@ -13,7 +13,7 @@ from bisect import bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
-from app.messages import Origin
+from app.values.messages import Origin
 
 SUCCESSORS, FOLLOWERS = 8, 7
 """How many of each a context keeps."""

@@ -24,7 +24,7 @@ from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import gumbel, survivors
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 Proposal = tuple[int, int]
 """(token, gap class): 0 to 7 by its distance behind the best one, 8 to 15 by the lead of the best, in logits."""

@@ -22,10 +22,10 @@ from transformers import LlamaConfig, PreTrainedConfig, Qwen3Config
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMSNorm, Qwen3RotaryEmbedding
 
-from app.eagle_config import EagleConfig, LayerType
 from app.engine import attention
 from app.engine.attention import BlockView
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
+from app.values.eagle_config import EagleConfig, LayerType
 
 
 class _Parts(NamedTuple):

@@ -16,7 +16,7 @@ from app.engine.block.block import common_length
 from app.engine.drafters.continuation import Continuation, Translation
 from app.engine.drafters.draft_model import LineReader, Proposal
 from app.engine.drafters.retokenised_line import RetokenisedLine
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 
 class RetokenisingDraftModel:

@@ -28,7 +28,7 @@ from app.engine.machine.hardware import choose_device
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, BadOption, ModelBroken, first_line
-from app.messages import Device, ModelFolder
+from app.values.messages import Device, ModelFolder
 
 log = logging.getLogger(__name__)
 

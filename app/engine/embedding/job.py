@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import AppError
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
 """Texts of a piece, and characters of several: a reply that comes in waits for no more than half a second on a slow

@@ -40,7 +40,7 @@ from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.runner.steps import EagerSteps
 from app.engine.sampling.batched_sampling import best_tokens
-from app.messages import MAX_ROWS
+from app.values.messages import MAX_ROWS
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""

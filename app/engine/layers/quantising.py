@@ -39,8 +39,8 @@ from app.engine.machine.hardware import choose_dtype, dtype_name
 from app.engine.machine.tolerance import is_close
 from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
-from app.messages import ModelChoice
-from app.quantisation import Quantisation, bits_of, group_of
+from app.values.messages import ModelChoice
+from app.values.quantisation import Quantisation, bits_of, group_of
 
 log = logging.getLogger(__name__)
 

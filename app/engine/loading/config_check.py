@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from app.errors import ModelBroken
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 
 MOST_MODULES = 200_000
 """More than any model has: experts of a layer are one module today."""

@@ -12,7 +12,7 @@ from app.engine.layers.compatibility import block_logits, tree_block, trial_bloc
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import is_close
 from app.engine.sampling.batched_sampling import sampler_for
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 

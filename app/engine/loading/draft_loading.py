@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from app.eagle_config import is_speculator, read_eagle_config
 from app.engine.drafters.continuation import Translation
 from app.engine.drafters.draft_model import DraftModel, RunnerLineReader
 from app.engine.drafters.model_drafter import DraftModelSource
@@ -18,8 +17,9 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.engine.text.text_tokenizer import LossyTokenizer, TextTokenizer
 from app.errors import BadOption
-from app.messages import ModelChoice, ModelFolder
-from app.tokenizer_vocabulary import digest_of
+from app.values.eagle_config import is_speculator, read_eagle_config
+from app.values.messages import ModelChoice, ModelFolder
+from app.values.tokenizer_vocabulary import digest_of
 
 _RETOKENISED = "The tokenizer of {draft} differs from that of {target}, so its words are re-tokenised."
 

@@ -13,7 +13,7 @@ from app.engine.block.block import chain_block
 from app.engine.drafters.draft_model import Proposer, prefilled
 from app.engine.drafters.model_drafter import Lessons
 from app.engine.runner.model_runner import ModelRunner
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 TEXT = (
     "Here is how to make a simple vegetable soup. First, chop two onions, three carrots and a stick of celery. Heat"

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.eagle_config import EagleConfig, read_eagle_config
 from app.engine.drafters.eagle_head import EagleHead, layer_config
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.quantised_layers import QuantisedEmbedding
@@ -25,7 +24,8 @@ from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import BadOption
-from app.messages import ModelFolder
+from app.values.eagle_config import EagleConfig, read_eagle_config
+from app.values.messages import ModelFolder
 
 EMBEDDING = "embed_tokens.weight"
 TO_TARGET, IN_DRAFT = "d2t", "t2d"

@@ -45,7 +45,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.runner.steps import EagerSteps, Steps, compile_variants
 from app.errors import AttentionUnavailable, BadOption
-from app.messages import AttentionChoice, ModelChoice, ModelFolder
+from app.values.messages import AttentionChoice, ModelChoice, ModelFolder
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from app.engine.machine.tensor_files import tensor_names
 from app.engine.runner.hidden_states import write_last_states
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
-from app.messages import ModelFolder, ModelInfo
+from app.values.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.text.gguf import check_memory, unpacked
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.engine.text.text import Decode
-from app.messages import ModelChoice, ModelFolder, ModelInfo
+from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars

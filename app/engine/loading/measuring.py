@@ -31,7 +31,7 @@ from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, c
 from app.engine.measuring.probing import probe, probe_chains
 from app.engine.measuring.step_timing import MeasuredRunner, ProgressListener
 from app.engine.runner.runner import BlockRunner
-from app.messages import Progress
+from app.values.messages import Progress
 
 WEIGHTS, STEPS, LOADED = 40, 70, 100
 """Percent of a load that is done once the weights are read, the steps measured, and the successors known."""

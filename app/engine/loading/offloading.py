@@ -27,8 +27,8 @@ from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
-from app.messages import ModelChoice, ModelFolder, Progress
-from app.model_messages import Fit, copying_words, gigabytes
+from app.values.messages import ModelChoice, ModelFolder, Progress
+from app.values.model import Fit, copying_words, gigabytes
 
 _OWN = "part of the model is in main memory"
 _OTHER = "leave --offload out"

@@ -14,7 +14,7 @@ from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import choose_device, numbered, sum_exactly
 from app.engine.text.gguf import reading_options, without_bar
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
-from app.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder
 
 HERE = {"local_files_only": True, "trust_remote_code": False}
 """How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""

@@ -27,7 +27,7 @@ from math import exp
 from app.engine.block.entries import GAPS, LEADS, SOURCES
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
-from app.messages import Origin
+from app.values.messages import Origin
 
 GAP_CLASSES = 2 * LEADS
 RANKS = 4

@@ -32,7 +32,7 @@ from app.engine.runner.step import Step
 from app.engine.runner.step_order import run_steps
 from app.engine.sampling.sampling import Choices, Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Split, StopReason
+from app.values.messages import Split, StopReason
 
 
 def lookahead(

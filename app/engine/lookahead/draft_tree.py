@@ -14,7 +14,7 @@ their sum is the number of drafted tokens that the step may expect to commit.
 from collections.abc import Sequence
 
 from app.engine.lookahead.context_table import last_tokens
-from app.messages import Origin
+from app.values.messages import Origin
 
 
 class DraftTree:

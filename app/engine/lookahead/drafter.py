@@ -36,7 +36,7 @@ from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
 from app.engine.sampling.constraint import Allowed, Constraint, unconstrained
-from app.messages import MAX_ROWS, Sampling
+from app.values.messages import MAX_ROWS, Sampling
 
 SUREST = 0.995
 """No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""

@@ -15,7 +15,7 @@ from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.constraint import Constraint, unconstrained
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24
 """Auto's budget where no step was ever measured."""

@@ -17,7 +17,7 @@ earned as much as one whose columns move along.
 
 from collections.abc import Sequence
 
-from app.step_rows import window_rows
+from app.values.step_rows import window_rows
 
 
 class JacobiWindow:

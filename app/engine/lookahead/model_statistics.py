@@ -21,7 +21,7 @@ from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.sampling.constraint import Constraint, unconstrained
-from app.messages import MAX_ROWS, Sampling
+from app.values.messages import MAX_ROWS, Sampling
 
 SMALL_BITS, LARGE_BITS = 18, 20
 """Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""

@@ -10,8 +10,8 @@ from app.engine.runner.step import Step
 from app.engine.runner.step_order import run_steps
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import StopReason
-from app.step_trace import StepTrace
+from app.values.messages import StopReason
+from app.values.trace import StepTrace
 
 
 def plain(

@@ -11,8 +11,8 @@ from typing import Protocol
 from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.messages import Decoding, Split
-from app.step_rows import tree_rows
+from app.values.messages import Decoding, Split
+from app.values.step_rows import tree_rows
 
 MIN_REACH = 1e-4
 """A guess that the model reaches less often is left out, even where rows are to be spent."""

@@ -18,8 +18,8 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Origin
-from app.step_rows import PROMPT_LOOKUP_DRAFTS
+from app.values.messages import Origin
+from app.values.step_rows import PROMPT_LOOKUP_DRAFTS
 
 LONGEST_CONTEXT = 3
 

@@ -21,7 +21,7 @@ from math import exp, log
 
 from app.engine.block.entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
 from app.engine.sampling.sampling import noise_key, noise_of
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
 """(packed successors, likeliest first; position of the guess) -> (token, gap class), the expected one first."""

@@ -24,7 +24,7 @@ from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
 from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.messages import Split
+from app.values.messages import Split
 
 MEMORY = 0.97
 """What is left of an old step in the running speed."""

@@ -19,8 +19,8 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Choices, Choose, Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Origin, StopReason
-from app.step_trace import StepTrace
+from app.values.messages import Origin, StopReason
+from app.values.trace import StepTrace
 
 
 @dataclass(frozen=True, slots=True)

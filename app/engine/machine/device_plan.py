@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from app.errors import BadOption
-from app.messages import Device, ModelFolder
-from app.model_messages import Fit
-from app.validation import require, require_one_of
+from app.values.messages import Device, ModelFolder
+from app.values.model import Fit
+from app.values.validation import require, require_one_of
 
 Parallelism = Literal["auto", "lookahead", "tensor"]
 """Whether each device holds the whole model, or a share of every layer; auto splits what one device cannot hold."""

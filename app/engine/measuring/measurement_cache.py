@@ -18,10 +18,10 @@ import transformers
 from transformers import PreTrainedModel
 
 from app import __version__
-from app.dataclass_json import parse_json
 from app.engine.cpu_kernels.loading import SOURCE
 from app.files import write_file
-from app.messages import ModelInfo
+from app.values.dataclass_json import parse_json
+from app.values.messages import ModelInfo
 
 log = logging.getLogger(__name__)
 

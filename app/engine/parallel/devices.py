@@ -8,7 +8,7 @@ from app.engine.loading.device_trial import device_fault
 from app.engine.machine.device_plan import TorchrunRank
 from app.engine.machine.hardware import choose_device
 from app.errors import BadOption
-from app.messages import ModelChoice
+from app.values.messages import ModelChoice
 
 
 def devices_by_torchrun(choice: ModelChoice, torchrun: TorchrunRank) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from app.engine.parallel.tensor import does_split, load_split
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.errors import AppError, RankLost, first_line
-from app.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder
 
 STARTING = 120.0
 """Seconds for a process to import torch."""

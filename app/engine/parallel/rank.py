@@ -20,7 +20,7 @@ from app.engine.block.entries import SUCCESSORS
 from app.engine.parallel.shares import behind, children_of, followed
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
-from app.messages import Prefilling
+from app.values.messages import Prefilling
 
 _BITS = 32
 """An answer holds a token's id and, in so many lower bits, its logit as float32."""

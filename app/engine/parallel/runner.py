@@ -21,7 +21,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.sampling.sampling import Choices, Sampler
 from app.errors import AppError
-from app.messages import MAX_ROWS, Prefilling, Sampling
+from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 FAR = 24
 """Tokens behind the text from which on a rank is told to follow without a share."""

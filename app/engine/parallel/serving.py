@@ -19,7 +19,7 @@ from app.engine.parallel.tensor import share_among
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Sampler
 from app.errors import AppError, first_line
-from app.messages import ModelChoice, ModelFolder, Sampling
+from app.values.messages import ModelChoice, ModelFolder, Sampling
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from app.engine.runner.model_config import heads_of
 from app.engine.runner.steps import EagerSteps
 from app.engine.text.sandbox import Sandbox
 from app.errors import AppError, BadOption, ModelBroken
-from app.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder
 
 ROUNDING = (
     "Each device holds a share of every layer (tensor parallelism). The shares' sums round differently from one "

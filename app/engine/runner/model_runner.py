@@ -12,7 +12,7 @@ from torch import Tensor
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets
 from app.engine.sampling.sampling import Sampler
-from app.messages import Prefilling, Sampling
+from app.values.messages import Prefilling, Sampling
 
 
 class ModelRunner(Protocol):

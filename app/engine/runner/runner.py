@@ -16,7 +16,7 @@ from app.engine.runner.rotary import Rotary, anchored
 from app.engine.runner.steps import EagerSteps, Steps, run_block
 from app.engine.sampling.batched_sampling import best_tokens, sampler_for
 from app.engine.sampling.sampling import Sampler
-from app.messages import MAX_ROWS, Prefilling, Sampling
+from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress. With so many, a card

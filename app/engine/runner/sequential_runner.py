@@ -29,7 +29,7 @@ from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.runner.state_snapshot import Snapshot, State
 from app.engine.sampling.batched_sampling import best_tokens, sampler_for
 from app.engine.sampling.sampling import Sampler
-from app.messages import Prefilling, Sampling
+from app.values.messages import Prefilling, Sampling
 
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""

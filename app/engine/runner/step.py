@@ -8,8 +8,8 @@ from typing import Protocol
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Origin, Split, Statistics, StopReason
-from app.step_trace import NO_TRACE, StepTrace
+from app.values.messages import Origin, Split, Statistics, StopReason
+from app.values.trace import NO_TRACE, StepTrace
 
 
 @dataclass(frozen=True, slots=True)

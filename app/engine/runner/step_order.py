@@ -12,7 +12,7 @@ from typing import Protocol
 
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
-from app.messages import StopReason
+from app.values.messages import StopReason
 
 
 class ReplySteps(Protocol):

@@ -29,7 +29,7 @@ from app.engine.sampling.sampling import (
     make_sampler,
     noise_key,
 )
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 VALUES = 1 << 22
 """Logits that are filtered and given noise at once: some 100 MiB of numbers in between."""

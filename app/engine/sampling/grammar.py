@@ -24,7 +24,7 @@ from app.engine.sampling.constraint import Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
-from app.logits_settings import CONTROL_RULE, Grammar
+from app.values.logits import CONTROL_RULE, Grammar
 
 
 class Grammars:

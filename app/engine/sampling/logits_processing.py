@@ -15,7 +15,7 @@ from torch import Tensor
 from app.engine.block.token_counts import TokenCounts
 from app.engine.machine.hardware import uploaded
 from app.engine.sampling.sampling import Choices, Process, Sampler
-from app.logits_settings import LikelyToken, LogitsSettings, TokenLogprobs
+from app.values.logits import LikelyToken, LogitsSettings, TokenLogprobs
 
 Texts = Callable[[Sequence[int]], tuple[str, ...]]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.machine.hardware import uploaded
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 Process = Callable[[Tensor, Sequence[int]], Tensor]
 """(logits [vocab] in float32, every token before them) -> logits [vocab]."""

@@ -11,7 +11,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Prefilling
+from app.values.messages import Decoding, Prefilling
 
 
 def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:

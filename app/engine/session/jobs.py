@@ -21,8 +21,8 @@ from app.errors import (
     PromptTooLong,
     first_line,
 )
-from app.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Request
-from app.step_trace import Margin
+from app.values.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Request
+from app.values.trace import Margin
 
 if TYPE_CHECKING:
     from app.engine.session.tokenising import TokenisedRequest

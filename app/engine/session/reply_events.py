@@ -17,7 +17,7 @@ from app.engine.session.reply_sampler import make_reply_sampler
 from app.engine.session.request_tokens import RequestTokens
 from app.engine.text.stopping import StoppingCriteria
 from app.engine.text.text import Decode, ReplyText
-from app.messages import (
+from app.values.messages import (
     Decoding,
     Event,
     Finished,
@@ -29,7 +29,7 @@ from app.messages import (
     Statistics,
     StopReason,
 )
-from app.step_trace import NO_TRACE, StepTrace
+from app.values.trace import NO_TRACE, StepTrace
 
 
 class StopSignal(Protocol):

@@ -8,7 +8,7 @@ from app.engine.sampling.batched_sampling import sampler_for
 from app.engine.sampling.constraint import Constraint, unconstrained
 from app.engine.sampling.logits_processing import LogprobsRecorder, Texts, biases, penalties
 from app.engine.sampling.sampling import Process, Sampler
-from app.messages import Piece, Request
+from app.values.messages import Piece, Request
 
 
 class ReplySampler:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.engine.text.prompt import Fill, PromptTokenizer
 from app.engine.text.sandbox import fill_here
 from app.errors import BadOption
-from app.messages import Request
+from app.values.messages import Request
 
 if TYPE_CHECKING:
     from app.engine.loading.loading import LoadedModel

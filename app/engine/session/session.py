@@ -9,7 +9,6 @@ from traceback import clear_frames
 import torch
 import transformers
 
-from app.eagle_config import refuse_speculator
 from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
@@ -34,7 +33,8 @@ from app.engine.session.request_tokens import RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed
-from app.messages import (
+from app.values.eagle_config import refuse_speculator
+from app.values.messages import (
     Device,
     Event,
     Locate,
@@ -46,7 +46,7 @@ from app.messages import (
     Progress,
     Request,
 )
-from app.step_trace import Margin
+from app.values.trace import Margin
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from app.engine.session.jobs import app_error
-from app.messages import Request
+from app.values.messages import Request
 
 if TYPE_CHECKING:
     from app.engine.session.request_tokens import RequestTokens

@@ -38,9 +38,18 @@ from app.engine.session.tokenising import TokenisedRequest, TokenisingThreads
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
-from app.logits_settings import Grammar
-from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
-from app.step_trace import Margin
+from app.values.logits import Grammar
+from app.values.messages import (
+    Device,
+    EngineStatus,
+    Loading,
+    Locate,
+    ModelChoice,
+    ModelFolder,
+    Progress,
+    Request,
+)
+from app.values.trace import Margin
 
 if TYPE_CHECKING:
     from app.engine.session.session import Session

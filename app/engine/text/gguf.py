@@ -26,9 +26,9 @@ from app.device_memory import ram
 from app.engine.machine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
 from app.files import sync_file
-from app.gguf_header import read_gguf_header
-from app.messages import ModelFolder
-from app.model_messages import gigabytes
+from app.values.gguf_header import read_gguf_header
+from app.values.messages import ModelFolder
+from app.values.model import gigabytes
 
 SECONDS = 300.0
 """For the imports and for a large vocabulary on a slow machine; some seconds are usual."""

@@ -20,13 +20,13 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from app.dataclass_json import parse_json
 from app.engine.text.control_tokens import ControlTokens
 from app.engine.text.fewest_tokens import FewestTokens
 from app.engine.text.reader import FAR, CachedTokenReader, in_parts
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
-from app.messages import Message, Prompt, ToolCall
+from app.values.dataclass_json import parse_json
+from app.values.messages import Message, Prompt, ToolCall
 
 NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from app.messages import Message
+from app.values.messages import Message
 
 Chat = tuple[Message, ...]
 

@@ -15,10 +15,10 @@ from time import monotonic
 from typing import Any
 
 from app.child_process import ChildProcess
-from app.dataclass_json import parse_json
 from app.errors import EngineClosed, GrammarRefused, ModelBroken
-from app.logits_settings import Grammar, GrammarKind
-from app.messages import Message, ModelFolder, ToolCall
+from app.values.dataclass_json import parse_json
+from app.values.logits import Grammar, GrammarKind
+from app.values.messages import Message, ModelFolder, ToolCall
 
 SECONDS = {"tokenizer": 10.0, "template": 5.0, "grammar": 5.0}
 """The limits of jobs, far above what honest ones take: a tokenizer reads 260,000 words in one or two seconds, a

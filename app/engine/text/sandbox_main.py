@@ -16,7 +16,7 @@ from typing import Any
 
 from app.child_process import limit_memory, serve_each
 from app.errors import first_line
-from app.logits_settings import CONTROL_RULE, GrammarKind
+from app.values.logits import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30
 """Bytes of address space that a tokenizer or a template may take, besides the libraries."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.engine.text.text import Decode, ReplyText
-from app.messages import StopReason
+from app.values.messages import StopReason
 
 
 @dataclass(frozen=True, slots=True)

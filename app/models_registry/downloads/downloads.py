@@ -20,10 +20,8 @@ from pathlib import Path
 from time import monotonic
 from urllib.parse import quote
 
-from app.dataclass_json import parse_json, require_types
 from app.errors import AppError, ModelNotFound, SettingsNotSaved
 from app.files import write_file
-from app.model_messages import Download
 from app.models_registry.downloads.entry import DownloadEntry, DownloadGoal, SpeedMeter
 from app.models_registry.downloads.process import (
     DownloadFailed,
@@ -39,6 +37,8 @@ from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.values.dataclass_json import parse_json, require_types
+from app.values.model import Download
 
 SECONDS_TO_END = 10.0
 LONGEST_NAME = 200

@@ -8,7 +8,6 @@ from threading import Thread
 from typing import Literal
 
 from app.errors import ModelGated
-from app.model_messages import Download, DownloadState, FileProgress
 from app.models_registry.downloads.process import (
     DownloadFailed,
     DownloadFinished,
@@ -19,6 +18,7 @@ from app.models_registry.downloads.process import (
 )
 from app.models_registry.hub.download_plan import DownloadPlan
 from app.models_registry.hub.hub_id import HubId
+from app.values.model import Download, DownloadState, FileProgress
 
 SPAN_SECONDS = 5.0
 """The speed is that of the last so many seconds."""

@@ -26,7 +26,6 @@ from huggingface_hub import hf_hub_url
 from app.answer_limits import AnswerLimit
 from app.errors import DiskFull, ModelBroken
 from app.files import make_folder, sync_file, sync_folder
-from app.model_messages import DiskUse, gigabytes
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.checksum import GrowingFileHash, new_hash
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
@@ -41,6 +40,7 @@ from app.models_registry.hub.http import (
     reason,
     retry_after,
 )
+from app.values.model import DiskUse, gigabytes
 
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from app.dataclass_json import parse_json
-from app.gguf_header import is_gguf, read_gguf_header
+from app.values.dataclass_json import parse_json
+from app.values.gguf_header import is_gguf, read_gguf_header
 
 NAMES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
 CONFIGS = ("chat_template.json", "tokenizer_config.json")

@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
-from app.dataclass_json import parse_json
-from app.eagle_config import KIND, USUAL_STATES
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.gguf import gguf_config
+from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
+from app.values.dataclass_json import parse_json
+from app.values.eagle_config import KIND, USUAL_STATES
 
 UNKNOWN_CONTEXT = 32_768
 OTHER_NAMES = {

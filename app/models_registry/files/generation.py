@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.dataclass_json import parse_json
+from app.values.dataclass_json import parse_json
 
 LARGEST = 2_000_000
 """Bytes of the file."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.gguf_header import GgufHeader, is_gguf, read_gguf_header
+from app.values.gguf_header import GgufHeader, is_gguf, read_gguf_header
 
 SUFFIX = ".gguf"
 READABLE = (

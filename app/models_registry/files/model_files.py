@@ -11,10 +11,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from app.config_limits import CONFIG, LONGEST_CONFIG
-from app.dataclass_json import parse_json
-from app.eagle_config import is_speculator
 from app.errors import ModelBroken, ModelUnsafe
+from app.values.config_limits import CONFIG, LONGEST_CONFIG
+from app.values.dataclass_json import parse_json
+from app.values.eagle_config import is_speculator
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

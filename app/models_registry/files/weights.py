@@ -7,13 +7,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from app.eagle_config import refuse_speculator
 from app.errors import ModelBroken
-from app.gguf_header import BLOCKS
-from app.messages import ModelFolder
 from app.models_registry.files.config import check_config
 from app.models_registry.files.gguf import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, read_header, weight_files
+from app.values.eagle_config import refuse_speculator
+from app.values.gguf_header import BLOCKS
+from app.values.messages import ModelFolder
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,

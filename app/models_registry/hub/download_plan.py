@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
-from app.model_messages import gigabytes
 from app.models_registry.files.gguf import ONE_FILE, PART, PROJECTORS, SUFFIX
 from app.models_registry.files.model_files import (
     INDEX,
@@ -28,6 +27,7 @@ from app.models_registry.files.model_files import (
 )
 from app.models_registry.hub.hub_id import HubId
 from app.models_registry.hub.repository import LARGEST, ListedFile, Repository
+from app.values.model import gigabytes
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -10,8 +10,6 @@ from tempfile import TemporaryDirectory
 from huggingface_hub import hf_hub_url
 
 from app.errors import ModelBroken
-from app.gguf_header import read_gguf_header
-from app.model_messages import FileProgress
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.gguf import check_kind
 from app.models_registry.files.model_files import has_weights
@@ -22,6 +20,8 @@ from app.models_registry.hub.http import read_part
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 from app.models_registry.hub.repository import Repository, count_of
+from app.values.gguf_header import read_gguf_header
+from app.values.model import FileProgress
 
 FIRST, MOST = 4_000_000, 64_000_000
 """Bytes of a file's beginning: of the first try, and of the last. A vocabulary takes some millions."""

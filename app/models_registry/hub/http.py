@@ -17,8 +17,8 @@ from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[att
 from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined, unused-ignore]
 
 from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates
-from app.dataclass_json import parse_json
 from app.environment import network_settings
+from app.values.dataclass_json import parse_json
 
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes that are worth a retry."""

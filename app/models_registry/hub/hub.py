@@ -13,8 +13,6 @@ from urllib.parse import quote
 from huggingface_hub import constants, get_token, hf_hub_url, logout, try_to_load_from_cache
 
 from app.answer_limits import plain_words
-from app.config_limits import CONFIG
-from app.eagle_config import KIND
 from app.errors import ModelBroken, ModelError, ModelGated, SettingsNotSaved
 from app.files import write_file
 from app.models_registry.files.checksum import new_hash
@@ -25,6 +23,8 @@ from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.http import RetryPolicy, read_json, read_part, session
 from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
 from app.models_registry.hub.repository import Repository, read_repository
+from app.values.config_limits import CONFIG
+from app.values.eagle_config import KIND
 
 PREFIX = "models--"
 """How the names of models' folders begin in the cache."""

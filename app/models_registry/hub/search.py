@@ -9,9 +9,7 @@ from urllib.parse import urlencode
 
 from huggingface_hub import hf_hub_url
 
-from app.dataclass_json import parse_json
 from app.errors import ModelBroken, ModelError, ModelGated
-from app.model_messages import FileProgress, Memory, Precision, RemoteModel, SearchHit
 from app.models_registry.files.config import ModelConfig, parse_config
 from app.models_registry.files.model_files import MAX_HEADER, SAFETENSORS
 from app.models_registry.files.weights import Tensor, Weights, tensors
@@ -23,6 +21,8 @@ from app.models_registry.hub.http import read_json, read_part
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HUB_ID, HubId
 from app.models_registry.hub.repository import Repository, count_of
+from app.values.dataclass_json import parse_json
+from app.values.model import FileProgress, Memory, Precision, RemoteModel, SearchHit
 
 FIRST = 100_000
 """Bytes of the first request. Most headers are shorter."""

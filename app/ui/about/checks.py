@@ -12,7 +12,7 @@ from app.errors import StoreError
 from app.network_log import NetworkLog
 from app.ui.about.sockets import Socket, own_sockets
 from app.ui.app_context import AppContext, CheckableDatabase, Endpoint
-from app.validation import require_one_of
+from app.values.validation import require_one_of
 
 TIMEOUT_SECONDS = 5.0
 FOREIGN_HOST = "foresight.example"

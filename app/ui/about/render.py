@@ -10,14 +10,14 @@ from markupsafe import Markup
 
 import app
 from app.machine_name import processor_name
-from app.messages import EngineStatus, ModelInfo
-from app.model_messages import Memory, gigabytes
 from app.network_log import Contact
 from app.ui.about.checks import Check
 from app.ui.app_context import AppContext
 from app.ui.services import Services
 from app.ui.templates import render_macro
 from app.ui.top_bar import describe
+from app.values.messages import EngineStatus, ModelInfo
+from app.values.model import Memory, gigabytes
 
 TEMPLATE = "about.html"
 PACKAGES = ("torch", "transformers", "gradio", "huggingface_hub", "safetensors")

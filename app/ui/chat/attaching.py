@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.conversation import is_private
-from app.display_text import title_of
-from app.document_messages import Collection, Document
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
@@ -14,6 +12,8 @@ from app.ui.documents.service import DocumentsService
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.services import Services
 from app.ui.uploads import discard, upload_at
+from app.values.display_text import title_of
+from app.values.document import Collection, Document
 
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import ChatPreset, ChatSettings
-from app.json_answers import JsonAnswers, schema_problem
 from app.ui.chat.state import ChatState, Deletion
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.option_controls import OptionValues, to_options, to_values
@@ -16,6 +14,8 @@ from app.ui.page_events import UNCHECKED, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
 from app.ui.templates import problem_html
+from app.values.chat import ChatPreset, ChatSettings
+from app.values.json_answers import JsonAnswers, schema_problem
 
 
 def settings_of(services: Services, state: ChatState) -> ChatSettings:

@@ -14,10 +14,10 @@ from itertools import chain, count
 
 from markupsafe import Markup
 
-from app.display_text import counted
-from app.document_messages import Sources, TokenBudget
 from app.ui.chat.reply_text import THOUGHT
 from app.ui.templates import render
+from app.values.display_text import counted
+from app.values.document import Sources, TokenBudget
 
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")

@@ -5,13 +5,13 @@ import json
 from dataclasses import astuple, dataclass
 from time import monotonic
 
-from app.chat_messages import Thread
 from app.conversation import ContextFit
 from app.errors import AppError
-from app.messages import EngineStatus, Message, Options
 from app.ui.chat.state import ChatState
 from app.ui.services import Services
 from app.ui.templates import render
+from app.values.chat import Thread
+from app.values.messages import EngineStatus, Message, Options
 
 COUNT_SECONDS = 0.4
 """The context is counted no more often than this while somebody types."""

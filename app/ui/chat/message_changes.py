@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any
 
-from app.chat_messages import ChatVersion
 from app.conversation import ChatStores
-from app.display_text import counted
 from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.context_meter import PendingAction
 from app.ui.chat.state import ChatState
 from app.ui.option_controls import OptionValues, to_options
 from app.ui.services import Services
 from app.ui.templates import render
+from app.values.chat import ChatVersion
+from app.values.display_text import counted
 
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
 CHANGES: dict[str, Change] = {

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.chat_messages import MessageContent, StoredMessage, Thread
-from app.messages import Role, Statistics
 from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.plain_text import typed_html
 from app.ui.chat.provenance import REASONS, provenance_html
 from app.ui.chat.reply_text import reply_html
 from app.ui.chat.token_colours import coloured_html
 from app.ui.templates import render
+from app.values.chat import MessageContent, StoredMessage, Thread
+from app.values.messages import Role, Statistics
 
 MESSAGE_LIMIT = 50
 """Messages that a page shows at first, and how many more each time it is asked for earlier ones."""

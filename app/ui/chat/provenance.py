@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from app.chat_messages import Provenance
-from app.messages import Decoding, ModelInfo, Sampling, Statistics, StopReason
 from app.ui.live.panel import seconds_in_words
 from app.ui.templates import render
+from app.values.chat import Provenance
+from app.values.messages import Decoding, ModelInfo, Sampling, Statistics, StopReason
 
 REASONS: dict[StopReason, str] = {
     "eos": "the model ended it",

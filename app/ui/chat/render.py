@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from app.chat_messages import ChatVersion, StoredMessage, Thread
 from app.conversation import ReplyState, is_private
-from app.document_messages import ATTACHED, Collection, Document
 from app.errors import ChatNotFound
-from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
 from app.ui.chat.attaching import listed, unread_documents
 from app.ui.chat.chat_settings import typed_in
 from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
@@ -26,6 +23,9 @@ from app.ui.services import Services
 from app.ui.sidebar.render import chat_list, chat_list_html, without_number
 from app.ui.templates import problem_html, render
 from app.ui.top_bar import status_html
+from app.values.chat import ChatVersion, StoredMessage, Thread
+from app.values.document import ATTACHED, Collection, Document
+from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo
 
 LONG = 100_000
 """Characters on the page from which on messages are drawn before they are counted."""

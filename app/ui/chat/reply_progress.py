@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from app.conversation import ReplyState, StartedReply, TokenReader, fold
 from app.conversation.thinking import ThoughtClock
-from app.messages import Piece
 from app.ui.chat.citations import cited_html
 from app.ui.chat.reply_text import LiveReplyText
 from app.ui.live.step_history import StepHistory, extend
+from app.values.messages import Piece
 
 
 class ReplyProgress:

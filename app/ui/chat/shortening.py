@@ -1,8 +1,8 @@
 """The beginning of a message that is too long for the model."""
 
-from app.chat_messages import ChatSettings
 from app.conversation import Conversations
-from app.messages import Message, Options
+from app.values.chat import ChatSettings
+from app.values.messages import Message, Options
 
 CHARACTERS_PER_TOKEN = 16
 """More than a token has on average in any text."""

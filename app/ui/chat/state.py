@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from app.chat_messages import ChatPreset, ChatSettings, ChatVersion
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.reply_progress import ReplyProgress
+from app.values.chat import ChatPreset, ChatSettings, ChatVersion
 
 CHAT_LIMIT = 100
 """How many chats the sidebar lists at first."""

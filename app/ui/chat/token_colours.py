@@ -13,9 +13,9 @@ from typing import get_args
 
 from markupsafe import Markup
 
-from app.chat_messages import TokenMark
-from app.messages import Origin
 from app.ui.templates import render
+from app.values.chat import TokenMark
+from app.values.messages import Origin
 
 
 def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:

@@ -6,9 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import ChatVersion
 from app.conversation import ChatTooLong, Continuation, NewChat, NewQuestion, Overflow, Regeneration, Turn
-from app.messages import Options
 from app.ui.chat.attaching import Attaching
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.context_meter import PendingAction, overflow_html, pending_action
@@ -28,6 +26,8 @@ from app.ui.page_events import LISTEN, UNCHECKED, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
 from app.ui.welcome.view import WelcomeView, build_welcome
+from app.values.chat import ChatVersion
+from app.values.messages import Options
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
 PRIVATE = (

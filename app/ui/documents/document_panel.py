@@ -16,7 +16,6 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.conversation import Conversations
-from app.document_messages import Citation, Sources
 from app.errors import AppError
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
@@ -24,7 +23,8 @@ from app.ui.documents.service import DocumentsService
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.templates import render_macro
-from app.validation import require
+from app.values.document import Citation, Sources
+from app.values.validation import require
 
 CONTEXT = 4_000
 """Characters that are shown before and after a passage at first."""

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from app.conversation.excerpts import excerpt
-from app.display_text import counted
-from app.document_messages import Collection, Document, DocumentState, PassageHit
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
@@ -15,6 +13,8 @@ from app.ui.documents.view import DocumentsState, SearchResult, open_collection
 from app.ui.models.render import download_words
 from app.ui.page_stream import Parts
 from app.ui.templates import render_macro
+from app.values.display_text import counted
+from app.values.document import Collection, Document, DocumentState, PassageHit
 
 TEMPLATE = "documents.html"
 STATES: dict[DocumentState, str] = {

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.model_messages import Download
 from app.ui.services import Services
+from app.values.model import Download
 
 
 @dataclass(frozen=True, slots=True)

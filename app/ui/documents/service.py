@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from app.document_messages import Citation, Collection, Document, Passage, PassageHit
+from app.values.document import Citation, Collection, Document, Passage, PassageHit
 
 
 class DocumentsService(Protocol):

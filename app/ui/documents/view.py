@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from app.document_messages import Collection, PassageHit
 from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.service import DocumentsService, ListCollections
@@ -14,6 +13,7 @@ from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.page_events import LISTEN, UPLOADED, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.uploads import discard, upload_at
+from app.values.document import Collection, PassageHit
 
 PAGE_SIZE = 100
 """Documents that are listed at first, and how many more with each "Show more"."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.messages import Origin
 from app.ui.live.step_history import TracedStep
 from app.ui.live.tokens import ABOUT, cells, shortened, visible
 from app.ui.templates import render
+from app.values.messages import Origin
 
 CELL, LINE, BOX = 7.3, 26, 20
 """A character's width, and the heights of a line and of a node in it: pixels."""

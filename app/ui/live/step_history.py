@@ -13,9 +13,9 @@ Steps that wrote 1, 3 and 1 tokens, the second with two drafts of the window acc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.messages import Event, Origin, Piece, Statistics
-from app.step_trace import TRACED_STEPS, StepTrace
 from app.ui.live.tokens import ORIGINS
+from app.values.messages import Event, Origin, Piece, Statistics
+from app.values.trace import TRACED_STEPS, StepTrace
 
 STRIP_STEPS = 56
 """How many steps the strip shows."""

@@ -5,7 +5,7 @@ Colours are `--of-…` in assets/ui/foresight.css.
 
 from unicodedata import category, east_asian_width
 
-from app.messages import Origin
+from app.values.messages import Origin
 
 ABOUT: dict[Origin, str] = {
     "model": "written by the model itself, without a draft",

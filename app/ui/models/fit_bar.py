@@ -1,6 +1,6 @@
 """Whether a model fits, as a bar of what takes memory and in words."""
 
-from app.model_messages import Fit, MemoryNeed, Verdict, gigabytes
+from app.values.model import Fit, MemoryNeed, Verdict, gigabytes
 
 MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
 """What takes memory: the field of `MemoryNeed`, and its name on the page."""

@@ -5,11 +5,11 @@ import threading
 from dataclasses import dataclass, replace
 
 from app.errors import AppError, ModelError
-from app.messages import ModelChoice, ModelInfo
-from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
-from app.quantisation import Quantisation
 from app.settings import ModelSettings
 from app.ui.services import Services
+from app.values.messages import ModelChoice, ModelInfo
+from app.values.model import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
+from app.values.quantisation import Quantisation
 
 log = logging.getLogger(__name__)
 

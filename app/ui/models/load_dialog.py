@@ -9,9 +9,6 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.errors import AppError, BadOption
-from app.messages import EngineStatus, ModelChoice
-from app.model_messages import Fit, InstalledModel, copying_words, gigabytes
-from app.quantisation import Quantisation
 from app.ui.error_handling import unexpected
 from app.ui.models.fit_bar import fit_values
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
@@ -26,6 +23,9 @@ from app.ui.models.load_options import (
 from app.ui.models.recommended import quantisation_for
 from app.ui.services import Services
 from app.ui.templates import render_macro
+from app.values.messages import EngineStatus, ModelChoice
+from app.values.model import Fit, InstalledModel, copying_words, gigabytes
+from app.values.quantisation import Quantisation
 
 STOP = "stop"
 """The name of the button that also stops the reply which is being written."""

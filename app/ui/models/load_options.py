@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import impossible_values
-from app.messages import ModelChoice
-from app.model_messages import DraftModels
 from app.ui.models.inventory import load_name
+from app.values.messages import ModelChoice
+from app.values.model import DraftModels
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from typing import cast, get_args
 
 from markupsafe import Markup
 
-from app.messages import DType, EngineStatus, ModelChoice
-from app.model_messages import gigabytes
-from app.quantisation import Quantisation
-from app.server_messages import Server
 from app.ui.models.inventory import Inventory, is_same_model
 from app.ui.models.load_options import LoadOptions, Option, options_here
 from app.ui.templates import render_macro
+from app.values.messages import DType, EngineStatus, ModelChoice
+from app.values.model import gigabytes
+from app.values.quantisation import Quantisation
+from app.values.server import Server
 
 
 def picker_html(

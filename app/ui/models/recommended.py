@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.messages import ModelChoice
-from app.model_messages import FileProgress, Fit, InstalledModel, Recommendation
-from app.quantisation import Quantisation
 from app.settings import Settings
 from app.ui.models.inventory import Inventory, load_name
+from app.values.messages import ModelChoice
+from app.values.model import FileProgress, Fit, InstalledModel, Recommendation
+from app.values.quantisation import Quantisation
 
 MOST = 3
 CPU_PARAMETERS = 4_500_000_000

@@ -5,9 +5,6 @@ from dataclasses import astuple
 
 from markupsafe import Markup
 
-from app.messages import EngineStatus, ModelChoice
-from app.model_messages import Download, DownloadState, gigabytes
-from app.server_messages import Server
 from app.ui.models.discover import Filters, catalogue_html, picks_html
 from app.ui.models.fit_bar import COLOURS, fit_values, share
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, is_same_model
@@ -17,6 +14,9 @@ from app.ui.page_stream import Parts
 from app.ui.services import Services
 from app.ui.templates import render_macro
 from app.ui.top_bar import PHASES, describe
+from app.values.messages import EngineStatus, ModelChoice
+from app.values.model import Download, DownloadState, gigabytes
+from app.values.server import Server
 
 TEMPLATE = "models.html"
 STATES: dict[DownloadState, str] = {

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from app.model_messages import (
+from app.settings import ModelSettings
+from app.values.model import (
     DiskUse,
     Download,
     DraftModels,
@@ -16,9 +17,8 @@ from app.model_messages import (
     RowPrice,
     SearchHit,
 )
-from app.quantisation import Quantisation
-from app.server_messages import Server
-from app.settings import ModelSettings
+from app.values.quantisation import Quantisation
+from app.values.server import Server
 
 
 class ServersService(Protocol):

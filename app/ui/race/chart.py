@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from app.conversation.race import ROUNDS
-from app.display_text import counted
-from app.race_messages import RaceResult
-from app.race_runs import Run, Spread
 from app.ui.race.formatting import (
     UNKNOWN,
     badge_words,
@@ -24,6 +21,9 @@ from app.ui.race.formatting import (
 from app.ui.race.progress import LaneProgress, Place, RaceProgress, RemoteProgress, thinned
 from app.ui.race.remote_lane import MAY_DIFFER, unit_of
 from app.ui.templates import render_macro
+from app.values.display_text import counted
+from app.values.race import RaceResult
+from app.values.race_runs import Run, Spread
 
 TEMPLATE = "race.html"
 MOST_STEPS_SHOWN = 240

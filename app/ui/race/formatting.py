@@ -1,8 +1,8 @@
 """How the numbers and the verdicts of a race are written."""
 
-from app.messages import Sampling
-from app.race_messages import Difference, LaneResult, TextKind
-from app.race_runs import Spread
+from app.values.messages import Sampling
+from app.values.race import Difference, LaneResult, TextKind
+from app.values.race_runs import Spread
 
 KINDS: dict[TextKind, str] = {
     "chat": "Chat",

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from app.display_text import counted
-from app.messages import ModelInfo
-from app.race_messages import LaneSummary, RaceSummary, SpeedByKind, TextKind
 from app.ui.race.formatting import KINDS, rate, times, title
 from app.ui.templates import render_macro
+from app.values.display_text import counted
+from app.values.messages import ModelInfo
+from app.values.race import LaneSummary, RaceSummary, SpeedByKind, TextKind
 
 ENOUGH_RACES = 3
 """Races of a kind of text before anything is said about it."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from app.errors import BadOption, impossible_values
-from app.messages import DecoderName, Decoding, ModelChoice, Options
-from app.race_messages import RacePlan, RacePrompt, TextKind
+from app.values.messages import DecoderName, Decoding, ModelChoice, Options
+from app.values.race import RacePlan, RacePrompt, TextKind
 
 NO_LANE = "none"
 """The value of a lane's decoder box without a lane."""

@@ -12,9 +12,9 @@ from app.conversation.decoder_comparison import fastest_plain, speed_up
 from app.conversation.race import RaceState
 from app.conversation.race_setup import lanes_of
 from app.conversation.remote_lane import remote_result
-from app.messages import Decoding
-from app.race_messages import LaneResult, RaceResult, RemoteResult
-from app.race_runs import Curve, LaneRun, RemoteRun, Run, Spread, lane_name
+from app.values.messages import Decoding
+from app.values.race import LaneResult, RaceResult, RemoteResult
+from app.values.race_runs import Curve, LaneRun, RemoteRun, Run, Spread, lane_name
 
 LaneStatus = Literal["waiting", "running", "finished", "failed", "done"]
 """A lane is "finished" while others run, and "done" once all have finished. A server can have "failed"."""

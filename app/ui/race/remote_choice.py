@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.messages import ModelChoice
-from app.server_messages import Server, server_name
 from app.ui.page_stream import Parts
 from app.ui.templates import render_macro
+from app.values.messages import ModelChoice
+from app.values.server import Server, server_name
 
 
 @dataclass(slots=True)

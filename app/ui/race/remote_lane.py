@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from app.conversation.race import ROUNDS
-from app.race_messages import RaceResult, RemoteResult
-from app.race_runs import RemoteRun, Run
-from app.server_messages import server_name
 from app.ui.race.formatting import between_rates, rate, title
 from app.ui.templates import render_macro
+from app.values.race import RaceResult, RemoteResult
+from app.values.race_runs import RemoteRun, Run
+from app.values.server import server_name
 
 MAY_DIFFER = "text may differ"
 

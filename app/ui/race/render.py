@@ -9,10 +9,6 @@ from app.conversation.race import ROUNDS, Race, RaceState
 from app.conversation.race_setup import HALF
 from app.conversation.remote_lane import RemoteReader, reader_of
 from app.conversation.reply import Reply
-from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Sampling
-from app.race_messages import LaneResult, RaceResult
-from app.race_runs import LaneRun, RemoteRun
-from app.server_messages import server_name
 from app.ui.page_stream import Parts
 from app.ui.race.chart import TEMPLATE, chart_html
 from app.ui.race.formatting import badge_words, between, difference_words, rate, times, title
@@ -20,6 +16,10 @@ from app.ui.race.history import history_html
 from app.ui.race.progress import race_progress
 from app.ui.race.remote_lane import live_output_html, remote_note, remote_output, remote_verdict
 from app.ui.templates import render_macro
+from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Sampling
+from app.values.race import LaneResult, RaceResult
+from app.values.race_runs import LaneRun, RemoteRun
+from app.values.server import server_name
 
 LAST_RACES = 8
 SHORT_RACE = 1.0

@@ -4,9 +4,9 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from app.race_messages import LaneResult, RaceResult, RemoteResult
-from app.race_runs import Run
 from app.ui.file_export import file_html
+from app.values.race import LaneResult, RaceResult, RemoteResult
+from app.values.race_runs import Run
 
 
 def race_json(result: RaceResult) -> str:

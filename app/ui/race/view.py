@@ -9,9 +9,6 @@ import gradio as gr
 from app.conversation.race import Race
 from app.conversation.race_setup import next_prompt
 from app.errors import AppError
-from app.messages import Decoding, ModelChoice, Options
-from app.race_messages import MOST_LANES, RacePrompt, TextKind
-from app.server_messages import Server
 from app.ui.file_export import build_file_output
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
@@ -20,6 +17,9 @@ from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, r
 from app.ui.race.remote_choice import RemoteChoice
 from app.ui.race.report import json_file
 from app.ui.templates import problem_html
+from app.values.messages import Decoding, ModelChoice, Options
+from app.values.race import MOST_LANES, RacePrompt, TextKind
+from app.values.server import Server
 
 
 @dataclass(slots=True)

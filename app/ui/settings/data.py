@@ -8,9 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import ImportResult
 from app.database.restoring import discard_copies, stage
-from app.display_text import counted
 from app.errors import ImportBroken
 from app.ui.error_handling import Notify, try_or_notify
 from app.ui.file_export import BACKUP, CHATS
@@ -19,6 +17,8 @@ from app.ui.services import Services
 from app.ui.settings.data_folder import measure_folder, open_folder
 from app.ui.settings.render import backups_html, delete_chats_html, exports_html, folder_html
 from app.ui.uploads import discard, discard_all, upload_at
+from app.values.chat import ImportResult
+from app.values.display_text import counted
 
 
 class DataActions:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.messages import MAX_ROWS
 from app.ui.option_controls import OptionValues
 from app.ui.page_events import LISTEN
 from app.ui.settings.render import presets_html
+from app.values.messages import MAX_ROWS
 
 DECODERS = (
     ("Auto", "auto"),

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from app.display_text import counted
-from app.messages import PRESETS, Decoding
-from app.model_messages import RowPrice, gigabytes
 from app.settings import Theme
-from app.step_rows import StepRows, step_rows
 from app.ui.page_stream import Parts
 from app.ui.settings.client_examples import Connection, client_examples
 from app.ui.settings.data_folder import FolderPart
 from app.ui.templates import render_macro
+from app.values.display_text import counted
+from app.values.messages import PRESETS, Decoding
+from app.values.model import RowPrice, gigabytes
+from app.values.step_rows import StepRows, step_rows
 
 TEMPLATE = "settings.html"
 THEMES: dict[Theme, str] = {"system": "System", "light": "Light", "dark": "Dark"}

@@ -7,8 +7,6 @@ from typing import Any, get_args
 
 import gradio as gr
 
-from app.messages import PRESETS, Decoding, Options
-from app.model_messages import Precision, RowPrice
 from app.settings import Settings, Theme
 from app.ui.about.view import (
     AboutActions,
@@ -28,6 +26,8 @@ from app.ui.settings.data import DataActions, DataControls, build_data_controls
 from app.ui.settings.decoder_controls import DecoderControls, build_decoder_controls
 from app.ui.settings.navigation import build_navigation, section
 from app.ui.settings.render import cost_html, restored_html, theme_html
+from app.values.messages import PRESETS, Decoding, Options
+from app.values.model import Precision, RowPrice
 
 
 class SettingsActions:

@@ -12,11 +12,11 @@ from html import escape
 
 from markupsafe import Markup
 
-from app.chat_messages import ChatSearchResult, ChatSummary
 from app.conversation import is_private
 from app.ui.chat.state import CHAT_LIMIT, ChatState
 from app.ui.services import Services
 from app.ui.templates import render
+from app.values.chat import ChatSearchResult, ChatSummary
 
 FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.chat_messages import ChatVersion
-from app.display_text import counted
 from app.errors import ChatNotFound
 from app.ui.chat.state import ChatState, Deletion
 from app.ui.chat.view import ChatActions
@@ -15,6 +13,8 @@ from app.ui.file_export import build_file_output, file_html
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
+from app.values.chat import ChatVersion
+from app.values.display_text import counted
 
 NO_FILE = ""
 MORE_CHATS = 500

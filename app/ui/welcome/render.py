@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from math import ceil
 
-from app.messages import EngineStatus
-from app.model_messages import Download, InstalledModel, Recommendation, gigabytes
-from app.quantisation import Quantisation
 from app.settings import DEMO_MODEL, Settings
 from app.ui.models.inventory import Inventory, InventoryCache
 from app.ui.models.load_options import INT8_ON_CPU
@@ -16,6 +13,9 @@ from app.ui.services import Services
 from app.ui.templates import parameters_in_words, render
 from app.ui.welcome.offers import ModelGetter, other_models, usable
 from app.ui.welcome.starters import starters_for
+from app.values.messages import EngineStatus
+from app.values.model import Download, InstalledModel, Recommendation, gigabytes
+from app.values.quantisation import Quantisation
 
 MEGABITS = 50
 """The speed of a connection, in Mbit/s, that the time of a download is told for."""

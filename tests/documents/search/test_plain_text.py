@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.document_messages import Passage
 from app.documents.search.plain_text import plain_passage, plain_text
+from app.values.document import Passage
 
 LEASE = """## The **rent**
 

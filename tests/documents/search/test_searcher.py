@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from app.database import Database
-from app.document_messages import Passage, PassageHit
 from app.documents.embedding import NO_EMBEDDER
 from app.documents.search import vector_index
 from app.documents.search.searcher import LONGEST_QUESTION, Searcher, without_repeats
 from app.documents.search.vector_index import Vectors
 from app.errors import EngineClosed
+from app.values.document import Passage, PassageHit
 from tests.documents.search.library import WordEmbedder, add_document, word_vector
 
 TEXTS = ["The automobile stands in the garage.", "The lease ends in May.", "Bread is baked in the morning."]

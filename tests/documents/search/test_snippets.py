@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.document_messages import Passage
 from app.documents.search.snippets import highlighted, snippet
+from app.values.document import Passage
 
 TEXT = "A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay."
 

@@ -18,7 +18,7 @@ from app.engine.attention.selector import (
     refusal,
 )
 from app.errors import AttentionUnavailable, BadOption
-from app.messages import AttentionChoice, AttentionName
+from app.values.messages import AttentionChoice, AttentionName
 from tests.engine.attention.backends import interprets_triton
 
 CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True, trials=INTERPRETED)

@@ -10,7 +10,7 @@ from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
-from app.messages import Decoding, ModelChoice, ModelFolder
+from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING
 from tests.engine.attention.cases import DEVICE
 from tests.engine.oracle import Oracle, branching

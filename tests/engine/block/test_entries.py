@@ -24,7 +24,7 @@ from app.engine.block.entries import (
     unpack_follower,
     unpack_successor,
 )
-from app.messages import Origin
+from app.values.messages import Origin
 
 TOKENS = st.integers(0, MOST_TOKENS - 1)
 REPLIES = st.integers(0, 200)

@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 from app.engine.block.token_counts import FEW, ROOM, TokenCounts, penalised
 from app.engine.sampling.logits_processing import biases, penalties
 from app.engine.sampling.sampling import Process, repetition_penalty
-from app.logits_settings import LogitsSettings
-from app.messages import Sampling
+from app.values.logits import LogitsSettings
+from app.values.messages import Sampling
 
 VOCABULARY = 30
 PROMPT = [3, 1, 4, 1, 5]

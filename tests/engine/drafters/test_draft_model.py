@@ -9,7 +9,7 @@ import torch
 from app.engine.drafters.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, RunnerLineReader, proposals
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import draw
-from app.messages import Sampling
+from app.values.messages import Sampling
 from tests.engine.architectures import LLAMA, VOCABULARY
 from tests.engine.replies import Zoo, numbers
 

@@ -13,8 +13,8 @@ from app.engine.drafters.model_drafter import Lessons
 from app.engine.loading.draft_trial import USUAL
 from app.engine.session.session import NeverStop, Session, no_progress
 from app.errors import BadOption, ModelNotFound
-from app.logits_settings import Grammar, LogitsSettings
-from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.values.logits import Grammar, LogitsSettings
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.places import Places
 from tests.engine.tiny import write_tiny
 from tests.engine.tokenizers_made import in_small_letters

@@ -17,7 +17,7 @@ from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.eagle_heads import (
     KINDS,
     NAMED,

@@ -20,7 +20,7 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.hidden_states import HiddenStates
 from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.runner import BlockRunner
-from app.messages import ModelChoice, Sampling
+from app.values.messages import ModelChoice, Sampling
 from tests.engine.head_replies import drafted, require_counted_on, require_sampled
 from tests.engine.heads import CONFIGS, VOCABULARY, Taught, write_with_head
 from tests.engine.replies import Reply

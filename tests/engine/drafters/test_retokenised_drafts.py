@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from app.engine.session.session import NeverStop, Session
-from app.logits_settings import LogitsSettings
-from app.messages import Decoding, Message, Options, Request, Sampling
+from app.values.logits import LogitsSettings
+from app.values.messages import Decoding, Message, Options, Request, Sampling
 from tests.engine.drafters.test_draft_models import (
     CPU,
     DECODINGS,

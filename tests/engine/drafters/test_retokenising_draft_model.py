@@ -15,7 +15,7 @@ from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.drafters.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.text.text_tokenizer import LONGEST_CHARACTER, TextTokenizer
-from app.messages import Sampling
+from app.values.messages import Sampling
 from tests.engine.drafters.test_model_drafter import DEPTH, FLOOR, ROWS, SOURCES, ScriptedPool, wrong
 from tests.engine.text.test_text_tokenizer import KEEPING
 from tests.engine.tokenizers_made import TEXT

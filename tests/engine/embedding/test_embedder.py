@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from app.engine.embedding.embedder import SentenceModels, embed_anywhere, load_sentence_model, on_device
 from app.errors import ModelBroken
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 from tests.engine.sentences import CONTEXT, real_folder, write_sentence_model
 
 TEXTS = ["the cat sleeps", "a dog runs in the garden", "the car"]

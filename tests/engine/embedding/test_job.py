@@ -13,7 +13,7 @@ from app.engine.embedding.job import PIECE, EmbeddingJob
 from app.engine.session.jobs import JobQueue, Shutdown, UnloadJob
 from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelError
-from app.messages import ModelFolder
+from app.values.messages import ModelFolder
 from tests.engine.asking import CPU, SECONDS, ask
 from tests.engine.places import Places
 from tests.engine.sentences import write_sentence_model

@@ -17,7 +17,7 @@ from app.engine.embedding.job import EmbeddingJob
 from app.engine.machine.device_plan import RankPlan
 from app.engine.session.jobs import UnloadJob
 from app.engine.session.session import Session
-from app.messages import Device, ModelFolder, Piece, Request
+from app.values.messages import Device, ModelFolder, Piece, Request
 from tests.engine.places import Places, write_as
 from tests.engine.session.test_session import CPU, PROMPT, SHORT, StopAfter, ask, ids_of, silent
 

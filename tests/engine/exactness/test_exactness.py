@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.engine.lookahead import make_lookahead
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, IN_DEPTH, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, branching, half_right, right, wrong
 from tests.engine.replies import GREEDY, Zoo, numbers, reference, with_pool, write

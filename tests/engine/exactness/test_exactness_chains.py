@@ -6,8 +6,8 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.plain import plain
 from app.engine.session.decoders import make_decoder
 from app.engine.text.prompt import encode
-from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
+from app.values.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.engine.replies import GREEDY, Zoo, numbers, reference, write
 from tests.tiers import named, pairwise, some

@@ -5,7 +5,7 @@ import pytest
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
-from app.messages import Decoding
+from app.values.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.engine.oracle import Oracle, branching, right
 from tests.engine.replies import Reply, Zoo, load, numbers, says_plainly, transformers_says, with_pool, write

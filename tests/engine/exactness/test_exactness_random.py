@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import GEMMA3, LLAMA, VOCABULARY, Architecture
 from tests.engine.oracle import Draft, Oracle, branching, half_right, right, wrong
 from tests.engine.replies import Zoo, says_plainly, with_pool, write

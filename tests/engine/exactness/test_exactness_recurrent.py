@@ -9,7 +9,7 @@ from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.session.decoders import make_decoder
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, half_right, right, wrong
 from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, READ_BY_ROWS, RECURRENT

@@ -21,8 +21,8 @@ from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.prompt import encode
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
+from app.values.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from tests.engine.replies import reference, with_pool, write
 from tests.engine.sources import only
 from tests.engine.tiny import DEMO, STORIES

@@ -8,7 +8,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.runner.step import Decoder
-from app.messages import Decoding, Prefilling
+from app.values.messages import Decoding, Prefilling
 from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, one_of_each_kind
 from tests.engine.replies import Zoo, collect, numbers, says_plainly, stream, write
 from tests.tiers import named, pairwise

@@ -8,7 +8,7 @@ import pytest
 from app.engine.block.step_profile import Buckets
 from app.engine.lookahead import make_lookahead
 from app.engine.session.session import NeverStop, Session
-from app.messages import (
+from app.values.messages import (
     Decoding,
     DType,
     Finished,
@@ -20,7 +20,7 @@ from app.messages import (
     Request,
     Sampling,
 )
-from app.quantisation import Quantisation
+from app.values.quantisation import Quantisation
 from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write

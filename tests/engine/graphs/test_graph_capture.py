@@ -23,7 +23,7 @@ from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.session.decoders import make_decoder
-from app.messages import Decoding, ModelChoice, ModelFolder
+from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write
 from tests.engine.tiny import DEMO

@@ -29,7 +29,7 @@ from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import ROOMY, BlockRunner
 from app.engine.runner.steps import EagerSteps, run_block
 from app.engine.session.decoders import make_decoder
-from app.messages import Decoding
+from app.values.messages import Decoding
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend
 from tests.engine.oracle import Oracle, branching

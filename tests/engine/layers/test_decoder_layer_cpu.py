@@ -16,7 +16,7 @@ from app.engine.layers.decoder_layer_cpu import NativeLayer
 from app.engine.layers.quantising import quantise
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.runner.runner import BlockRunner
-from app.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.replies import Letters, numbers
 
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")

@@ -13,8 +13,8 @@ from app.engine.layers.quantising import quantise
 from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
-from app.messages import Decoding, Sampling
-from app.quantisation import Quantisation
+from app.values.messages import Decoding, Sampling
+from app.values.quantisation import Quantisation
 from tests.engine.architectures import BRANCHING, Architecture, llama_dynamic
 from tests.engine.attention.cases import DEVICE
 from tests.engine.layers.fusing import fused_runner, named

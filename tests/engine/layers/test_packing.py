@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.layers.packing import PackedLinear, can_pack, pack_weights
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong
 from tests.engine.replies import GREEDY, load, says_plainly, with_pool, write
 

@@ -35,8 +35,8 @@ from app.engine.lookahead.plain import plain
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.errors import BadOption
-from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
-from app.quantisation import Quantisation, model_bytes
+from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
+from app.values.quantisation import Quantisation, model_bytes
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
 from tests.engine.recurrent_architectures import RECURRENT

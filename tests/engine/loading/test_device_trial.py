@@ -11,7 +11,7 @@ from app.engine.attention.selector import DeviceCapabilities, HeadShape, choose_
 from app.engine.loading.device_trial import device_fault, run_small
 from app.engine.sampling.batched_sampling import sampler_for
 from app.engine.sampling.sampling import make_sampler
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 MPS = torch.device("mps")
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from app.eagle_config import read_eagle_config
 from app.engine.drafters.draft_model import DraftModel
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
 from app.engine.loading.eagle_loading import with_eagle_head
@@ -19,7 +18,8 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
-from app.messages import ModelChoice, ModelFolder
+from app.values.eagle_config import read_eagle_config
+from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.eagle_heads import (
     KINDS,
     LAYER,

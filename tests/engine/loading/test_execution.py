@@ -21,7 +21,7 @@ from app.engine.layers.compatibility import reason_against_trees
 from app.engine.loading.execution import Execution, run_in_blocks
 from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
-from app.messages import AttentionChoice
+from app.values.messages import AttentionChoice
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import load, numbers, write
 

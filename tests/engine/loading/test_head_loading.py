@@ -15,7 +15,7 @@ from app.engine.loading.head_loading import CarriedHeads, drafting_heads, no_hea
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.heads import write_with_head
 from tests.engine.tiny import write_tiny
 

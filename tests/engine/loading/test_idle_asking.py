@@ -17,7 +17,7 @@ from app.engine.lookahead.first_successors import no_successors, num_asked
 from app.engine.measuring.measurement_cache import MeasurementFolder, open_cache
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session
-from app.messages import ModelChoice, ModelFolder, Sampling
+from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED
 from tests.engine.replies import load as load_zoo

@@ -20,7 +20,7 @@ from app.engine.machine.compiling import Compiled
 from app.engine.runner.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
-from app.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.architectures import LLAMA
 from tests.engine.tiny import DEMO, write_tiny
 

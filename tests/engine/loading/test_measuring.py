@@ -21,7 +21,7 @@ from app.engine.lookahead.first_successors import num_asked
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
-from app.messages import ModelChoice, ModelFolder, Sampling
+from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT
 from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo

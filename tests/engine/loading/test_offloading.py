@@ -34,8 +34,8 @@ from app.engine.measuring.step_timing import FEW_BUCKETS
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption
-from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
-from app.model_messages import Fit
+from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
+from app.values.model import Fit
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from app.engine.lookahead.draft_tree import DraftTree
-from app.messages import Origin
+from app.values.messages import Origin
 
 
 def tree_of(current: int, lines: Iterable[Sequence[int]], origin: Origin) -> DraftTree:

@@ -7,7 +7,7 @@ import numpy as np
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.pool import ContextPool
-from app.messages import Origin
+from app.values.messages import Origin
 
 VOCABULARY = 64
 

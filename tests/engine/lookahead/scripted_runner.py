@@ -11,7 +11,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block, Visible, apart_block
 from app.engine.sampling.batched_sampling import best_tokens
-from app.messages import MAX_ROWS, Prefilling
+from app.values.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97
 

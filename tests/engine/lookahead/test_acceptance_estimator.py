@@ -25,7 +25,7 @@ from app.engine.lookahead.acceptance_estimator import (
 )
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.priors import FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
-from app.messages import Origin
+from app.values.messages import Origin
 
 LENGTHS = range(1, LONGEST + 1)
 SURE, UNSURE = LEADS + 6, LEADS

@@ -13,7 +13,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling, Split
+from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said
 from tests.engine.lookahead.scripted_pool import ScriptedPool
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after, triple_plus_one

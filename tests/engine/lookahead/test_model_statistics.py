@@ -7,7 +7,7 @@ from app.engine.block.step_profile import StepTimes
 from app.engine.lookahead.drafter import DraftSources, MakeDrafter, PythonDrafter
 from app.engine.lookahead.model_statistics import LARGE_MODEL, ModelStatistics
 from app.engine.lookahead.pool import ContextPool
-from app.messages import Origin, Sampling
+from app.values.messages import Origin, Sampling
 
 VOCABULARY = 64
 CHAT = [1, 2, 3, 4]

@@ -15,7 +15,7 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
 from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
 from app.engine.sampling.constraint import Allowed
-from app.messages import MAX_ROWS, Origin, Sampling
+from app.values.messages import MAX_ROWS, Origin, Sampling
 
 needs_compiler = pytest.mark.skipif(compiled_drafter().library is None, reason="there is no C compiler here")
 VOCABULARY, SPECIAL = 24, frozenset({3, 23})

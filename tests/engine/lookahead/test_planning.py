@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.planning import MIN_ROWS_FOR_WINDOW, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.window_sizer import STEPS, WindowSizer
-from app.messages import PRESETS, Decoding, Preset, Split
+from app.values.messages import PRESETS, Decoding, Preset, Split
 from tests.engine.lookahead.deciding import drafted
 
 REACHES = [1.0, 0.5, 0.25, 0.1]

@@ -18,7 +18,7 @@ from app.engine.lookahead.acceptance_estimator import (
 )
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.pool import ContextPool
-from app.messages import Origin
+from app.values.messages import Origin
 from tests.engine.lookahead.pools import pool_of, says
 
 ALL = 10_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.engine.block.entries import LEADS, SUCCESSORS, gap_class, pack_successors
 from app.engine.lookahead.ranking import SampledRank, likeliest_first, make_rank
 from app.engine.sampling.sampling import draw, noise_key, noise_of
-from app.messages import Sampling
+from app.values.messages import Sampling
 
 TOKENS = [11, 7, 40, 3, 25, 60, 2, 33]
 LOGITS = st.lists(st.integers(0, 200).map(lambda steps: steps / 32), min_size=2, max_size=SUCCESSORS)

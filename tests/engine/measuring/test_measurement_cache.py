@@ -14,7 +14,7 @@ from app.engine.measuring.measurement_cache import (
     cache_key_of,
     open_cache,
 )
-from app.messages import ModelInfo
+from app.values.messages import ModelInfo
 from tests.engine.tiny import tiny_config
 
 SUBJECT = {"model": "demo", "dtype": "bfloat16", "device": "a processor"}

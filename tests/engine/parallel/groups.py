@@ -13,7 +13,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder
 from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import ModelChoice, ModelFolder, Sampling
+from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import Architecture
 from tests.engine.replies import Letters, Reply, collect
 from tests.engine.tiny import with_tokenizer

@@ -10,7 +10,7 @@ from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong
 from tests.engine.parallel.groups import Group, say

@@ -10,7 +10,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.parallel.tensor import reason_against_split
 from app.engine.runner.runner import BlockRunner
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.parallel.groups import Group, on_a_cpu, say
 from tests.engine.replies import GREEDY, numbers

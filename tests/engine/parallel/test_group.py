@@ -22,8 +22,8 @@ from app.engine.parallel.runner import profile_together
 from app.engine.parallel.tensor import ROUNDING
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
-from app.logits_settings import LogitsSettings
-from app.messages import (
+from app.values.logits import LogitsSettings
+from app.values.messages import (
     Decoding,
     Finished,
     ModelChoice,

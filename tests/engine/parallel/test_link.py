@@ -12,7 +12,7 @@ from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import answers_of, choices_of
 from app.engine.parallel.shares import Share, split
 from app.engine.sampling.sampling import make_sampler
-from app.messages import MAX_ROWS, Sampling
+from app.values.messages import MAX_ROWS, Sampling
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from app.engine.parallel.link import Link, Op, Order
 from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, adding_layers, unpacked
 from app.engine.parallel.tensor import run_split
 from app.engine.runner.runner import BlockRunner
-from app.messages import Decoding
+from app.values.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
 from tests.engine.parallel.groups import say
 from tests.engine.replies import GREEDY, numbers

@@ -9,8 +9,8 @@ import pytest
 from app.engine.machine.device_plan import Parallelism, no_estimate
 from app.engine.parallel.tensor import check_can_split, does_split, reason_against_split
 from app.errors import AppError
-from app.messages import ModelChoice, ModelFolder
-from app.model_messages import Fit
+from app.values.messages import ModelChoice, ModelFolder
+from app.values.model import Fit
 from tests.engine.architectures import BRANCHING
 from tests.engine.parallel.groups import on_a_cpu
 from tests.engine.tiny import write_tiny

@@ -14,7 +14,7 @@ from app.engine.runner.prefix_cache import PrefixCache
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.decoders import make_decoder
-from app.messages import Decoding
+from app.values.messages import Decoding
 from tests.engine.architectures import LLAMA, VOCABULARY
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import load, numbers, write

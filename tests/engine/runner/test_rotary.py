@@ -11,7 +11,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary, anchored, rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import SWITCH, Architecture, llama_dynamic, phi3_longrope
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import Zoo, load, numbers, says_plainly, transformers_says, with_pool, write

@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.runner.step import FirstToken, StatisticsMeter, Step
-from app.messages import Origin
+from app.values.messages import Origin
 
 
 def test_a_step_with_a_drafted_token_is_a_hit() -> None:

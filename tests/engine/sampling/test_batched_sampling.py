@@ -16,7 +16,7 @@ from app.engine.sampling.batched_sampling import _survivors, draw_rows, make_bat
 from app.engine.sampling.sampling import draw, likeliest, make_sampler, survivors
 from app.engine.session.decoders import generate, make_decoder
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly
 

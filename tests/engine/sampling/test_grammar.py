@@ -15,9 +15,9 @@ from app.engine.sampling.grammar import GrammarMask, Grammars
 from app.engine.sampling.sampling import Process, make_sampler
 from app.engine.text.sandbox_main import WHITESPACE
 from app.errors import GrammarRefused
-from app.logits_settings import Grammar
-from app.messages import Sampling
 from app.settings import assets_dir
+from app.values.logits import Grammar
+from app.values.messages import Sampling
 from tests.tiers import numbered, some
 
 PROMPT = [5, 6, 7]

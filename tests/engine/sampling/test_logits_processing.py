@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from app.engine.sampling.logits_processing import LogprobsRecorder, biases, penalties
 from app.engine.sampling.sampling import make_sampler
-from app.logits_settings import LogitsSettings
-from app.messages import Sampling
+from app.values.logits import LogitsSettings
+from app.values.messages import Sampling
 from tests.engine.simulated_graphs import Waits
 
 VOCABULARY = 12

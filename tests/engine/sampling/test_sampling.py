@@ -21,7 +21,7 @@ from transformers import (
 
 from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.sampling.sampling import draw, gumbel, likeliest, make_sampler, survivors
-from app.messages import Sampling
+from app.values.messages import Sampling
 from tests.tiers import named, some
 
 DRAWS = 4000

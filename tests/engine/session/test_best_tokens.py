@@ -21,7 +21,7 @@ from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampl
 from app.engine.sampling.sampling import likeliest
 from app.engine.session.decoders import generate, make_decoder
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Letters, collect, load, numbers, says_plainly

@@ -13,8 +13,18 @@ from app.engine.session.session import NeverStop, Session, no_progress
 from app.engine.text.prompt import PromptTokenizer, encode
 from app.engine.text.text import Detokenizer
 from app.errors import BadOption, GrammarRefused
-from app.logits_settings import Grammar, LogitsSettings
-from app.messages import DecoderName, Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.values.logits import Grammar, LogitsSettings
+from app.values.messages import (
+    DecoderName,
+    Decoding,
+    Event,
+    Message,
+    ModelChoice,
+    Options,
+    Piece,
+    Request,
+    Sampling,
+)
 from tests.engine.places import Places
 from tests.engine.tiny import DEMO
 from tests.tiers import named, pairwise

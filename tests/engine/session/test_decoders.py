@@ -9,7 +9,7 @@ from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import DecoderName, Decoding, Sampling
+from app.values.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.heads import CONFIGS, Taught, write_with_head
 from tests.engine.places import Places
 from tests.tiers import named, pairwise, some

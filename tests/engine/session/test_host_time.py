@@ -12,7 +12,7 @@ from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.decoders import generate
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replayed_sleep import Device, SleepingCapturer

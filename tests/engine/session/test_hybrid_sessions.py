@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.engine.session.session import NeverStop, Session, no_progress
-from app.logits_settings import Grammar, LogitsSettings
-from app.messages import (
+from app.values.logits import Grammar, LogitsSettings
+from app.values.messages import (
     DecoderName,
     Decoding,
     Finished,

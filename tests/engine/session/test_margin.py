@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from app.engine import Engine
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption, EngineClosed, ModelNotFound, PromptTooLong
-from app.messages import Request
+from app.values.messages import Request
 from tests.engine.asking import CPU, PROMPT, SECONDS, SHORT, ask, events_of, ids_of
 from tests.engine.places import Places
 

@@ -9,7 +9,7 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.session.request_tokens import CHARACTERS_PER_TOKEN, RequestTokenizer
 from app.engine.text.prompt import encode
 from app.errors import PromptTooLong
-from app.messages import Message, ModelFolder, Request
+from app.values.messages import Message, ModelFolder, Request
 from tests.engine.asking import CPU
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
-from app.logits_settings import Grammar, LogitsSettings
-from app.messages import (
+from app.values.logits import Grammar, LogitsSettings
+from app.values.messages import (
     Decoding,
     Event,
     Finished,

@@ -10,7 +10,7 @@ import pytest
 from app.engine.session.request_tokens import RequestTokens
 from app.engine.session.tokenising import LONG, TokenisingThreads
 from app.errors import AppError, PromptTooLong
-from app.messages import Message, ModelChoice, Request
+from app.values.messages import Message, ModelChoice, Request
 from tests.engine.asking import wait_for
 
 SECONDS = 30.0

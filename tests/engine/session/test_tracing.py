@@ -12,8 +12,8 @@ from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
-from app.messages import Decoding, Sampling
-from app.step_trace import StepTrace
+from app.values.messages import Decoding, Sampling
+from app.values.trace import StepTrace
 from tests.engine.lookahead.deciding import START, decode, ends, fixed
 from tests.engine.lookahead.scripted_pool import ScriptedPool
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, triple_plus_one

@@ -18,7 +18,7 @@ from app.engine.session.session import Session
 from app.engine.session.worker import CLOSING
 from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
-from app.messages import (
+from app.values.messages import (
     EngineStatus,
     Failed,
     Finished,
@@ -465,7 +465,7 @@ def answers_of_a_child(first: str) -> list[str]:
         f"import sys; {first}\n"
         "from app.conversation import Reply\n"
         "from app.engine import Engine\n"
-        "from app.messages import ModelChoice, Request\n"
+        "from app.values.messages import ModelChoice, Request\n"
         "engine = Engine(None)\n"
         "for _ in range(2):\n"
         "    reply = Reply()\n"

@@ -25,8 +25,8 @@ from app.engine.text import gguf as gguf_module
 from app.engine.text.gguf import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelBroken, ModelTooLarge
-from app.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from app.models_registry.files.gguf import READABLE
+from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.tiny import tiny_config
 from tests.gguf_models import tiny_llama, write_gguf
 from tests.models_registry.model_files import write

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.engine.text.prompt import PromptTokenizer, encode
 from app.errors import BadOption, PromptTooLong
-from app.messages import Message, ToolCall
+from app.values.messages import Message, ToolCall
 from tests.engine.tiny import DEMO
 
 CHAT = (Message("system", "Be brief."), Message("user", "Hello"))

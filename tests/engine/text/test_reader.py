@@ -11,7 +11,7 @@ from app.conversation import TokenReader
 from app.engine.text.prompt import PromptTokenizer, encode
 from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import BadOption
-from app.messages import Message
+from app.values.messages import Message
 from tests.engine.tiny import DEMO, STORIES
 
 CHAT = (Message("system", "Be brief."), Message("user", "Hello"))

@@ -8,7 +8,7 @@ import pytest
 
 from app.engine.text.sandbox import LONGEST_GRAMMAR, Sandbox
 from app.errors import EngineClosed, GrammarRefused
-from app.logits_settings import Grammar, GrammarKind, control_rule
+from app.values.logits import Grammar, GrammarKind, control_rule
 
 CLOSED = {"type": "object", "additionalProperties": False}
 

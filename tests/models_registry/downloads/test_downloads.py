@@ -14,11 +14,11 @@ import pytest
 
 from app.child_process import not_started
 from app.errors import ModelError
-from app.model_messages import Download
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.process import DownloadProcess, DownloadProgress, DownloadRequest
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.values.model import Download
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub
 from tests.models_registry.model_files import model_files

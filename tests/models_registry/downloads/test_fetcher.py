@@ -9,7 +9,6 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
-from app.model_messages import gigabytes
 from app.models_registry.downloads import fetcher
 from app.models_registry.downloads.fetcher import Fetcher, disk_full, require_space
 from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
@@ -17,6 +16,7 @@ from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.values.model import gigabytes
 from tests.disk import Disk
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, FakeHub

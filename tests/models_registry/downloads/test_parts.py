@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import DiskFull, ModelError, ModelGated, SettingsNotSaved
-from app.model_messages import Download, FileProgress, Memory
 from app.models_registry.downloads.downloads import SavedDownloads
 from app.models_registry.downloads.entry import SpeedMeter
 from app.models_registry.downloads.process import (
@@ -30,6 +29,7 @@ from app.models_registry.files.checksum import GrowingFileHash, file_digest, new
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile, plan_from_json
 from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub_id import HubId, parse_hub_id
+from app.values.model import Download, FileProgress, Memory
 from tests.models_registry.hub_server import git_sha1
 
 COMMIT = "a" * 40

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError
-from app.model_messages import Memory
 from app.models_registry import Hub, HubId, find_installed, inspect_model, installed, locate, verify
 from app.models_registry.downloads.process import DownloadMessage, DownloadPlanned, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.hub.download_plan import DownloadPlan
+from app.values.model import Memory
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import FakeHub
 from tests.models_registry.model_files import model_files, safetensors, silent, write

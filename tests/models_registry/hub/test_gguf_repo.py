@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.model_messages import Memory
 from app.models_registry import (
     Downloads,
     Hub,
@@ -18,6 +17,7 @@ from app.models_registry import (
     locate,
     search,
 )
+from app.values.model import Memory
 from tests.gguf_models import write_gguf
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub

@@ -10,7 +10,6 @@ import pytest
 from huggingface_hub import constants
 
 from app.errors import AppError, ModelError
-from app.model_messages import Memory, SearchHit
 from app.models_registry import Hub, HubId, inspect_model, search
 from app.models_registry.downloads.process import DownloadRequest
 from app.models_registry.downloads.process_main import download
@@ -18,6 +17,7 @@ from app.models_registry.hub import http
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub import log_in
+from app.values.model import Memory, SearchHit
 from tests.odd_server import ODD, Answer, answer, is_sentence, odd_server, once, refusal
 from tests.tiers import pairwise
 

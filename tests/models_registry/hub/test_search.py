@@ -5,8 +5,8 @@ import json
 import pytest
 
 from app.errors import ModelError, ModelNotFound
-from app.model_messages import Memory, SearchHit
 from app.models_registry import Hub, HubId, inspect_model, search
+from app.values.model import Memory, SearchHit
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files
 from tests.models_registry.test_installed_models import CONFIG

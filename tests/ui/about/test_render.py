@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.machine_name import parse_cpuinfo
-from app.messages import EngineStatus
-from app.model_messages import Memory
 from app.network_log import Contact
 from app.ui import AppContext, Services
 from app.ui.about.checks import Check
 from app.ui.about.render import checks_html, contacts, facts_html, hardware, versions
+from app.values.messages import EngineStatus
+from app.values.model import Memory
 from tests.fakes import DEMO
 
 CHECKOUT = Path(__file__).parents[3]

@@ -7,10 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import ChatSettings, StoredMessage, Thread
 from app.conversation import Conversations
 from app.errors import StoreNotUsable
-from app.messages import Options
 from app.ui import Services
 from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.render import ChatRenderer
@@ -18,6 +16,8 @@ from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.option_controls import OptionValues, to_values
 from app.ui.page_stream import Parts, ReplyHtmlBlocks
+from app.values.chat import ChatSettings, StoredMessage, Thread
+from app.values.messages import Options
 
 SKIPPED = gr.skip()
 SECONDS = 10

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.logits_settings import Grammar
 from app.ui import Running
+from app.values.logits import Grammar
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatVersion, MessageContent, StoredMessage, Thread, TokenMark
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_text import thought_html
 from app.ui.theme import head
+from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread, TokenMark
 
 pytestmark = pytest.mark.browser
 

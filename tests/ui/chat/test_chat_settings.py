@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatPreset, ChatSettings
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreNotUsable
-from app.logits_settings import Grammar
-from app.messages import Options, Sampling
 from app.settings import Settings, SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.chat.state import ChatState
 from app.ui.option_controls import OptionValues, to_values
 from app.ui.sidebar.view import SidebarActions
+from app.values.chat import ChatPreset, ChatSettings
+from app.values.logits import Grammar
+from app.values.messages import Options, Sampling
 from tests.fake_models import ScriptedModels
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, pressed

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatVersion, MessageContent, StoredMessage, Thread
-from app.document_messages import Citation, Sources, TokenBudget
 from app.ui.chat.citations import UNSUPPORTED, budget_in_words, cited_html, doubt_words, sources_html
 from app.ui.chat.messages import thread_html
 from app.ui.chat.reply_text import reply_html
+from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread
+from app.values.document import Citation, Sources, TokenBudget
 
 EVIL = '"><script>alert(1)</script>'
 SOURCES = Sources(

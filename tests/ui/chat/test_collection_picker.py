@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.document_messages import Collection
 from app.ui import Services
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.render import collection_picker_html
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
+from app.values.document import Collection
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed

@@ -6,13 +6,13 @@ from typing import get_args
 
 import pytest
 
-from app.chat_messages import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
-from app.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
 from app.settings import assets_dir
 from app.ui.chat.messages import ThreadOptions, can_continue, thread_html
 from app.ui.chat.provenance import provenance_html, sampling_in_words
 from app.ui.chat.reply_text import thought_summary
 from app.ui.chat.token_colours import coloured_html
+from app.values.chat import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
+from app.values.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
 from tests.fakes import DEMO
 
 NUMBERS = Statistics(412, 380, 312, 120, 90, time_to_first_token=0.084, seconds=1.9)

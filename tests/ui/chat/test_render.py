@@ -5,11 +5,11 @@ from time import sleep
 
 import pytest
 
-from app.chat_messages import ChatSettings
 from app.errors import BadOption, StoreNotUsable
-from app.messages import EngineStatus, Message, ModelChoice, Options
 from app.ui import Services
 from app.ui.chat.render import ChatRenderer
+from app.values.chat import ChatSettings
+from app.values.messages import EngineStatus, Message, ModelChoice, Options
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor, until
 

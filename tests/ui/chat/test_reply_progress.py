@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatVersion, MessageContent, Provenance, StoredMessage, Thread
 from app.conversation import Reply, ReplySettings, ReplyState, StartedReply
-from app.messages import (
+from app.ui.chat.render import decoder_of, latest_answer, note_html, stored_state
+from app.ui.chat.reply_progress import ReplyProgress
+from app.values.chat import ChatVersion, MessageContent, Provenance, StoredMessage, Thread
+from app.values.messages import (
     DecoderName,
     Event,
     Failed,
@@ -20,9 +22,7 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.step_trace import NO_TRACE, StepTrace
-from app.ui.chat.render import decoder_of, latest_answer, note_html, stored_state
-from app.ui.chat.reply_progress import ReplyProgress
+from app.values.trace import NO_TRACE, StepTrace
 from tests.fakes import DEMO, ScriptedEngine, WordReader, written
 from tests.ui.chat.people import Visitor
 

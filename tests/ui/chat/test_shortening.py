@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from app.messages import EngineStatus
+from app.values.messages import EngineStatus
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import DEMO, ScriptedEngine
 from tests.ui.chat.people import Visitor

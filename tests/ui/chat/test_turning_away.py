@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from app.conversation import Reply
-from app.messages import Request
+from app.values.messages import Request
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from app.chat_messages import ChatSettings
-from app.messages import Message
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.page_stream import Parts, PolledRenderer
+from app.values.chat import ChatSettings
+from app.values.messages import Message
 from tests.fakes import ScriptedEngine, WordReader
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 from tests.ui.streaming import frames, frames_until

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.document_messages import Collection, Document, DocumentState, Passage, PassageHit
 from app.ui.documents.document_panel import score_words
 from app.ui.documents.render import EXCERPT, collections_html, documents_html, results_html, title_html
 from app.ui.documents.view import SearchResult
+from app.values.document import Collection, Document, DocumentState, Passage, PassageHit
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 

@@ -1,6 +1,6 @@
 """Steps of a reply, as the live view is told of them."""
 
-from app.messages import Origin, Piece, Statistics
+from app.values.messages import Origin, Piece, Statistics
 
 
 def step_of(number: int, *origins: Origin) -> Piece:

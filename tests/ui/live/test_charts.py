@@ -3,7 +3,6 @@
 import re
 from typing import get_args
 
-from app.messages import Origin
 from app.settings import assets_dir
 from app.ui.live.charts import (
     ALL,
@@ -18,6 +17,7 @@ from app.ui.live.charts import (
 )
 from app.ui.live.step_history import CHART_STEPS, StepHistory, extend
 from app.ui.live.tokens import ABOUT, ORIGINS
+from app.values.messages import Origin
 from tests.ui.live.pieces import step_of
 
 THREE = extend(

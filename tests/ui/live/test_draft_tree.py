@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.step_trace import StepTrace
 from app.ui.live.draft_tree import draft_tree_svg, placed
 from app.ui.live.step_history import TracedStep
+from app.values.trace import StepTrace
 from tests.ui.live.traces import ESSAY, PLAIN, WORDS
 
 

@@ -7,10 +7,10 @@ from typing import get_args
 import pytest
 
 from app.conversation import ReplyState
-from app.messages import DecoderName, Split, Statistics
 from app.ui.live.panel import auto_in_words, hero_number, in_words, panel_html, seconds_in_words
 from app.ui.live.step_history import StepHistory, extend
 from app.ui.live.tokens import ORIGINS
+from app.values.messages import DecoderName, Split, Statistics
 from tests.fakes import DEMO
 from tests.ui.live.pieces import step_of
 

@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.messages import Origin, Piece, Statistics
-from app.step_trace import TRACED_STEPS, StepTrace
 from app.ui.live.step_history import (
     CHART_STEPS,
     LONGEST,
@@ -15,6 +13,8 @@ from app.ui.live.step_history import (
     TracedStep,
     extend,
 )
+from app.values.messages import Origin, Piece, Statistics
+from app.values.trace import TRACED_STEPS, StepTrace
 from tests.ui.live.pieces import step_of
 
 DRAFTED: tuple[Origin, ...] = ("window", "window", "model")

@@ -9,11 +9,11 @@ import gradio as gr
 import pytest
 
 from app.conversation import Reply, ReplySettings, StartedReply
-from app.messages import ModelChoice, Options, Piece, Statistics
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.view import Move, XrayRenderer, XrayState, exported, use_control
+from app.values.messages import ModelChoice, Options, Piece, Statistics
 from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, history_of
 

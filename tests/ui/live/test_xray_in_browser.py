@@ -13,7 +13,6 @@ import pytest
 import uvicorn
 
 from app.conversation import Reply, ReplySettings, StartedReply
-from app.messages import ModelChoice, Options, Piece, Statistics
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.live.step_history import TracedStep
@@ -23,6 +22,7 @@ from app.ui.page_sessions import Pages, PageSession, PageValue
 from app.ui.page_socket import add_page_socket
 from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.theme import head, make_theme
+from app.values.messages import ModelChoice, Options, Piece, Statistics
 from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, texts
 

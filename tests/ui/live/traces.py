@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from app.messages import Statistics
-from app.step_trace import StepTrace
 from app.ui.live.step_history import StepHistory, TracedStep
+from app.values.messages import Statistics
+from app.values.trace import StepTrace
 
 # 7 -> 8 -> 9 and 6, 7 -> 5; the model says 8 behind 7, and 4 behind 8.
 ESSAY = TracedStep(

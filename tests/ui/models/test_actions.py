@@ -8,10 +8,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.chat_messages import ChatVersion
 from app.conversation import NewChat
 from app.errors import SettingsNotSaved
-from app.messages import ModelChoice, Options
 from app.settings import ModelSettings
 from app.ui import Services
 from app.ui.models.actions import ModelsActions
@@ -19,6 +17,8 @@ from app.ui.models.discover import Filters, SearchResults
 from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadDialog
 from app.ui.models.render import ModelsRenderer
+from app.values.chat import ChatVersion
+from app.values.messages import ModelChoice, Options
 from tests.fake_models import HALF, SMALL, ScriptedModels, make_download
 from tests.fakes import ScriptedEngine
 

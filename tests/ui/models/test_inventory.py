@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import EngineStatus, ModelChoice
-from app.model_messages import Download
 from app.ui import Services
 from app.ui.models.inventory import InventoryCache, load_name, precision_for, precision_of
+from app.values.messages import EngineStatus, ModelChoice
+from app.values.model import Download
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import DEMO_MODEL, MINE, SMALL, ScriptedModels, make_download
 from tests.fakes import DEMO, ScriptedEngine

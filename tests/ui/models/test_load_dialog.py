@@ -8,16 +8,16 @@ from dataclasses import replace
 import gradio as gr
 import pytest
 
-from app.chat_messages import ChatVersion
 from app.conversation import NewChat
 from app.errors import BadOption
-from app.messages import EngineStatus, ModelChoice, Options
-from app.model_messages import DraftModels
 from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.models.inventory import InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, load_dialog_html
 from app.ui.models.load_options import choice_from, contexts, options_here
+from app.values.chat import ChatVersion
+from app.values.messages import EngineStatus, ModelChoice, Options
+from app.values.model import DraftModels
 from tests.fake_models import DEMO_MODEL as DEMO
 from tests.fake_models import GB, HALF, SMALL, ScriptedModels, make_fit
 from tests.fakes import ScriptedEngine

@@ -5,10 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import Provenance
 from app.conversation import ReplyState
-from app.messages import EngineStatus, Finished, ModelChoice, Options, Sampling, Statistics
-from app.server_messages import Server, remote_info
 from app.ui import Services
 from app.ui.chat.messages import speed_in_words
 from app.ui.chat.provenance import provenance_html
@@ -19,6 +16,9 @@ from app.ui.models.inventory import InventoryCache, is_same_model
 from app.ui.models.picker import picker_html, remote_rows
 from app.ui.models.render import loaded_html, servers_html
 from app.ui.top_bar import describe
+from app.values.chat import Provenance
+from app.values.messages import EngineStatus, Finished, ModelChoice, Options, Sampling, Statistics
+from app.values.server import Server, remote_info
 from tests.fake_models import DEMO_MODEL
 from tests.fakes import ScriptedEngine
 from tests.remote.fake_server import FakeServer, running

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import EngineStatus
-from app.model_messages import Fit, InstalledModel, RemoteModel
 from app.settings import ModelSettings
 from app.ui.models.discover import Filters, SearchResults, catalogue_html, matching, picks_html, results_html
 from app.ui.models.fit_bar import fit_values
@@ -23,6 +21,8 @@ from app.ui.models.render import (
     token_html,
 )
 from app.ui.templates import render_macro
+from app.values.messages import EngineStatus
+from app.values.model import Fit, InstalledModel, RemoteModel
 from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit
 from tests.fakes import DEMO
 

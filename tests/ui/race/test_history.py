@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from app.race_messages import LaneSummary, RaceSummary, SpeedByKind
 from app.ui.race.history import best_by_kind, history_html, summary
+from app.values.race import LaneSummary, RaceSummary, SpeedByKind
 from tests.fakes import DEMO
 from tests.ui.race.test_render import text
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
-from app.messages import Request
-from app.step_trace import Margin
 from app.ui import Running, Services
+from app.values.messages import Request
+from app.values.trace import Margin
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver

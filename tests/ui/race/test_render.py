@@ -10,15 +10,15 @@ from app.conversation import Reply
 from app.conversation.race import LaneReply, RaceState
 from app.conversation.race_setup import race_request
 from app.conversation.remote_lane import reader_of
-from app.messages import Failed, Finished, ModelChoice, Piece, Sampling, Statistics
-from app.race_messages import RaceResult, RemoteResult
-from app.race_runs import LaneRun, RemoteRun
-from app.step_trace import Margin
 from app.ui.race.chart import chart_html
 from app.ui.race.formatting import difference_words, rate, seconds, times
 from app.ui.race.progress import finished_race, race_progress, thinned
 from app.ui.race.remote_lane import live_output_html
 from app.ui.race.render import notes_html, outputs_html, status_html, verdict_words
+from app.values.messages import Failed, Finished, ModelChoice, Piece, Sampling, Statistics
+from app.values.race import RaceResult, RemoteResult
+from app.values.race_runs import LaneRun, RemoteRun
+from app.values.trace import Margin
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 

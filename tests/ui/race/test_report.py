@@ -8,9 +8,9 @@ from html import escape
 import pytest
 
 from app.conversation.remote_lane import remote_run
-from app.messages import ModelChoice, Piece, Statistics
-from app.race_messages import RaceResult, RemoteResult
 from app.ui.race.report import json_file, race_json
+from app.values.messages import ModelChoice, Piece, Statistics
+from app.values.race import RaceResult, RemoteResult
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 
 FAR = ModelChoice("org/model", server="http://box:8000/v1")

@@ -10,14 +10,23 @@ import pytest
 from app.conversation import Reply
 from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
-from app.messages import Decoding, EngineStatus, Failed, ModelChoice, ModelInfo, Options, Request, Sampling
-from app.race_messages import RacePrompt, SpeedByKind, TextKind
-from app.server_messages import Server
 from app.ui.page_stream import Parts, PolledRenderer
 from app.ui.race.plan import NO_LANE, read_plan
 from app.ui.race.remote_choice import RemoteChoice, RemoteChoiceRenderer, remote_models, value_of
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceViewState
+from app.values.messages import (
+    Decoding,
+    EngineStatus,
+    Failed,
+    ModelChoice,
+    ModelInfo,
+    Options,
+    Request,
+    Sampling,
+)
+from app.values.race import RacePrompt, SpeedByKind, TextKind
+from app.values.server import Server
 from tests.fakes import DEMO
 from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, no_server, run_race
 from tests.ui.streaming import frames

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import NewChat
 from app.database import database_in
 from app.database.restoring import apply_staged
 from app.errors import NotUploaded
-from app.messages import Options
 from app.ui import Services
 from app.ui.settings.data import DataActions
 from app.ui.uploads import uploads_dir
+from app.values.chat import ChatSettings, ChatVersion
+from app.values.messages import Options
 from tests.ui.chat.people import Visitor
 
 

@@ -1,8 +1,8 @@
 """What the settings say a decoder costs."""
 
-from app.messages import Decoding
-from app.model_messages import RowPrice
 from app.ui.settings.render import ImportRenderer, cost_html
+from app.values.messages import Decoding
+from app.values.model import RowPrice
 
 PRICE = RowPrice(logits=1_000_000, cache=2_000)
 W5N4G5 = Decoding("lookahead", window=5, ngram=4, guesses=5)

@@ -6,10 +6,10 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
 from app.ui import Services
 from app.ui.settings.view import SettingsActions
+from app.values.messages import EngineStatus, Options, Sampling
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 

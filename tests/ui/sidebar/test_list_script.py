@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatSummary
 from app.ui.sidebar.render import ChatList, chat_list_html
 from app.ui.theme import head
+from app.values.chat import ChatSummary
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,9 @@ from datetime import date, datetime
 
 import pytest
 
-from app.chat_messages import ChatSearchResult, ChatSummary
 from app.chats.chat_stores import FIRST_PRIVATE
 from app.ui.sidebar.render import ChatList, chat_list_html, excerpt_html, group_of
+from app.values.chat import ChatSearchResult, ChatSummary
 
 TODAY = date(2026, 11, 21)
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import EngineStatus, ModelChoice
-from app.model_messages import DiskUse, Memory, MemoryNeed, Recommendation, Verdict
-from app.quantisation import Quantisation
 from app.settings import ModelSettings, Settings
 from app.ui import Services
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
@@ -18,6 +15,9 @@ from app.ui.models.recommended import best_models, choice_of
 from app.ui.welcome.offers import ModelGetter, other_models, usable
 from app.ui.welcome.render import WelcomeRenderer, minutes_in_words, offers_html
 from app.ui.welcome.view import OfferActions
+from app.values.messages import EngineStatus, ModelChoice
+from app.values.model import DiskUse, Memory, MemoryNeed, Recommendation, Verdict
+from app.values.quantisation import Quantisation
 from tests.fake_models import (
     DEMO_MODEL,
     GB,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from app.validation import require
+from app.values.validation import require
 
 Role = Literal["system", "user", "assistant"]
 PromptRole = Literal["system", "user", "assistant", "tool"]

@@ -16,7 +16,7 @@ from math import isfinite
 from types import NoneType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from app.validation import require
+from app.values.validation import require
 
 T = TypeVar("T")
 Reader = Callable[[object], object]

@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from app.settings import assets_dir
-from app.tokenizer_vocabulary import digest_of, vocabulary_digest
+from app.values.tokenizer_vocabulary import digest_of, vocabulary_digest
 
 
 def write(folder: Path, text: str) -> Path:

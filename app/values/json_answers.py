@@ -6,9 +6,9 @@ compiling a stranger's schema can end the process that does it, so nothing here 
 
 from dataclasses import dataclass
 
-from app.dataclass_json import parse_json
 from app.errors import BadOption
-from app.logits_settings import Grammar
+from app.values.dataclass_json import parse_json
+from app.values.logits import Grammar
 
 LONGEST_SCHEMA = 500_000
 """Characters of a schema that are looked at."""

@@ -7,8 +7,8 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import FixedSizesPlanner
-from app.messages import Decoding
-from app.step_rows import StepRows, step_rows
+from app.values.messages import Decoding
+from app.values.step_rows import StepRows, step_rows
 
 
 def test_the_worked_case() -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from app.errors import BadOption
-from app.json_answers import JsonAnswers, schema_problem
-from app.logits_settings import Grammar
+from app.values.json_answers import JsonAnswers, schema_problem
+from app.values.logits import Grammar
 
 SCHEMA = json.dumps({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
 

@@ -11,22 +11,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from app.logits_settings import LogitsSettings, TokenLogprobs
-from app.model_choice import AttentionChoice as AttentionChoice
-from app.model_choice import AttentionName as AttentionName
-from app.model_choice import Device as Device
-from app.model_choice import DType as DType
-from app.model_choice import ModelChoice as ModelChoice
-from app.prompt_messages import Message as Message
-from app.prompt_messages import Prompt as Prompt
-from app.prompt_messages import Role as Role
-from app.prompt_messages import ToolCall as ToolCall
-from app.quantisation import Quantisation
-from app.statistics import Split as Split
-from app.statistics import Statistics as Statistics
-from app.step_trace import NO_TRACE, StepTrace
-from app.step_trace import Origin as Origin
-from app.validation import require, require_one_of
+from app.values.logits import LogitsSettings, TokenLogprobs
+from app.values.model_choice import AttentionChoice as AttentionChoice
+from app.values.model_choice import AttentionName as AttentionName
+from app.values.model_choice import Device as Device
+from app.values.model_choice import DType as DType
+from app.values.model_choice import ModelChoice as ModelChoice
+from app.values.prompt_messages import Message as Message
+from app.values.prompt_messages import Prompt as Prompt
+from app.values.prompt_messages import Role as Role
+from app.values.prompt_messages import ToolCall as ToolCall
+from app.values.quantisation import Quantisation
+from app.values.statistics import Split as Split
+from app.values.statistics import Statistics as Statistics
+from app.values.trace import NO_TRACE, StepTrace
+from app.values.trace import Origin as Origin
+from app.values.validation import require, require_one_of
 
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]

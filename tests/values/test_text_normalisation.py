@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text_normalisation import spaced, storable
+from app.values.text_normalisation import spaced, storable
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from app.messages import DecoderName, Decoding, ModelChoice, Statistics, StopReason
-from app.validation import require
+from app.values.messages import DecoderName, Decoding, ModelChoice, Statistics, StopReason
+from app.values.validation import require
 
 LaneChoice = Decoding | ModelChoice
 """What runs in a lane: a decoder on the race's own model, or the model of a server."""

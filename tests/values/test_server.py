@@ -3,8 +3,8 @@
 import pytest
 
 from app.errors import BadOption
-from app.messages import ModelChoice
-from app.server_messages import Server, read_address, remote_info
+from app.values.messages import ModelChoice
+from app.values.server import Server, read_address, remote_info
 
 
 @pytest.mark.parametrize(

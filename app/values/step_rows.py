@@ -9,7 +9,7 @@ With W=5, N=4, G=5:
 
 from dataclasses import dataclass
 
-from app.messages import Decoding
+from app.values.messages import Decoding
 
 PROMPT_LOOKUP_DRAFTS = 10
 """Most tokens that prompt lookup copies."""

@@ -8,11 +8,20 @@ that an outdated page cannot change what it does not show.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.document_messages import Sources
-from app.json_answers import JsonAnswers
-from app.logits_settings import Grammar
-from app.messages import DecoderName, ModelInfo, Options, Origin, Role, Sampling, Statistics, StopReason
-from app.validation import require, require_one_of
+from app.values.document import Sources
+from app.values.json_answers import JsonAnswers
+from app.values.logits import Grammar
+from app.values.messages import (
+    DecoderName,
+    ModelInfo,
+    Options,
+    Origin,
+    Role,
+    Sampling,
+    Statistics,
+    StopReason,
+)
+from app.values.validation import require, require_one_of
 
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 """An interrupted message was being written when the app ended."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from app.dataclass_json import parse_json
+from app.values.dataclass_json import parse_json
 
 LARGEST = 100_000_000
 """Bytes of a tokenizer.json; one for 256,000 tokens has 33 million."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from app.validation import require, require_one_of
+from app.values.validation import require, require_one_of
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """How a model's weights are kept in memory."""

@@ -11,7 +11,7 @@ accepted  0  1              the rows whose keys were kept; the step wrote 8 and 
 from dataclasses import dataclass
 from typing import Literal
 
-from app.validation import require
+from app.values.validation import require
 
 Origin = Literal[
     "model",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.errors import PromptTooLong
-from app.messages import Decoding, Message, ModelChoice, Options, Request, Sampling, Statistics
+from app.values.messages import Decoding, Message, ModelChoice, Options, Request, Sampling, Statistics
 
 NAN = float("nan")
 

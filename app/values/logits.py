@@ -6,7 +6,7 @@ They are no part of `Sampling`, which is kept with chats and in the settings.
 from dataclasses import dataclass
 from typing import Literal
 
-from app.validation import require, require_one_of
+from app.values.validation import require, require_one_of
 
 GrammarKind = Literal["json_schema", "regex", "lark"]
 MOST_LOGPROBS = 20

@@ -11,10 +11,10 @@ Without padding both are the same plain decoding; otherwise the race runs what i
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.messages import Decoding, Message, ModelChoice, ModelInfo, Options
-from app.race_runs import FASTER, ONE_TOKEN, LaneRun, RemoteRun, Spread, lane_name
-from app.step_trace import Margin
-from app.validation import require, require_one_of
+from app.values.messages import Decoding, Message, ModelChoice, ModelInfo, Options
+from app.values.race_runs import FASTER, ONE_TOKEN, LaneRun, RemoteRun, Spread, lane_name
+from app.values.trace import Margin
+from app.values.validation import require, require_one_of
 
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 """What kind of text a race's prompt asks for."""

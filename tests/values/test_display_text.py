@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.display_text import WIDTH, columns, title_of
+from app.values.display_text import WIDTH, columns, title_of
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from app.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
-from app.dataclass_json import parse_json
 from app.errors import ModelBroken, OnlyDrafts
-from app.messages import ModelFolder
-from app.validation import require, require_one_of
+from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
+from app.values.dataclass_json import parse_json
+from app.values.messages import ModelFolder
+from app.values.validation import require, require_one_of
 
 KIND = "speculators_model_type"
 LayerType = Literal["llama", "qwen3"]

@@ -6,8 +6,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from app.errors import BadOption
-from app.messages import ModelChoice, ModelInfo
-from app.validation import require
+from app.values.messages import ModelChoice, ModelInfo
+from app.values.validation import require
 
 LOCAL_NAMES = (".local", ".localhost", ".lan", ".internal", ".home.arpa")
 NOT_LOCAL = (

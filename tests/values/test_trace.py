@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.step_trace import NO_TRACE, Margin, Origin, StepTrace
+from app.values.trace import NO_TRACE, Margin, Origin, StepTrace
 
 MODEL: tuple[Origin, ...] = ("model",)
 

@@ -9,7 +9,7 @@ known by its place in the text, so that a citation can highlight the exact words
 from dataclasses import dataclass
 from typing import Literal
 
-from app.validation import require, require_one_of
+from app.values.validation import require, require_one_of
 
 DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "cancelled"]
 """The state of a document. It can be searched when it is `ready`, and retried when it failed or was cancelled."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from app.quantisation import Quantisation
-from app.validation import require, require_one_of
+from app.values.quantisation import Quantisation
+from app.values.validation import require, require_one_of
 
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.document_messages import Citation, Collection, Document, Passage
+from app.values.document import Citation, Collection, Document, Passage
 
 
 @pytest.mark.parametrize(
