@@ -20,7 +20,7 @@ from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
 from app.database.restoring import KEPT, RESCUED, STAGED
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
-from app.files import make_folder, write_file
+from app.system.files import make_folder, write_file
 from app.values.dataclass_json import parse_json
 
 log = logging.getLogger(__name__)

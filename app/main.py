@@ -27,10 +27,10 @@ from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch
 from app.desktop.window import require_window
 from app.engine.machine.memory import share_one_heap
-from app.environment import prepare
 from app.errors import DataFolderInUse
-from app.network_log import HUB_WHY, NetworkLog
-from app.programs import settled
+from app.system.environment import prepare
+from app.system.network_log import HUB_WHY, NetworkLog
+from app.system.programs import settled
 
 cli = typer.Typer(
     cls=CommandGroup,

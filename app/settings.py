@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.errors import SettingsNotRead, SettingsNotSaved
-from app.files import write_file
+from app.system.files import write_file
 from app.values.dataclass_json import parse_json, require_types
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
 from app.values.validation import require, require_one_of

@@ -31,12 +31,12 @@ from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import AppError, BadOption, StoreError, impossible_values
-from app.machine_name import machine_name
-from app.network_log import HUB_WHY, NetworkLog
 from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
-from app.shutdown import SECONDS, end_within
+from app.system.machine_name import machine_name
+from app.system.network_log import HUB_WHY, NetworkLog
+from app.system.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve
 from app.values.messages import Device, Locate, ModelFolder, Progress
 

@@ -5,7 +5,7 @@ from time import sleep
 
 from filelock import FileLock
 
-from app.child_process import Say, serve
+from app.system.child_process import Say, serve
 
 
 def work(job: bytes, say: Say) -> None:

@@ -175,7 +175,7 @@ def test_python_is_started_by_one_module() -> None:
         for source in SOURCES
         if source.parts[0] == "app" and "sys.executable" in text_of(source)
     }
-    assert starting == {"app/child_process.py", "app/desktop/menu_install.py"}
+    assert starting == {"app/system/child_process.py", "app/desktop/menu_install.py"}
 
 
 def test_every_program_is_started_in_a_folder_of_our_own() -> None:
@@ -192,14 +192,14 @@ def test_every_program_is_started_in_a_folder_of_our_own() -> None:
 
 
 def test_files_are_replaced_by_one_module() -> None:
-    """What is whole and on the disk before it takes another file's place is written by `app/files.py`."""
+    """What is whole and on the disk before it takes another file's place is written by `app/system/files.py`."""
     writing = {
         source.as_posix()
         for source in SOURCES
         if source.parts[0] == "app" and re.search(r"\.write_(text|bytes)\(", text_of(source))
     }
     assert writing == {
-        "app/files.py",
+        "app/system/files.py",
         "app/data_folder.py",  # the address of the instance that runs now
         "app/engine/machine/memory.py",  # a file of the system
         "app/models_registry/hub/gguf_repo.py",  # a temporary folder

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from app.child_process import python_command
 from app.models_registry.downloads.process import DownloadFinished, DownloadProcess, DownloadRequest
 from app.models_registry.hub.hub_id import HubId
+from app.system.child_process import python_command
 
 REPO = "org/random"
 THEIRS = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], cache_dir=sys.argv[2])"

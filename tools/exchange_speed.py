@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
-from app.child_process import ChildProcess
 from app.commands.console import print_text
 from app.engine.parallel.meeting import connect
+from app.system.child_process import ChildProcess
 
 STARTING = 120.0
 """Seconds for a process to import torch."""

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from app.child_process import importing_environment, python_command
+from app.system.child_process import importing_environment, python_command
 
 ROOT = Path(__file__).parents[1]
 CODE = """{before}

@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 from time import perf_counter, sleep
 
-from app.child_process import importing_environment, python_command
 from app.database import database_in
 from app.documents import Documents
+from app.system.child_process import importing_environment, python_command
 
 CHECKOUT = Path(__file__).parents[1]
 FILES, SECTIONS = 4, 150

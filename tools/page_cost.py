@@ -30,10 +30,10 @@ from app.database import MEMORY, Database, database_in
 from app.documents import Documents
 from app.engine import Engine
 from app.models_registry import ModelLibrary, locate
-from app.network_log import NetworkLog
 from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
+from app.system.network_log import NetworkLog
 from app.ui import AppContext, Services, serve
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request

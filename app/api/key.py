@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.errors import BadOption, SettingsNotSaved
-from app.files import write_file
+from app.system.files import write_file
 
 PREFIX = "sk-foresight-"
 FILE = "api-key"

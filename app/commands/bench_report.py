@@ -20,7 +20,7 @@ from app.commands.leaderboard import Leaderboard
 from app.commands.leaderboard_picture import picture
 from app.commands.options import require_free
 from app.errors import BadOption
-from app.files import write_output
+from app.system.files import write_output
 from app.values.display_text import counted
 
 REPORT_FILE, TABLE_FILE, PICTURE_FILE = "report.json", "leaderboard.md", "leaderboard.svg"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import BadOption
-from app.files import make_folder, sync_folder
+from app.system.files import make_folder, sync_folder
 from app.values.dataclass_json import parse_json
 from app.values.messages import Options, Prompt
 

@@ -23,7 +23,7 @@ from app.documents import PENDING_FOLDER
 from app.documents.document_table import HIDDEN
 from app.documents.mending import mend_documents
 from app.errors import BadOption, DataFolderInUse
-from app.files import write_output
+from app.system.files import write_output
 from app.values.chat import ChatSummary
 from app.values.display_text import counted
 from app.values.model import gigabytes

@@ -19,7 +19,7 @@ from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import ModelError
 from app.settings import ModelSettings, SettingsFile
-from app.shutdown import SECONDS, ending_within
+from app.system.shutdown import SECONDS, ending_within
 from app.values.messages import Device, ModelFolder, Progress
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from app.database.files import (
 from app.database.migrations import migrate, read_migrations, shipped_migrations
 from app.database.transactions import store_errors, transaction
 from app.errors import StoreBroken, StoreNotUsable
-from app.files import make_folder, replacing_output
+from app.system.files import make_folder, replacing_output
 
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0

@@ -21,7 +21,7 @@ from app.database.files import files_of, is_there, recovery, require_target
 from app.database.migrations import migrate, shipped_migrations
 from app.database.transactions import store_errors, transaction
 from app.errors import StoreNotUsable
-from app.files import replacing_output
+from app.system.files import replacing_output
 
 IN_LEAVES = (
     "chat", "message", "preset", "races",

@@ -22,7 +22,7 @@ from app.database.files import BACKUPS, FILE_NAME, STAMP, SUFFIXES, backups_in
 from app.database.migrations import has_chat_tables, migrate, schema_version, shipped_migrations
 from app.database.transactions import store_error_of
 from app.errors import StoreFull, StoreNotUsable
-from app.files import replacing, sync_folder
+from app.system.files import replacing, sync_folder
 
 STAGED = "restore.sqlite"
 KEPT = "before-restore-"

@@ -10,9 +10,9 @@ from pathlib import Path
 import app
 from app.desktop.menu_entries import Launch, MenuEntry, MenuFile, linux_entry, macos_entry, windows_entry
 from app.errors import MenuNotWritten
-from app.files import write_file
-from app.programs import OWN_FOLDER, find_program, settled
 from app.settings import assets_dir
+from app.system.files import write_file
+from app.system.programs import OWN_FOLDER, find_program, settled
 
 SECONDS = 60.0
 

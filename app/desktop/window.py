@@ -9,9 +9,9 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.child_process import importing_environment, not_started, python_command
 from app.errors import WindowUnavailable
-from app.programs import OWN_FOLDER
+from app.system.child_process import importing_environment, not_started, python_command
+from app.system.programs import OWN_FOLDER
 
 RAISE_LINE = b"raise\n"
 UNAVAILABLE = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
-from app.files import make_folder, sync_file, sync_folder
+from app.system.files import make_folder, sync_file, sync_folder
 from app.values.text_normalisation import shown_name
 
 PENDING_FOLDER = "documents-inbox"

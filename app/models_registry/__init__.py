@@ -2,7 +2,6 @@
 
 Knows no torch: it deals in files alone."""
 
-from app.device_memory import memories
 from app.models_registry.catalogue import find, grouped, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.fit_estimate import fit_on_device, judge_folder
@@ -12,6 +11,7 @@ from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, find_installed, freed_by, installed, verify
 from app.models_registry.locate import find_here, folder_here, locate, template_here
 from app.models_registry.model_library import ModelLibrary
+from app.system.device_memory import memories
 
 __all__ = [
     "SavedDownloads",

@@ -4,7 +4,7 @@ import platform
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
-from app.programs import Which, find_compiler, find_program
+from app.system.programs import Which, find_compiler, find_program
 from app.values.quantisation import Quantisation
 
 X86 = ("x86_64", "AMD64")

@@ -16,10 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import cast, get_args
 
-from app.device_memory import PREFIX_SHARE, memories
 from app.errors import ModelError, OnlyDrafts
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
+from app.system.device_memory import PREFIX_SHARE, memories
 from app.values.eagle_config import is_speculator
 from app.values.messages import ModelFolder
 from app.values.model import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes

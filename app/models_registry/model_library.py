@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import settings
-from app.device_memory import RAM, gpu_memories, memories
 from app.models_registry.catalogue import CatalogueModel, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
@@ -22,6 +21,7 @@ from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, freed_by, installed, model_size
 from app.models_registry.locate import find_here, locate_path
+from app.system.device_memory import RAM, gpu_memories, memories
 from app.values.model import (
     DiskUse,
     Download,

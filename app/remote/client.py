@@ -13,8 +13,8 @@ from typing import Any
 import openai
 
 from app import __version__
-from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
-from app.environment import network_settings
+from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
+from app.system.environment import network_settings
 from app.values.logits import Grammar
 from app.values.messages import Message, Options, Request
 from app.values.server import Limits, Server

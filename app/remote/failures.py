@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import openai
 
-from app.answer_limits import AnswerRefused, plain_words
-from app.environment import proxy_for
 from app.errors import AppError, first_line
 from app.remote.client import NotAnApi, continues
+from app.system.answer_limits import AnswerRefused, plain_words
+from app.system.environment import proxy_for
 from app.values.messages import Request
 from app.values.server import Server
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, TypeVar
 
-from app.answer_limits import AnswerRefused
 from app.errors import ServerError
+from app.system.answer_limits import AnswerRefused
 from app.values.messages import Finished, ModelChoice, Piece, Statistics, StopReason
 from app.values.server import remote_info
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app.errors import SettingsNotSaved
-from app.files import write_file
+from app.system.files import write_file
 from app.values.dataclass_json import parse_json, require_types
 from app.values.server import Server
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from app.network_log import NetworkLog
+from app.system.network_log import NetworkLog
 
 
 class CheckableDatabase(Protocol):

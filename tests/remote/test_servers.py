@@ -12,8 +12,8 @@ import pytest
 
 from app.conversation import Reply
 from app.errors import BadOption, ServerError
-from app.network_log import NetworkLog
 from app.remote import Servers
+from app.system.network_log import NetworkLog
 from app.values.json_answers import JsonAnswers
 from app.values.logits import LogitsSettings
 from app.values.messages import (

@@ -15,10 +15,10 @@ from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.race import Race
 from app.database import MEMORY, Database
-from app.network_log import NetworkLog
 from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
+from app.system.network_log import NetworkLog
 from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any, Protocol
 
-from app.child_process import ChildProcess, understanding
 from app.errors import DocumentUnreadable
+from app.system.child_process import ChildProcess, understanding
 from app.values.display_text import counted
 from app.values.validation import require
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from app.child_process import OutOfProcessorTime, Say, limit_memory, limit_processor_time, serve
 from app.documents.reading.process import (
     PIECE,
     ReadEnded,
@@ -15,6 +14,7 @@ from app.documents.reading.process import (
     to_line,
 )
 from app.errors import DocumentUnreadable, first_line
+from app.system.child_process import OutOfProcessorTime, Say, limit_memory, limit_processor_time, serve
 from app.values.display_text import counted
 
 Read = Callable[[Path, str], Iterator[ReadMessage]]

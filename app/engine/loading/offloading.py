@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from app.device_memory import ram
 from app.engine.attention.selector import SDPA
 from app.engine.layers.compatibility import reason_against_trees
 from app.engine.loading.device_trial import device_fault
@@ -27,6 +26,7 @@ from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
+from app.system.device_memory import ram
 from app.values.messages import ModelChoice, ModelFolder, Progress
 from app.values.model import Fit, copying_words, gigabytes
 

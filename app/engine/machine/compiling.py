@@ -20,8 +20,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 
 from app.errors import first_line
-from app.files import sync_file
-from app.programs import Which, find_compiler, find_program, settled
+from app.system.files import sync_file
+from app.system.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from app.engine.machine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
-from app.programs import answer_of
+from app.system.programs import answer_of
 from app.values.messages import Device, DType
 
 NO_CARD = "No CUDA device is available here"

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 import torch
 import transformers
 
-from app.child_process import ChildProcess
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.device_plan import Estimate, RankPlan, TorchrunRank, no_estimate
@@ -33,6 +32,7 @@ from app.engine.parallel.tensor import does_split, load_split
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.errors import AppError, RankLost, first_line
+from app.system.child_process import ChildProcess
 from app.values.messages import ModelChoice, ModelFolder
 
 STARTING = 120.0

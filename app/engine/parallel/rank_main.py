@@ -2,7 +2,7 @@
 
 import json
 
-from app.child_process import Say, serve
+from app.system.child_process import Say, serve
 
 
 def main() -> None:

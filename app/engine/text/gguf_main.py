@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.child_process import limit_memory, serve_each
 from app.engine.machine.memory import address_space
 from app.errors import first_line
+from app.system.child_process import limit_memory, serve_each
 
 MEMORY = 4 * 2**30
 """Bytes of address space that reading may take, besides the libraries and the file, which is mapped."""

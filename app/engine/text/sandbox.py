@@ -14,8 +14,8 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from app.child_process import ChildProcess
 from app.errors import EngineClosed, GrammarRefused, ModelBroken
+from app.system.child_process import ChildProcess
 from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar, GrammarKind
 from app.values.messages import Message, ModelFolder, ToolCall

@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from app.child_process import limit_memory, serve_each
 from app.errors import first_line
+from app.system.child_process import limit_memory, serve_each
 from app.values.logits import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30

@@ -21,7 +21,6 @@ from time import monotonic
 from urllib.parse import quote
 
 from app.errors import AppError, ModelNotFound, SettingsNotSaved
-from app.files import write_file
 from app.models_registry.downloads.entry import DownloadEntry, DownloadGoal, SpeedMeter
 from app.models_registry.downloads.process import (
     DownloadFailed,
@@ -37,6 +36,7 @@ from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.system.files import write_file
 from app.values.dataclass_json import parse_json, require_types
 from app.values.model import Download
 

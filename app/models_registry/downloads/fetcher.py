@@ -23,9 +23,7 @@ from typing import Any
 
 from huggingface_hub import hf_hub_url
 
-from app.answer_limits import AnswerLimit
 from app.errors import DiskFull, ModelBroken
-from app.files import make_folder, sync_file, sync_folder
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.checksum import GrowingFileHash, new_hash
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
@@ -40,6 +38,8 @@ from app.models_registry.hub.http import (
     reason,
     retry_after,
 )
+from app.system.answer_limits import AnswerLimit
+from app.system.files import make_folder, sync_file, sync_folder
 from app.values.model import DiskUse, gigabytes
 
 RESERVE = 200_000_000

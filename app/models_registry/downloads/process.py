@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from app import errors
-from app.child_process import ChildProcess, understanding
-from app.environment import HUB_TOKENS
 from app.errors import ModelError
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.system.child_process import ChildProcess, understanding
+from app.system.environment import HUB_TOKENS
 from app.values.messages import Progress
 from app.values.validation import require
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from app import child_process
 from app.errors import ModelBroken, ModelError
 from app.models_registry.downloads.fetcher import Fetcher, TransferState
 from app.models_registry.downloads.process import (
@@ -25,6 +24,7 @@ from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.system import child_process
 
 Send = Callable[[DownloadMessage], None]
 

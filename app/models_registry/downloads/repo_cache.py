@@ -18,9 +18,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.files import make_folder, sync_folder, write_file
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.hub import PREFIX
+from app.system.files import make_folder, sync_folder, write_file
 
 PARTIAL = ".foresight.incomplete"
 

@@ -20,10 +20,10 @@ from huggingface_hub.errors import (
 # The HTTP library below the client is another one in its 2.x; both know the base of its errors by this name.
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
-from app.answer_limits import AnswerRefused
-from app.environment import proxy_for
 from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line
 from app.models_registry.hub.http import FATAL_ERRORS, IncompleteTransfer, NoJson
+from app.system.answer_limits import AnswerRefused
+from app.system.environment import proxy_for
 
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 

@@ -1,6 +1,6 @@
 """HTTP requests to the hub by the hub client's HTTP library and with its login, and retries.
 
-The hub is not believed: answers are limited in bytes (app/answer_limits.py), and in seconds from the request to the
+The hub is not believed: answers are limited in bytes (app/system/answer_limits.py), and in seconds from the request to the
 last byte of its answer, so that a server that drips bytes is given up like a silent one.
 """
 
@@ -16,8 +16,8 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined, unused-ignore]
 
-from app.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates
-from app.environment import network_settings
+from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates
+from app.system.environment import network_settings
 from app.values.dataclass_json import parse_json
 
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)

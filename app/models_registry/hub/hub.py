@@ -12,9 +12,7 @@ from urllib.parse import quote
 
 from huggingface_hub import constants, get_token, hf_hub_url, logout, try_to_load_from_cache
 
-from app.answer_limits import plain_words
 from app.errors import ModelBroken, ModelError, ModelGated, SettingsNotSaved
-from app.files import write_file
 from app.models_registry.files.checksum import new_hash
 from app.models_registry.files.config import check_config_text
 from app.models_registry.files.model_files import has_tokenizer, is_complete
@@ -23,6 +21,8 @@ from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.http import RetryPolicy, read_json, read_part, session
 from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
 from app.models_registry.hub.repository import Repository, read_repository
+from app.system.answer_limits import plain_words
+from app.system.files import write_file
 from app.values.config_limits import CONFIG
 from app.values.eagle_config import KIND
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.errors import StoreError
-from app.network_log import NetworkLog
+from app.system.network_log import NetworkLog
 from app.ui.about.sockets import Socket, own_sockets
 from app.ui.app_context import AppContext, CheckableDatabase, Endpoint
 from app.values.validation import require_one_of

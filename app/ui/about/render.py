@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from markupsafe import Markup
 
 import app
-from app.machine_name import processor_name
-from app.network_log import Contact
+from app.system.machine_name import processor_name
+from app.system.network_log import Contact
 from app.ui.about.checks import Check
 from app.ui.app_context import AppContext
 from app.ui.services import Services

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from app.programs import OWN_FOLDER, find_program, settled
+from app.system.programs import OWN_FOLDER, find_program, settled
 
 PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Chats and documents", ("*.sqlite*", "documents-inbox")),

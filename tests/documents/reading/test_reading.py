@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.child_process import ChildProcess, importing_environment, message_in
 from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.encodings import encoding_of, is_binary
 from app.documents.reading.html import Page
@@ -21,6 +20,7 @@ from app.documents.reading.process import (
     to_line,
 )
 from app.errors import DocumentUnreadable
+from app.system.child_process import ChildProcess, importing_environment, message_in
 from tests.documents import files
 
 NO_MESSAGES = (

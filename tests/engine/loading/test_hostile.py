@@ -8,11 +8,11 @@ from time import monotonic
 import pytest
 
 from app.conversation import Reply
-from app.device_memory import memories
 from app.engine import Engine
 from app.errors import ModelError
 from app.models_registry import locate
 from app.models_registry.fit_estimate import judge_folder
+from app.system.device_memory import memories
 from app.values.messages import Message, ModelChoice, Options, Request
 from tests.engine.asking import events_of, failure, ids_of, wait_for
 from tests.engine.hostile import HARMLESS, REFUSED, Spoil, template

@@ -10,7 +10,7 @@ import pytest
 from app.engine.cpu_kernels import loading
 from app.engine.lookahead import native_drafter
 from app.engine.machine.compiling import Compiled, Source, compile_ahead, compiled, once
-from app.programs import Which
+from app.system.programs import Which
 
 on_linux = pytest.mark.skipif(platform.system() != "Linux", reason="libraries are compiled on Linux alone")
 BOTH = pytest.mark.parametrize("source", [loading.SOURCE, native_drafter.SOURCE])

@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 import torch
 
-from app.child_process import ChildProcess
 from app.conversation import Reply
 from app.engine import Engine
 from app.engine.block.step_profile import StepProfile, StepTimes
@@ -22,6 +21,7 @@ from app.engine.parallel.runner import profile_together
 from app.engine.parallel.tensor import ROUNDING
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
+from app.system.child_process import ChildProcess
 from app.values.logits import LogitsSettings
 from app.values.messages import (
     Decoding,

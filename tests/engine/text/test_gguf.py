@@ -17,7 +17,6 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from app.device_memory import ram
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import read_weights
 from app.engine.session.session import Session
@@ -26,6 +25,7 @@ from app.engine.text.gguf import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelBroken, ModelTooLarge
 from app.models_registry.files.gguf import READABLE
+from app.system.device_memory import ram
 from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.tiny import tiny_config
 from tests.gguf_models import tiny_llama, write_gguf

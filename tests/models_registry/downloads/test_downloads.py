@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from app.child_process import not_started
 from app.errors import ModelError
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.process import DownloadProcess, DownloadProgress, DownloadRequest
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.system.child_process import not_started
 from app.values.model import Download
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from app.errors import StoreNotUsable
-from app.network_log import NetworkLog
+from app.system.network_log import NetworkLog
 from app.ui import AppContext, Endpoint, Running, Services
 from app.ui.about.checks import (
     check_contacts,

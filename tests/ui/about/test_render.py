@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.machine_name import parse_cpuinfo
-from app.network_log import Contact
+from app.system.machine_name import parse_cpuinfo
+from app.system.network_log import Contact
 from app.ui import AppContext, Services
 from app.ui.about.checks import Check
 from app.ui.about.render import checks_html, contacts, facts_html, hardware, versions

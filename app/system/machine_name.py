@@ -4,7 +4,7 @@ import platform
 import sys
 from pathlib import Path
 
-from app.programs import answer_of
+from app.system.programs import answer_of
 
 
 def machine_name(device: str) -> str:

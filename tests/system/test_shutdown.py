@@ -7,13 +7,13 @@ from time import monotonic
 
 import pytest
 
-from app.child_process import importing_environment
-from app.shutdown import ending_within
+from app.system.child_process import importing_environment
+from app.system.shutdown import ending_within
 
 HANGING = """
 import ctypes, sys, threading
 from pathlib import Path
-from app.shutdown import end_within
+from app.system.shutdown import end_within
 end_within(1.0, Path(sys.argv[1]))
 print("closing", flush=True)
 HANG

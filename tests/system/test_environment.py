@@ -12,9 +12,15 @@ from urllib.request import getproxies, urlopen
 
 import pytest
 
-from app.child_process import importing_environment
-from app.environment import network_settings, prepare, proxy_for, without_network_settings, without_secrets
 from app.errors import NetworkSettingsUnusable
+from app.system.child_process import importing_environment
+from app.system.environment import (
+    network_settings,
+    prepare,
+    proxy_for,
+    without_network_settings,
+    without_secrets,
+)
 from tests.commands.typed import CHECKOUT, Done, command
 from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files

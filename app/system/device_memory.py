@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.programs import answer_of
+from app.system.programs import answer_of
 from app.values.model import Memory
 
 RAM = "cpu"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.device_memory import gpu_memories
 from app.engine.machine.compiling import Source, compiled
 from app.engine.machine.hardware import TorchCard
-from app.machine_name import machine_name
-from app.programs import SEARCHED, answer_of, find_program, settled
+from app.system.device_memory import gpu_memories
+from app.system.machine_name import machine_name
+from app.system.programs import SEARCHED, answer_of, find_program, settled
 from app.ui.settings.data_folder import open_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs are scripts here")

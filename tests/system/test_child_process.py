@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from app.child_process import ChildProcess, importing_environment
 from app.errors import ProcessNotStarted
+from app.system.child_process import ChildProcess, importing_environment
 
 WORKER = "tests.child_worker"
 CHECKOUT = Path(__file__).parent.parent
@@ -114,7 +114,7 @@ def test_what_libraries_and_their_programs_print_is_no_message(
 
 
 APP = """
-from app.child_process import ChildProcess
+from app.system.child_process import ChildProcess
 child = ChildProcess("tests.child_worker", b"holding\\n", {"GIVEN": LOCK})
 print(next(child.lines()), flush=True)
 input()

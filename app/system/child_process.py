@@ -19,9 +19,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import BinaryIO, NoReturn, Self
 
-from app.environment import without_secrets
 from app.errors import AppError, ProcessNotStarted
-from app.programs import OWN_FOLDER, settled
+from app.system.environment import without_secrets
+from app.system.programs import OWN_FOLDER, settled
 
 SECONDS_TO_END = 5.0
 NO_VARIABLES: Mapping[str, str] = {}

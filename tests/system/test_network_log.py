@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from app.network_log import Contact, NetworkLog
+from app.system.network_log import Contact, NetworkLog
 
 CHECKOUT = Path(__file__).parent.parent
 WHY = "the hub, when asked"
 # 192.0.2.1 is an address that documentation may use and nobody has; a name below .invalid does not exist.
 ASK_OUTSIDE = """
 import json, socket, sys, threading
-from app.network_log import NetworkLog
+from app.system.network_log import NetworkLog
 outside = NetworkLog({"hub.invalid": "the hub, when asked"})
 outside.watch()
 with socket.create_server(("127.0.0.1", 0)) as server:
