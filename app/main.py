@@ -21,7 +21,7 @@ from app.commands.models import models_cli
 from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel, ParallelOption
 from app.commands.ranks import devices_plan
 from app.commands.serve import serve
-from app.data_folder import DataFolder, data_dir_or_default
+from app.database.data_folder import DataFolder, data_dir_or_default
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch

@@ -21,9 +21,9 @@ from app.conversation.embedder import EngineEmbedder
 from app.conversation.lane_runners import SILENCE
 from app.conversation.race import Race
 from app.conversation.remote_engine import EngineWithServers
-from app.data_folder import DataFolder
 from app.database import MEMORY, Database, database_in
 from app.database.backups import DailyBackups
+from app.database.data_folder import DataFolder
 from app.database.restoring import apply_staged
 from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window

@@ -19,9 +19,9 @@ import pytest
 from typer.main import get_command
 
 from app.chats import Chats
-from app.data_folder import DataFolder, data_dir_or_default
 from app.database import Database, database_in
 from app.database.backups import DailyBackups
+from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.files import FILE_NAME, backups_in
 from app.database.restoring import apply_staged, stage
 from app.documents import Documents

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from app.data_folder import DataFolder, data_dir_or_default
+from app.database.data_folder import DataFolder, data_dir_or_default
 from app.ui.uploads import discard_all, uploads_dir
 from tools.app_process import AppProcess
 

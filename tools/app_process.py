@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from urllib.request import urlopen
 
-from app.data_folder import DataFolder
+from app.database.data_folder import DataFolder
 
 CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 90.0

@@ -13,7 +13,7 @@ from app.commands.ranks import chosen_ranks
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import engine_in
 from app.conversation import ReplyEngine
-from app.data_folder import optional_data_dir
+from app.database.data_folder import optional_data_dir
 from app.errors import impossible_values
 from app.settings import DEMO_MODEL
 from app.values.messages import ModelChoice, Options, Request, Sampling

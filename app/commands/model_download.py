@@ -17,7 +17,7 @@ from rich.progress import (
 
 from app.commands.console import print_json, print_text, progress_bar
 from app.commands.services import hub_of, model_settings
-from app.data_folder import data_dir_or_default
+from app.database.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
 from app.models_registry import Downloads, Hub, HubId, SavedDownloads, log_in, require_hub_id
 from app.values.model import Download, gigabytes

@@ -15,7 +15,7 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.ranks import chosen_ranks
 from app.commands.services import engine_in, hub_of
-from app.data_folder import data_dir_or_default
+from app.database.data_folder import data_dir_or_default
 from app.engine import Engine
 from app.errors import BadOption, impossible_values
 from app.settings import ModelSettings, Settings, SettingsFile

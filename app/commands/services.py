@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from app.commands.console import print_text
 from app.conversation.embedder import EngineEmbedder
-from app.data_folder import data_dir_or_default, optional_data_dir
 from app.database import database_in
+from app.database.data_folder import data_dir_or_default, optional_data_dir
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine

@@ -6,7 +6,7 @@ from http.client import HTTPConnection, HTTPException
 from time import monotonic, sleep
 from urllib.parse import parse_qs, urlsplit
 
-from app.data_folder import DataFolder
+from app.database.data_folder import DataFolder
 from app.errors import DataFolderInUse
 
 RAISE_ROUTE = "/foresight/raise"

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from app.data_folder import DataFolder
+from app.database.data_folder import DataFolder
 from app.desktop.single_instance import RAISE_ROUTE, raise_window, switch
 from app.errors import DataFolderInUse
 
@@ -21,7 +21,7 @@ SECONDS = 60
 HOLD = """
 import sys
 from pathlib import Path
-from app.data_folder import DataFolder
+from app.database.data_folder import DataFolder
 folder = DataFolder(Path(sys.argv[1]))
 folder.hold()
 if len(sys.argv) > 2:

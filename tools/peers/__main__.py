@@ -16,7 +16,7 @@ from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import DecoderSizes, read_lanes
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.suites import Suite, read_suite
-from app.data_folder import optional_data_dir
+from app.database.data_folder import optional_data_dir
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import impossible_values

@@ -15,8 +15,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from app.api.key import KeyFile
-from app.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
 from app.database import Database
+from app.database.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
 from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
@@ -44,7 +44,7 @@ START_ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from typing import get_args
-from app.data_folder import DataFolder
+from app.database.data_folder import DataFolder
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 folder = DataFolder(Path(sys.argv[1]))
 folder.hold()
@@ -56,7 +56,7 @@ folder.release()
 CLAIM_ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from app.data_folder import data_dir_or_default
+from app.database.data_folder import data_dir_or_default
 from app.errors import DataFolderRefused
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
@@ -68,7 +68,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from typing import get_args
-from app.data_folder import DataFolder
+from app.database.data_folder import DataFolder
 folder = DataFolder(Path(sys.argv[1]))
 folder.hold()
 folder.announce("http://127.0.0.1:7860")
@@ -433,7 +433,7 @@ def test_every_command_refuses_a_folder_with_other_things(tmp_path: Path, comman
 def test_the_default_folder_of_another_program_is_refused_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.data_folder.default_data_dir", lambda: tmp_path)
+    monkeypatch.setattr("app.database.data_folder.default_data_dir", lambda: tmp_path)
     put(tmp_path / "savegame.bin")
     for folder in (lambda: data_dir_or_default(None), optional_data_dir):
         with pytest.raises(DataFolderRefused, match=r"savegame\.bin"):
