@@ -18,8 +18,9 @@ from app.api.switch import ApiSwitch
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
-from app.conversation.lane_runners import SILENCE
-from app.conversation.race import Race
+from app.conversation.race.lane_runners import SILENCE
+from app.conversation.race.race import Race
+from app.conversation.race.race_log import RaceLog
 from app.conversation.remote_engine import EngineWithServers
 from app.database import MEMORY, Database, database_in
 from app.database.backups import DailyBackups
@@ -31,7 +32,6 @@ from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import AppError, BadOption, StoreError, impossible_values
-from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
 from app.system.machine_name import machine_name

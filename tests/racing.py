@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import cycle
 
 from app.conversation import Reply
-from app.conversation.lane_runners import AskServer
-from app.conversation.race import Race, RacingEngine
+from app.conversation.race.lane_runners import AskServer
+from app.conversation.race.race import Race, RacingEngine
 from app.errors import AppError
 from app.values.messages import (
     Decoding,

@@ -25,12 +25,12 @@ from app.api.key import KeyFile
 from app.api.switch import ApiSwitch
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewQuestion, Reply
-from app.conversation.race import Race
+from app.conversation.race.race import Race
+from app.conversation.race.race_log import RaceLog
 from app.database import MEMORY, Database, database_in
 from app.documents import Documents
 from app.engine import Engine
 from app.models_registry import ModelLibrary, locate
-from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.system.network_log import NetworkLog

@@ -16,7 +16,7 @@ from app.commands.prompts import PromptSet, SamplingOverride, greedy_note, read_
 from app.commands.services import engine_in
 from app.commands.suites import Suite, read_suite
 from app.conversation import ReplyEngine
-from app.conversation.decoder_comparison import Lane
+from app.conversation.race.decoder_comparison import Lane
 from app.database.data_folder import optional_data_dir
 from app.errors import BadOption, impossible_values
 from app.settings import DEMO_MODEL

@@ -8,7 +8,13 @@ from app.commands.bench_runs import BenchRun, Contestant, RunLog
 from app.commands.console import progress_bar
 from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply, ReplyEngine
-from app.conversation.decoder_comparison import Lane, lane_request, read_lane, run_to_end, warm_up_options
+from app.conversation.race.decoder_comparison import (
+    Lane,
+    lane_request,
+    read_lane,
+    run_to_end,
+    warm_up_options,
+)
 from app.values.messages import ModelChoice, Options, Prompt
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation.race_setup import ready_prompts
+from app.conversation.race.race_setup import ready_prompts
 from app.ui.about.view import AboutActions
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.chat.attaching import Attaching

@@ -7,7 +7,7 @@ from functools import partial
 
 from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
-from app.conversation.race import Race
+from app.conversation.race.race import Race
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.documents.service import DocumentsService
 from app.ui.models.service import ModelsService, ServersService

@@ -13,7 +13,7 @@ from app.commands.bench_report import BenchFiles
 from app.commands.bench_runs import RunLog
 from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
-from app.conversation.decoder_comparison import Lane
+from app.conversation.race.decoder_comparison import Lane
 from app.errors import BadOption
 from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Request
 from tests.commands.scripted import PLAIN, ScriptedDecoders

@@ -11,7 +11,7 @@ from app.commands.bench_report import BenchFiles
 from app.commands.bench_runs import RUNS_FILE, BenchRun, Contestant, RunLog
 from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply
-from app.conversation.decoder_comparison import WARM_UP_TOKENS, Lane
+from app.conversation.race.decoder_comparison import WARM_UP_TOKENS, Lane
 from app.errors import BadOption, ReplyFailed
 from app.values.messages import Decoding, Message, ModelChoice, Options, Request
 from tests.commands.scripted import ScriptedDecoders

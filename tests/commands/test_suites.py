@@ -11,7 +11,7 @@ from app.commands.bench_measurement import BenchPlan, engine_contestant, measure
 from app.commands.bench_runs import RunLog
 from app.commands.prompts import PromptItem, PromptSet
 from app.commands.suites import Suite, read_suite
-from app.conversation.decoder_comparison import Lane
+from app.conversation.race.decoder_comparison import Lane
 from app.errors import BadOption
 from app.values.messages import Decoding, Message, ModelChoice, Options
 from tests.commands.scripted import ScriptedDecoders

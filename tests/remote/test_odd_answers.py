@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
-from app.conversation.remote_lane import remote_run
+from app.conversation.race.remote_lane import remote_run
 from app.errors import ServerError
 from app.remote import Servers
 from app.values.messages import Failed, Finished, Message, ModelChoice, Piece, Request

@@ -7,7 +7,7 @@ import pytest
 
 from app.commands.bench_measurement import engine_contestant
 from app.commands.bench_runs import Contestant
-from app.conversation.decoder_comparison import Lane
+from app.conversation.race.decoder_comparison import Lane
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import BadOption

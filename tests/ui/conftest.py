@@ -13,9 +13,9 @@ from app.api.key import KeyFile
 from app.api.switch import ApiSwitch
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
-from app.conversation.race import Race
+from app.conversation.race.race import Race
+from app.conversation.race.race_log import RaceLog
 from app.database import MEMORY, Database
-from app.race_log import RaceLog
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
 from app.system.network_log import NetworkLog

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from app.conversation.race import ROUNDS
+from app.conversation.race.race import ROUNDS
 from app.ui.race.formatting import (
     UNKNOWN,
     badge_words,

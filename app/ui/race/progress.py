@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.conversation.decoder_comparison import fastest_plain, speed_up
-from app.conversation.race import RaceState
-from app.conversation.race_setup import lanes_of
-from app.conversation.remote_lane import remote_result
+from app.conversation.race.decoder_comparison import fastest_plain, speed_up
+from app.conversation.race.race import RaceState
+from app.conversation.race.race_setup import lanes_of
+from app.conversation.race.remote_lane import remote_result
 from app.values.messages import Decoding
 from app.values.race import LaneResult, RaceResult, RemoteResult
 from app.values.race_runs import Curve, LaneRun, RemoteRun, Run, Spread, lane_name

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from app.conversation.race import ROUNDS
+from app.conversation.race.race import ROUNDS
 from app.ui.race.formatting import between_rates, rate, title
 from app.ui.templates import render_macro
 from app.values.race import RaceResult, RemoteResult

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
-from app.conversation.decoder_comparison import LaneReader
-from app.conversation.race import ROUNDS, Race, RaceState
-from app.conversation.race_setup import HALF
-from app.conversation.remote_lane import RemoteReader, reader_of
+from app.conversation.race.decoder_comparison import LaneReader
+from app.conversation.race.race import ROUNDS, Race, RaceState
+from app.conversation.race.race_setup import HALF
+from app.conversation.race.remote_lane import RemoteReader, reader_of
 from app.conversation.reply import Reply
 from app.ui.page_stream import Parts
 from app.ui.race.chart import TEMPLATE, chart_html

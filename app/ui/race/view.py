@@ -6,8 +6,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation.race import Race
-from app.conversation.race_setup import next_prompt
+from app.conversation.race.race import Race
+from app.conversation.race.race_setup import next_prompt
 from app.errors import AppError
 from app.ui.file_export import build_file_output
 from app.ui.page_events import LISTEN, PageEvents

@@ -7,9 +7,9 @@ from html import unescape
 import pytest
 
 from app.conversation import Reply
-from app.conversation.race import LaneReply, RaceState
-from app.conversation.race_setup import race_request
-from app.conversation.remote_lane import reader_of
+from app.conversation.race.race import LaneReply, RaceState
+from app.conversation.race.race_setup import race_request
+from app.conversation.race.remote_lane import reader_of
 from app.ui.race.chart import chart_html
 from app.ui.race.formatting import difference_words, rate, seconds, times
 from app.ui.race.progress import finished_race, race_progress, thinned

@@ -7,7 +7,7 @@ from html import escape
 
 import pytest
 
-from app.conversation.remote_lane import remote_run
+from app.conversation.race.remote_lane import remote_run
 from app.ui.race.report import json_file, race_json
 from app.values.messages import ModelChoice, Piece, Statistics
 from app.values.race import RaceResult, RemoteResult

@@ -8,7 +8,7 @@ import gradio as gr
 import pytest
 
 from app.conversation import Reply
-from app.conversation.race import Race
+from app.conversation.race.race import Race
 from app.errors import BadOption, StoreNotUsable
 from app.ui.page_stream import Parts, PolledRenderer
 from app.ui.race.plan import NO_LANE, read_plan

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from app.conversation.decoder_comparison import run_to_end
 from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.race.decoder_comparison import run_to_end
 from app.conversation.reply import Reply
 from app.values.messages import Failed, ModelInfo, Request
 from app.values.server import remote_info

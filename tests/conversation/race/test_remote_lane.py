@@ -10,9 +10,9 @@ import pytest
 
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat, Reply
-from app.conversation.decoder_comparison import WARM_UP_TOKENS
-from app.conversation.race import ROUNDS, Race
-from app.conversation.remote_lane import RemoteReader, remote_run
+from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
+from app.conversation.race.race import ROUNDS, Race
+from app.conversation.race.remote_lane import RemoteReader, remote_run
 from app.database import Database
 from app.errors import RaceRefused
 from app.remote import Servers

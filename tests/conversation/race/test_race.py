@@ -9,8 +9,8 @@ import pytest
 
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
-from app.conversation.decoder_comparison import WARM_UP_TOKENS
-from app.conversation.race import BUSY, RACING, ROUNDS
+from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
+from app.conversation.race.race import BUSY, RACING, ROUNDS
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from app.conversation.race_setup import next_prompt, ready_prompts
+from app.conversation.race.race_setup import next_prompt, ready_prompts
 from app.values.race import TextKind
 
 

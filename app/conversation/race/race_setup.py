@@ -14,7 +14,7 @@ In float32, or with same text off, both references are one; where it is a lane, 
 import json
 from dataclasses import dataclass, replace
 
-from app.conversation.decoder_comparison import lane_request
+from app.conversation.race.decoder_comparison import lane_request
 from app.settings import assets_dir
 from app.values.messages import Decoding, ModelChoice, ModelInfo, Request
 from app.values.race import RacePlan, RacePrompt, TextKind

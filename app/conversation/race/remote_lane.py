@@ -6,7 +6,7 @@ A server sends text and no tokens. Until it tells how many it wrote, the pieces 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.conversation.decoder_comparison import LaneReader, median_run, speed
+from app.conversation.race.decoder_comparison import LaneReader, median_run, speed
 from app.conversation.reply import Reply
 from app.values.messages import Event, Failed, Finished, ModelChoice, Piece, Statistics
 from app.values.race import RemoteResult

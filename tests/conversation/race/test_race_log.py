@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.race_log import PROMPT_EXCERPT, RaceLog
+from app.conversation.race.race_log import PROMPT_EXCERPT, RaceLog
 from app.settings import assets_dir
 from app.values.messages import ModelChoice, ModelInfo, Statistics
 from app.values.race import LaneSummary, RacePrompt, RaceResult, RemoteResult, SpeedByKind, TextKind

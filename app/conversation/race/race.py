@@ -15,7 +15,8 @@ from time import time
 from typing import Literal, Protocol
 
 from app import __version__
-from app.conversation.decoder_comparison import (
+from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.race.decoder_comparison import (
     fastest_plain,
     first_difference,
     median_run,
@@ -24,16 +25,15 @@ from app.conversation.decoder_comparison import (
     speed_up,
     warm_up_request,
 )
-from app.conversation.engine_protocol import ReplyEngine
-from app.conversation.lane_runners import AskServer, EngineRunner, LaneRunner, ServerRunner
-from app.conversation.race_setup import (
+from app.conversation.race.lane_runners import AskServer, EngineRunner, LaneRunner, ServerRunner
+from app.conversation.race.race_setup import (
     all_lanes_of,
     extra_references,
     lanes_of,
     plain_references,
     race_request,
 )
-from app.conversation.remote_lane import remote_result, remote_run
+from app.conversation.race.remote_lane import remote_result, remote_run
 from app.conversation.reply import Reply
 from app.errors import AppError, RaceRefused
 from app.values.messages import Decoding, ModelChoice, ModelInfo, Request
@@ -73,7 +73,7 @@ class RacingEngine(ReplyEngine, Protocol):
 
 
 class RaceHistory(Protocol):
-    """The finished races: `app.race_log.RaceLog`, or a list in tests."""
+    """The finished races: `app.conversation.race.race_log.RaceLog`, or a list in tests."""
 
     def add(self, result: RaceResult) -> None:
         """Saves a race."""
