@@ -213,7 +213,7 @@ KINDS = {
         was not uploaded
         can't be read \(\{\}\)\. Choose it again
     """,
-    "tests/ui/test_option_controls.py": r"""
+    "tests/ui/frame/test_option_controls.py": r"""
         type a number
     """,
     "tests/ui/chat": r"""

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from app.database.data_folder import DataFolder, data_dir_or_default
-from app.ui.uploads import discard_all, uploads_dir
+from app.ui.frame.uploads import discard_all, uploads_dir
 from tools.app_process import AppProcess
 
 CHECKOUT = Path(__file__).parent.parent

@@ -17,7 +17,6 @@ import gradio as gr
 
 from app.conversation.race.race_setup import ready_prompts
 from app.ui.about.view import AboutActions
-from app.ui.app_context import AppContext, Endpoint
 from app.ui.chat.attaching import Attaching
 from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel
 from app.ui.chat.opening import ChatOpener
@@ -29,20 +28,22 @@ from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.service import ListCollections, listed_collections
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
+from app.ui.frame.app_context import AppContext, Endpoint
+from app.ui.frame.option_controls import OptionActions, OptionPanel, OptionValues, saved_with, to_values
+from app.ui.frame.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, success_toast, toast
+from app.ui.frame.page_sessions import PageSession, PageValue
+from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
+from app.ui.frame.services import Services
+from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.live.view import XrayRenderer, XrayView
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView, build_models_view
-from app.ui.option_controls import OptionActions, OptionPanel, OptionValues, saved_with, to_values
-from app.ui.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, success_toast, toast
-from app.ui.page_sessions import PageSession, PageValue
-from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.race.remote_choice import RemoteChoiceRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
-from app.ui.services import Services
 from app.ui.settings.connect import ConnectActions
 from app.ui.settings.data import DataActions
 from app.ui.settings.render import ImportRenderer
@@ -50,7 +51,6 @@ from app.ui.settings.view import SettingsActions, SettingsView, build_settings_v
 from app.ui.side_panel import build_side_panel
 from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions, SidebarView, build_sidebar
-from app.ui.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.welcome.offers import ModelGetter
 from app.ui.welcome.render import WelcomeRenderer
 

@@ -12,18 +12,18 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import NotUploaded
-from app.ui.app_context import AppContext, Endpoint
-from app.ui.file_export import add_library_routes
+from app.ui.frame.app_context import AppContext, Endpoint
+from app.ui.frame.file_export import add_library_routes
+from app.ui.frame.page_events import PageEvents, toast
+from app.ui.frame.page_sessions import Pages, PageSession
+from app.ui.frame.page_socket import add_page_socket
+from app.ui.frame.page_stream import PolledRenderer
+from app.ui.frame.services import Services
+from app.ui.frame.theme import asset, head, make_theme
+from app.ui.frame.top_bar import Notice
+from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, named_files, upload_at
 from app.ui.layout import build_page, connect_page, views_of
 from app.ui.models.inventory import InventoryCache
-from app.ui.page_events import PageEvents, toast
-from app.ui.page_sessions import Pages, PageSession
-from app.ui.page_socket import add_page_socket
-from app.ui.page_stream import PolledRenderer
-from app.ui.services import Services
-from app.ui.theme import asset, head, make_theme
-from app.ui.top_bar import Notice
-from app.ui.uploads import LARGEST_UPLOAD, add_upload_route, named_files, upload_at
 from app.ui.welcome.offers import ModelGetter
 from app.ui.welcome.view import OfferActions
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.ui.chat.chat_settings import ChatSettingsPanel, build_chat_settings
+from app.ui.frame.option_controls import OptionPanel, build_lookahead_switch, build_option_panel
 from app.ui.live.view import XrayView, build_live_panel, build_xray
-from app.ui.option_controls import OptionPanel, build_lookahead_switch, build_option_panel
 from app.values.messages import Options
 
 TABS = (("settings", "Settings"), ("live", "Live"), ("xray", "X-ray"))

@@ -4,7 +4,7 @@
 (() => {
   const LONG = 1500; // characters
   const NAME = 40;
-  const LARGEST_UPLOAD = 300 * 2 ** 20; // as in app/ui/uploads.py: nothing is sent of a larger file
+  const LARGEST_UPLOAD = 300 * 2 ** 20; // as in app/ui/frame/uploads.py: nothing is sent of a larger file
   const hasFiles = ({ dataTransfer }) => [...(dataTransfer?.types ?? [])].includes("Files");
   const input = () => document.querySelector("#composer input[type=file]");
   const inputBelow = ({ target }) => target.closest?.("#chat, #documents")?.querySelector("#composer input[type=file], #import input[type=file]");

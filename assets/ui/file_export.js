@@ -1,4 +1,4 @@
-// Downloads what the server put into a .hidden-output as a file: see app/ui/file_export.py.
+// Downloads what the server put into a .hidden-output as a file: see app/ui/frame/file_export.py.
 (() => {
   const download = ({ file, kind, text }) => {
     const link = document.createElement("a");

@@ -10,7 +10,7 @@ from app.ui.chat.markdown import render
 from app.ui.chat.plain_text import typed_html
 from app.ui.chat.reply_text import LiveReplyText, reply_html
 from app.ui.chat.token_colours import coloured_html
-from app.ui.file_export import file_html, file_name
+from app.ui.frame.file_export import file_html, file_name
 from app.ui.live.tokens import visible
 from app.values.chat import TokenMark
 from app.values.document import Citation, Sources

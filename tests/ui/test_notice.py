@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.database.files import FILE_NAME
-from app.ui.top_bar import Notice
+from app.ui.frame.top_bar import Notice
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 from tools.app_process import AppProcess

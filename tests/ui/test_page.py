@@ -16,9 +16,9 @@ import pytest
 
 from app.errors import NotUploaded
 from app.ui import AppContext, Running, Services
-from app.ui.app_context import Endpoint
+from app.ui.frame.app_context import Endpoint
+from app.ui.frame.page_sessions import Pages
 from app.ui.page import build_blocks
-from app.ui.page_sessions import Pages
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.conftest import key_of
 

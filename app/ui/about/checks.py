@@ -11,7 +11,7 @@ from typing import Literal
 from app.errors import StoreError
 from app.system.network_log import NetworkLog
 from app.ui.about.sockets import Socket, own_sockets
-from app.ui.app_context import AppContext, CheckableDatabase, Endpoint
+from app.ui.frame.app_context import AppContext, CheckableDatabase, Endpoint
 from app.values.validation import require_one_of
 
 TIMEOUT_SECONDS = 5.0

@@ -7,8 +7,8 @@ import gradio as gr
 
 from app.ui.about.checks import Check, run_checks
 from app.ui.about.render import checking_html, checks_html, contacts_html, facts_html
-from app.ui.app_context import AppContext, Endpoint
-from app.ui.services import Services
+from app.ui.frame.app_context import AppContext, Endpoint
+from app.ui.frame.services import Services
 
 
 class AboutActions:

@@ -8,12 +8,12 @@ from typing import Any
 import gradio as gr
 
 from app.ui.chat.state import ChatState, Deletion
-from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.option_controls import OptionValues, to_options, to_values
-from app.ui.page_events import UNCHECKED, PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.services import Services
-from app.ui.templates import problem_html
+from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.option_controls import OptionValues, to_options, to_values
+from app.ui.frame.page_events import UNCHECKED, PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.services import Services
+from app.ui.frame.templates import problem_html
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.json_answers import JsonAnswers, schema_problem
 

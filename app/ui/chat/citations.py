@@ -15,7 +15,7 @@ from itertools import chain, count
 from markupsafe import Markup
 
 from app.ui.chat.reply_text import THOUGHT
-from app.ui.templates import render
+from app.ui.frame.templates import render
 from app.values.display_text import counted
 from app.values.document import Sources, TokenBudget
 

@@ -8,8 +8,8 @@ from time import monotonic
 from app.conversation import ContextFit
 from app.errors import AppError
 from app.ui.chat.state import ChatState
-from app.ui.services import Services
-from app.ui.templates import render
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render
 from app.values.chat import Thread
 from app.values.messages import EngineStatus, Message, Options
 

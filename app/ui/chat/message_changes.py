@@ -9,9 +9,9 @@ from app.conversation import ChatStores
 from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.context_meter import PendingAction
 from app.ui.chat.state import ChatState
-from app.ui.option_controls import OptionValues, to_options
-from app.ui.services import Services
-from app.ui.templates import render
+from app.ui.frame.option_controls import OptionValues, to_options
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render
 from app.values.chat import ChatVersion
 from app.values.display_text import counted
 

@@ -15,7 +15,7 @@ from app.ui.chat.plain_text import typed_html
 from app.ui.chat.provenance import REASONS, provenance_html
 from app.ui.chat.reply_text import reply_html
 from app.ui.chat.token_colours import coloured_html
-from app.ui.templates import render
+from app.ui.frame.templates import render
 from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role, Statistics
 

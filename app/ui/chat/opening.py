@@ -5,8 +5,8 @@ from typing import Any
 import gradio as gr
 
 from app.ui.chat.state import ChatState
-from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.services import Services
+from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.services import Services
 
 
 class ChatOpener:

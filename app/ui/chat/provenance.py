@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from app.ui.frame.templates import render
 from app.ui.live.panel import seconds_in_words
-from app.ui.templates import render
 from app.values.chat import Provenance
 from app.values.messages import Decoding, ModelInfo, Sampling, Statistics, StopReason
 

@@ -16,13 +16,13 @@ from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
+from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
+from app.ui.frame.services import Services
+from app.ui.frame.templates import problem_html, render
+from app.ui.frame.top_bar import status_html
 from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
-from app.ui.page_stream import Parts, ReplyHtmlBlocks
-from app.ui.services import Services
 from app.ui.sidebar.render import chat_list, chat_list_html, without_number
-from app.ui.templates import problem_html, render
-from app.ui.top_bar import status_html
 from app.values.chat import ChatVersion, StoredMessage, Thread
 from app.values.document import ATTACHED, Collection, Document
 from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo

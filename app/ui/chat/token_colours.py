@@ -13,7 +13,7 @@ from typing import get_args
 
 from markupsafe import Markup
 
-from app.ui.templates import render
+from app.ui.frame.templates import render
 from app.values.chat import TokenMark
 from app.values.messages import Origin
 

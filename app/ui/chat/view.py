@@ -20,11 +20,11 @@ from app.ui.chat.message_changes import (
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.shortening import beginning_that_fits
 from app.ui.chat.state import ChatState
-from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.option_controls import OptionValues, to_options
-from app.ui.page_events import LISTEN, UNCHECKED, PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.services import Services
+from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.option_controls import OptionValues, to_options
+from app.ui.frame.page_events import LISTEN, UNCHECKED, PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.services import Services
 from app.ui.welcome.view import WelcomeView, build_welcome
 from app.values.chat import ChatVersion
 from app.values.messages import Options

@@ -20,9 +20,9 @@ from app.errors import AppError
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
 from app.ui.documents.service import DocumentsService
-from app.ui.page_events import PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.templates import render_macro
+from app.ui.frame.page_events import PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.templates import render_macro
 from app.values.document import Citation, Sources
 from app.values.validation import require
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.ui.services import Services
+from app.ui.frame.services import Services
 from app.values.model import Download
 
 

@@ -9,10 +9,10 @@ import gradio as gr
 from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.service import DocumentsService, ListCollections
-from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.page_events import LISTEN, UPLOADED, PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.uploads import discard, upload_at
+from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.page_events import LISTEN, UPLOADED, PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.uploads import discard, upload_at
 from app.values.document import Collection, PassageHit
 
 PAGE_SIZE = 100

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from app.ui.frame.templates import render
 from app.ui.live.step_history import TracedStep
 from app.ui.live.tokens import ABOUT, cells, shortened, visible
-from app.ui.templates import render
 from app.values.messages import Origin
 
 CELL, LINE, BOX = 7.3, 26, 20

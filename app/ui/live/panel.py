@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from app.conversation import ReplyState
+from app.ui.frame.templates import render
 from app.ui.live.charts import average_chart, length_histogram, step_bars
 from app.ui.live.step_history import StepHistory
 from app.ui.live.tokens import ABOUT, ORIGINS
-from app.ui.templates import render
 from app.values.display_text import counted
 from app.values.messages import DecoderName, ModelInfo, Statistics
 

@@ -11,12 +11,12 @@ import gradio as gr
 
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
-from app.ui.file_export import build_file_output, file_html
+from app.ui.frame.file_export import build_file_output, file_html
+from app.ui.frame.page_events import PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_stream import Parts
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.xray import texts_of, xray_html
-from app.ui.page_events import PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.page_stream import Parts
 
 Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
 MOVES = get_args(Move)

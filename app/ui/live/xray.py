@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from app.ui.frame.templates import render
 from app.ui.live.draft_tree import Texts, draft_tree_svg
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.tokens import ABOUT, visible
-from app.ui.templates import render
 
 TOKENS_BEFORE = 24
 """How many tokens of the text before a step are shown."""

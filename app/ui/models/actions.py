@@ -8,13 +8,13 @@ from typing import Any
 import gradio as gr
 
 from app.errors import AppError
-from app.ui.error_handling import Notify, try_or_notify
+from app.ui.frame.error_handling import Notify, try_or_notify
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render_macro
 from app.ui.models.discover import Filters, SearchResults, Size, Task, matching, results_html, searching_html
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
-from app.ui.services import Services
-from app.ui.templates import render_macro
 from app.values.messages import ModelChoice
 from app.values.model import Download, InstalledModel, gigabytes
 

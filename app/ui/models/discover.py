@@ -6,10 +6,10 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from app.ui.frame.templates import parameters_in_words, render_macro
 from app.ui.models.fit_bar import COLOURS, MEMORY_PARTS, fit_values
 from app.ui.models.inventory import Inventory
 from app.ui.models.recommended import best_gguf, best_models, quantisation_of
-from app.ui.templates import parameters_in_words, render_macro
 from app.values.model import FileProgress, Recommendation, RemoteModel, SearchHit, Use, gigabytes
 
 TEMPLATE = "discover.html"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from app.errors import AppError, ModelError
 from app.settings import ModelSettings
-from app.ui.services import Services
+from app.ui.frame.services import Services
 from app.values.messages import ModelChoice, ModelInfo
 from app.values.model import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
 from app.values.quantisation import Quantisation

@@ -9,7 +9,9 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.errors import AppError, BadOption
-from app.ui.error_handling import unexpected
+from app.ui.frame.error_handling import unexpected
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render_macro
 from app.ui.models.fit_bar import fit_values
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
 from app.ui.models.load_options import (
@@ -21,8 +23,6 @@ from app.ui.models.load_options import (
     options_here,
 )
 from app.ui.models.recommended import quantisation_for
-from app.ui.services import Services
-from app.ui.templates import render_macro
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import Fit, InstalledModel, copying_words, gigabytes
 from app.values.quantisation import Quantisation

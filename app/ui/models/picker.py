@@ -7,9 +7,9 @@ from typing import cast, get_args
 
 from markupsafe import Markup
 
+from app.ui.frame.templates import render_macro
 from app.ui.models.inventory import Inventory, is_same_model
 from app.ui.models.load_options import LoadOptions, Option, options_here
-from app.ui.templates import render_macro
 from app.values.messages import DType, EngineStatus, ModelChoice
 from app.values.model import gigabytes
 from app.values.quantisation import Quantisation

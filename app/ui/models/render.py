@@ -5,15 +5,15 @@ from dataclasses import astuple
 
 from markupsafe import Markup
 
+from app.ui.frame.page_stream import Parts
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render_macro
+from app.ui.frame.top_bar import PHASES, describe
 from app.ui.models.discover import Filters, catalogue_html, picks_html
 from app.ui.models.fit_bar import COLOURS, fit_values, share
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, is_same_model
 from app.ui.models.load_dialog import LoadDialog, load_dialog_html
 from app.ui.models.picker import picker_html, remote_rows
-from app.ui.page_stream import Parts
-from app.ui.services import Services
-from app.ui.templates import render_macro
-from app.ui.top_bar import PHASES, describe
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
 from app.values.server import Server

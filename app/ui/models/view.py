@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.settings import ModelSettings
+from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.page_sessions import PageValue
 from app.ui.models.actions import ModelsActions
 from app.ui.models.discover import SIZES, TASKS, Filters, SearchResults
 from app.ui.models.load_dialog import LoadActions, LoadDialog
-from app.ui.page_events import LISTEN, PageEvents
-from app.ui.page_sessions import PageValue
 
 TABS = (("installed", "Installed"), ("discover", "Discover"))
 

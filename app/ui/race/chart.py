@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from app.conversation.race.race import ROUNDS
+from app.ui.frame.templates import render_macro
 from app.ui.race.formatting import (
     UNKNOWN,
     badge_words,
@@ -20,7 +21,6 @@ from app.ui.race.formatting import (
 )
 from app.ui.race.progress import LaneProgress, Place, RaceProgress, RemoteProgress, thinned
 from app.ui.race.remote_lane import MAY_DIFFER, unit_of
-from app.ui.templates import render_macro
 from app.values.display_text import counted
 from app.values.race import RaceResult
 from app.values.race_runs import Run, Spread

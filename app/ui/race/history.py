@@ -5,8 +5,8 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from app.ui.frame.templates import render_macro
 from app.ui.race.formatting import KINDS, rate, times, title
-from app.ui.templates import render_macro
 from app.values.display_text import counted
 from app.values.messages import ModelInfo
 from app.values.race import LaneSummary, RaceSummary, SpeedByKind, TextKind

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.ui.page_stream import Parts
-from app.ui.templates import render_macro
+from app.ui.frame.page_stream import Parts
+from app.ui.frame.templates import render_macro
 from app.values.messages import ModelChoice
 from app.values.server import Server, server_name
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from app.conversation.race.race import ROUNDS
+from app.ui.frame.templates import render_macro
 from app.ui.race.formatting import between_rates, rate, title
-from app.ui.templates import render_macro
 from app.values.race import RaceResult, RemoteResult
 from app.values.race_runs import RemoteRun, Run
 from app.values.server import server_name

@@ -9,13 +9,13 @@ from app.conversation.race.race import ROUNDS, Race, RaceState
 from app.conversation.race.race_setup import HALF
 from app.conversation.race.remote_lane import RemoteReader, reader_of
 from app.conversation.reply import Reply
-from app.ui.page_stream import Parts
+from app.ui.frame.page_stream import Parts
+from app.ui.frame.templates import render_macro
 from app.ui.race.chart import TEMPLATE, chart_html
 from app.ui.race.formatting import badge_words, between, difference_words, rate, times, title
 from app.ui.race.history import history_html
 from app.ui.race.progress import race_progress
 from app.ui.race.remote_lane import live_output_html, remote_note, remote_output, remote_verdict
-from app.ui.templates import render_macro
 from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Sampling
 from app.values.race import LaneResult, RaceResult
 from app.values.race_runs import LaneRun, RemoteRun

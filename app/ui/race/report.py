@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from app.ui.file_export import file_html
+from app.ui.frame.file_export import file_html
 from app.values.race import LaneResult, RaceResult, RemoteResult
 from app.values.race_runs import Run
 

@@ -9,14 +9,14 @@ import gradio as gr
 from app.conversation.race.race import Race
 from app.conversation.race.race_setup import next_prompt
 from app.errors import AppError
-from app.ui.file_export import build_file_output
-from app.ui.page_events import LISTEN, PageEvents
-from app.ui.page_sessions import PageValue
+from app.ui.frame.file_export import build_file_output
+from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.templates import problem_html
 from app.ui.race.formatting import KINDS
 from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, read_plan
 from app.ui.race.remote_choice import RemoteChoice
 from app.ui.race.report import json_file
-from app.ui.templates import problem_html
 from app.values.messages import Decoding, ModelChoice, Options
 from app.values.race import MOST_LANES, RacePrompt, TextKind
 from app.values.server import Server

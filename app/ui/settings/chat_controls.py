@@ -7,10 +7,10 @@ from functools import partial
 import gradio as gr
 
 from app.settings import ChatDefaults, Settings
-from app.ui.error_handling import Notify, succeeded
-from app.ui.option_controls import SAMPLING, OptionActions, OptionValues, build_sampling
-from app.ui.page_events import EVENT_OPTIONS, UNCHECKED, PageEvents
-from app.ui.services import Services
+from app.ui.frame.error_handling import Notify, succeeded
+from app.ui.frame.option_controls import SAMPLING, OptionActions, OptionValues, build_sampling
+from app.ui.frame.page_events import EVENT_OPTIONS, UNCHECKED, PageEvents
+from app.ui.frame.services import Services
 
 SWITCHES = (
     ("rolling_context", "Rolling context", "A chat that is too long goes on without its oldest messages, unasked"),

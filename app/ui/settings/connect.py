@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.settings import Settings
-from app.ui.app_context import ApiControl, Endpoint
-from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.page_events import LISTEN, PageEvents
-from app.ui.services import Services
+from app.ui.frame.app_context import ApiControl, Endpoint
+from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.services import Services
 from app.ui.settings.client_examples import Connection
 from app.ui.settings.render import connection_html
 

@@ -10,13 +10,13 @@ import gradio as gr
 
 from app.database.restoring import discard_copies, stage
 from app.errors import ImportBroken
-from app.ui.error_handling import Notify, try_or_notify
-from app.ui.file_export import BACKUP, CHATS
-from app.ui.page_events import LISTEN, UPLOADED, PageEvents
-from app.ui.services import Services
+from app.ui.frame.error_handling import Notify, try_or_notify
+from app.ui.frame.file_export import BACKUP, CHATS
+from app.ui.frame.page_events import LISTEN, UPLOADED, PageEvents
+from app.ui.frame.services import Services
+from app.ui.frame.uploads import discard, discard_all, upload_at
 from app.ui.settings.data_folder import measure_folder, open_folder
 from app.ui.settings.render import backups_html, delete_chats_html, exports_html, folder_html
-from app.ui.uploads import discard, discard_all, upload_at
 from app.values.chat import ImportResult
 from app.values.display_text import counted
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.option_controls import OptionValues
-from app.ui.page_events import LISTEN
+from app.ui.frame.option_controls import OptionValues
+from app.ui.frame.page_events import LISTEN
 from app.ui.settings.render import presets_html
 from app.values.messages import MAX_ROWS
 

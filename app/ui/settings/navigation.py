@@ -2,7 +2,7 @@
 
 import gradio as gr
 
-from app.ui.templates import render_macro
+from app.ui.frame.templates import render_macro
 
 SECTIONS = {
     "general": "General",

@@ -6,10 +6,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from app.settings import Theme
-from app.ui.page_stream import Parts
+from app.ui.frame.page_stream import Parts
+from app.ui.frame.templates import render_macro
 from app.ui.settings.client_examples import Connection, client_examples
 from app.ui.settings.data_folder import FolderPart
-from app.ui.templates import render_macro
 from app.values.display_text import counted
 from app.values.messages import PRESETS, Decoding
 from app.values.model import RowPrice, gigabytes

@@ -15,11 +15,11 @@ from app.ui.about.view import (
     build_about_controls,
     build_privacy_controls,
 )
-from app.ui.error_handling import Notify, try_or_notify
-from app.ui.option_controls import OptionValues, to_values
-from app.ui.page_events import LISTEN, UNCHECKED, PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.services import Services
+from app.ui.frame.error_handling import Notify, try_or_notify
+from app.ui.frame.option_controls import OptionValues, to_values
+from app.ui.frame.page_events import LISTEN, UNCHECKED, PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.services import Services
 from app.ui.settings.chat_controls import ChatControls, build_chat_controls
 from app.ui.settings.connect import ConnectControls, build_connect_controls
 from app.ui.settings.data import DataActions, DataControls, build_data_controls

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from app.conversation import is_private
 from app.ui.chat.state import CHAT_LIMIT, ChatState
-from app.ui.services import Services
-from app.ui.templates import render
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render
 from app.values.chat import ChatSearchResult, ChatSummary
 
 FIRST = ("Private", "Pinned")

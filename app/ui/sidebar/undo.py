@@ -6,8 +6,8 @@ from time import monotonic, time
 
 from app.ui.chat.state import ChatState
 from app.ui.documents.service import DocumentsService
-from app.ui.page_stream import Parts
-from app.ui.templates import render
+from app.ui.frame.page_stream import Parts
+from app.ui.frame.templates import render
 
 UNDO_SECONDS = 60.0
 

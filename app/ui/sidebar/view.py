@@ -8,11 +8,11 @@ import gradio as gr
 from app.errors import ChatNotFound
 from app.ui.chat.state import ChatState, Deletion
 from app.ui.chat.view import ChatActions
-from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.file_export import build_file_output, file_html
-from app.ui.page_events import LISTEN, PageEvents
-from app.ui.page_sessions import PageValue
-from app.ui.services import Services
+from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.file_export import build_file_output, file_html
+from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.services import Services
 from app.values.chat import ChatVersion
 from app.values.display_text import counted
 

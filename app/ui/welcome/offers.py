@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from app.errors import AppError
+from app.ui.frame.services import Services
 from app.ui.models.inventory import Inventory, InventoryCache
 from app.ui.models.recommended import MOST, best_models, choice_of
-from app.ui.services import Services
 from app.values.model import InstalledModel, Recommendation
 
 

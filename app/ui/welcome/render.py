@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from math import ceil
 
 from app.settings import DEMO_MODEL, Settings
+from app.ui.frame.page_stream import Parts
+from app.ui.frame.services import Services
+from app.ui.frame.templates import parameters_in_words, render
 from app.ui.models.inventory import Inventory, InventoryCache
 from app.ui.models.load_options import INT8_ON_CPU
 from app.ui.models.recommended import choice_of, quantisation_of_offer
 from app.ui.models.render import download_words
-from app.ui.page_stream import Parts
-from app.ui.services import Services
-from app.ui.templates import parameters_in_words, render
 from app.ui.welcome.offers import ModelGetter, other_models, usable
 from app.ui.welcome.starters import starters_for
 from app.values.messages import EngineStatus

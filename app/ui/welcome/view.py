@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.error_handling import Notify, try_or_notify
+from app.ui.frame.error_handling import Notify, try_or_notify
+from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.services import Services
 from app.ui.models.inventory import InventoryCache
-from app.ui.page_events import LISTEN, PageEvents
-from app.ui.services import Services
 from app.ui.welcome.offers import ModelGetter
 
 WELCOME = """

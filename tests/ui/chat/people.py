@@ -14,8 +14,8 @@ from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
-from app.ui.option_controls import OptionValues, to_values
-from app.ui.page_stream import Parts, ReplyHtmlBlocks
+from app.ui.frame.option_controls import OptionValues, to_values
+from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
 from app.values.chat import ChatSettings, StoredMessage, Thread
 from app.values.messages import Options
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_text import thought_html
-from app.ui.theme import head
+from app.ui.frame.theme import head
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread, TokenMark
 
 pytestmark = pytest.mark.browser

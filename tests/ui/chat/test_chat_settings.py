@@ -14,7 +14,7 @@ from app.settings import Settings, SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.chat.state import ChatState
-from app.ui.option_controls import OptionValues, to_values
+from app.ui.frame.option_controls import OptionValues, to_values
 from app.ui.sidebar.view import SidebarActions
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.logits import Grammar

@@ -7,7 +7,7 @@ from itertools import count
 
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
-from app.ui.page_stream import Parts, PolledRenderer
+from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.values.chat import ChatSettings
 from app.values.messages import Message
 from tests.fakes import ScriptedEngine, WordReader

@@ -5,7 +5,7 @@ from html import unescape
 
 import pytest
 
-from app.ui.option_controls import to_values
+from app.ui.frame.option_controls import to_values
 from app.values.messages import Options, Sampling
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, pressed, until

@@ -10,7 +10,7 @@ from app.settings import DEFAULT_EMBEDDER, ModelSettings
 from app.ui.documents.render import semantic_search_html
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.view import DocumentsActions, DocumentsState
-from app.ui.services import Services
+from app.ui.frame.services import Services
 from app.values.model import Download, DownloadState, FileProgress, InstalledModel
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels

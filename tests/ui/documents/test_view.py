@@ -9,7 +9,7 @@ from app.errors import NotUploaded
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.view import DEFAULT_COLLECTION, DocumentsActions, DocumentsState
-from app.ui.services import Services
+from app.ui.frame.services import Services
 from tests.fake_documents import ScriptedDocuments
 
 TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."

@@ -15,13 +15,13 @@ import uvicorn
 from app.conversation import Reply, ReplySettings, StartedReply
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
+from app.ui.frame.page_events import PageEvents
+from app.ui.frame.page_sessions import Pages, PageSession, PageValue
+from app.ui.frame.page_socket import add_page_socket
+from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
+from app.ui.frame.theme import head, make_theme
 from app.ui.live.step_history import TracedStep
 from app.ui.live.view import XrayRenderer, build_live_panel, build_xray
-from app.ui.page_events import PageEvents
-from app.ui.page_sessions import Pages, PageSession, PageValue
-from app.ui.page_socket import add_page_socket
-from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
-from app.ui.theme import head, make_theme
 from app.values.messages import ModelChoice, Options, Piece, Statistics
 from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, texts

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.settings import ModelSettings
+from app.ui.frame.templates import render_macro
 from app.ui.models.discover import Filters, SearchResults, catalogue_html, matching, picks_html, results_html
 from app.ui.models.fit_bar import fit_values
 from app.ui.models.inventory import InstalledFit, Inventory
@@ -20,7 +21,6 @@ from app.ui.models.render import (
     loaded_html,
     token_html,
 )
-from app.ui.templates import render_macro
 from app.values.messages import EngineStatus
 from app.values.model import Fit, InstalledModel, RemoteModel
 from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit

@@ -10,7 +10,7 @@ import pytest
 from app.conversation import Reply
 from app.conversation.race.race import Race
 from app.errors import BadOption, StoreNotUsable
-from app.ui.page_stream import Parts, PolledRenderer
+from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.ui.race.plan import NO_LANE, read_plan
 from app.ui.race.remote_choice import RemoteChoice, RemoteChoiceRenderer, remote_models, value_of
 from app.ui.race.render import RaceRenderer

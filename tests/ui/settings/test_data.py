@@ -12,8 +12,8 @@ from app.database import database_in
 from app.database.restoring import apply_staged
 from app.errors import NotUploaded
 from app.ui import Services
+from app.ui.frame.uploads import uploads_dir
 from app.ui.settings.data import DataActions
-from app.ui.uploads import uploads_dir
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Options
 from tests.ui.chat.people import Visitor

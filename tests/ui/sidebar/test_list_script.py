@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from app.ui.frame.theme import head
 from app.ui.sidebar.render import ChatList, chat_list_html
-from app.ui.theme import head
 from app.values.chat import ChatSummary
 
 pytestmark = pytest.mark.browser

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 import fastapi
 
-from app.ui.page_sessions import Pages, PageSession
-from app.ui.page_stream import PageStream, PolledRenderer
+from app.ui.frame.page_sessions import Pages, PageSession
+from app.ui.frame.page_stream import PageStream, PolledRenderer
 
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404

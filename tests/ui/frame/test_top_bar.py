@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.ui.templates import parameters_in_words, problem_html
-from app.ui.top_bar import describe, status_html
+from app.ui.frame.templates import parameters_in_words, problem_html
+from app.ui.frame.top_bar import describe, status_html
 from app.values.messages import EngineStatus
 from tests.fakes import DEMO
 

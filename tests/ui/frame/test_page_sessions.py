@@ -6,9 +6,9 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.ui.error_handling import RELOAD
-from app.ui.page_events import PageEvents
-from app.ui.page_sessions import KEPT, Pages, PageValue
+from app.ui.frame.error_handling import RELOAD
+from app.ui.frame.page_events import PageEvents
+from app.ui.frame.page_sessions import KEPT, Pages, PageValue
 
 COUNT = PageValue(lambda: 3)
 NAMES: PageValue[list[str]] = PageValue(list)

@@ -15,8 +15,8 @@ from app.conversation import NewChat
 from app.database import Database
 from app.errors import StoreFull
 from app.ui import Running, Services
-from app.ui.file_export import BACKUP, CHATS, LONGEST_NAME, file_html, file_name
-from app.ui.uploads import uploads_dir
+from app.ui.frame.file_export import BACKUP, CHATS, LONGEST_NAME, file_html, file_name
+from app.ui.frame.uploads import uploads_dir
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Options
 from tests.page_driver import PageDriver

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.errors import AppError, BadOption, impossible_values
-from app.ui.services import Services
-from app.ui.templates import problem_html
+from app.ui.frame.services import Services
+from app.ui.frame.templates import problem_html
 from app.values.messages import DecoderName, Decoding, Options, Sampling
 
 

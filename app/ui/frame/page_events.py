@@ -8,8 +8,8 @@ from typing import Any, get_type_hints
 
 import gradio as gr
 
-from app.ui.error_handling import RELOAD, Notify
-from app.ui.page_sessions import Pages, PageSession, PageValue
+from app.ui.frame.error_handling import RELOAD, Notify
+from app.ui.frame.page_sessions import Pages, PageSession, PageValue
 
 LISTEN = "foresight.listen(element, trigger)"
 """For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the

@@ -6,7 +6,7 @@ Any web page that the person visits, and any other user of this machine, could t
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
     remote content     an image in a reply could send its server what was written: the
                        Content-Security-Policy lets the page fetch from its own address alone
-    another program    it has no token and no cookie (app/ui/key.py)                           -> 403
+    another program    it has no token and no cookie (app/ui/frame/key.py)                           -> 403
 
 Requests without Origin are the page's own GETs, or programs on this machine (curl): those need the key as well.
 
@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.ui.key import Key
+from app.ui.frame.key import Key
 from app.web.request_check import refusal
 
 log = logging.getLogger(__name__)

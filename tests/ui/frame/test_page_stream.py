@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from app.errors import StoreFull
-from app.ui.page_stream import PageStream, Parts, PolledRenderer, ReplyHtmlBlocks
+from app.ui.frame.page_stream import PageStream, Parts, PolledRenderer, ReplyHtmlBlocks
 from tests.ui.streaming import frames
 
 FULL = StoreFull("The disk is full: free some space.")

@@ -22,7 +22,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from app.conversation import ChatStores
 from app.errors import AppError
-from app.ui.uploads import discard, uploads_dir
+from app.ui.frame.uploads import discard, uploads_dir
 
 CHATS = "/foresight/chats.json"
 BACKUP = "/foresight/backup.sqlite"

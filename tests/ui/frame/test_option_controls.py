@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import BadOption
 from app.ui import Services
-from app.ui.option_controls import OptionActions, saved_with, to_options, to_values
+from app.ui.frame.option_controls import OptionActions, saved_with, to_options, to_values
 from app.values.messages import DecoderName, Decoding, Options, Sampling
 
 CHOSEN = Options(

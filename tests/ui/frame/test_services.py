@@ -12,7 +12,7 @@ from app.conversation import NewChat
 from app.errors import SettingsNotSaved
 from app.settings import ModelSettings, Settings, SettingsFile
 from app.ui import Services
-from app.ui.services import with_next_seed
+from app.ui.frame.services import with_next_seed
 from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
 from tests.fake_models import ScriptedModels

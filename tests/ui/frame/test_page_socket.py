@@ -14,9 +14,9 @@ import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from app.ui.page_sessions import Pages, PageSession
-from app.ui.page_socket import FAILED, NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
-from app.ui.page_stream import Parts, PolledRenderer
+from app.ui.frame.page_sessions import Pages, PageSession
+from app.ui.frame.page_socket import FAILED, NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
+from app.ui.frame.page_stream import Parts, PolledRenderer
 
 SECONDS = 10
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.page_events import LISTEN, PageEvents
-from app.ui.templates import parameters_in_words, render
-from app.ui.theme import asset
+from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.templates import parameters_in_words, render
+from app.ui.frame.theme import asset
 from app.values.messages import EngineStatus, ModelInfo
 
 MOSTLY_QUANTISED = 0.8
