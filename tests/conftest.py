@@ -28,7 +28,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 LONG_FILES = (
     "tests/test_app_in_browser.py", "tests/test_kills.py", "tests/test_models_in_browser.py",
     "tests/ui/test_browser.py", "tests/ui/documents/test_documents_in_browser.py",
-    "tests/engine/exactness/", "tests/engine/graphs/test_step_graphs.py", "tests/engine/layers/test_fused_models.py",
+    "tests/engine/exactness/", "tests/engine/graphs/test_step_graphs.py", "tests/engine/layers/",
 )  # fmt: skip
 """Files of more than 40 seconds."""
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -1,11 +1,10 @@
 """Imports point one way, and what must stay in one place does.
 
     run.py → app.main → {app.startup → app.ui, app.commands} → app.api → app.conversation →
-        {engine, models_registry, chats, documents, remote} →
-        {messages and other values, database, settings, errors, validation, …}
+        {engine, models_registry, chats, documents, remote} → database → system → values → errors
 
 The five domains in braces do not know each other. Commands may also use the engine and the registry; the UI
-may not.
+may not. The folders of the engine, of the registry and of the UI are layers as well.
 Imports inside functions count like the others: laziness is no way around the direction.
 """
 
@@ -17,19 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).parent.parent
 SOURCES = sorted(
     path.relative_to(CHECKOUT) for place in ("app", "tools") for path in (CHECKOUT / place).rglob("*.py")
 ) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
 
-BASE = {
-    "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
-    "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
-    "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
-    "race_log", "race_runs", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
-    "server_messages", "model_choice", "tokenizer_vocabulary", "eagle_config",
-    "config_limits", "programs", "files", "data_folder", "environment", "answer_limits", "dataclass_json",
-}  # fmt: skip
+BASE = {"app", "errors", "settings", "values", "system", "database"}
 DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
 ALLOWED = {
     "run": {"main"},
@@ -42,7 +36,12 @@ ALLOWED = {
     "web": {"web", *BASE},
     "conversation": {"conversation", *DOMAINS, *BASE},
     **{part: {part, *BASE} for part in DOMAINS},
-    **{part: BASE for part in BASE},
+    "database": {"database", "system", "values", "settings", "errors", "app"},
+    "settings": {"system", "values", "errors", "app"},
+    "system": {"system", "values", "errors", "app"},
+    "values": {"values", "errors"},
+    "errors": {"errors"},
+    "app": set(),
     # Tools measure what the app runs, and train what it ships.
     "tools": {"tools", "commands", "ui", "api", "conversation", *DOMAINS, *BASE},
 }
@@ -51,11 +50,17 @@ LIGHT = (
     "main", "startup", *BASE,
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}
-REGISTRY = (
-    "files", "fit_estimate", "catalogue", "hub", "downloads", "other_apps", "installed_models", "locate",
-    "draft_models", "fast_format", "model_library",
-)  # fmt: skip
-"""Parts of the registry: each may import itself and those before it."""
+LAYERS = {
+    "app.engine": (
+        "machine", "block", "cpu_kernels", "text", "attention", "sampling", "runner", "lookahead", "drafters",
+        "layers", "measuring", "graphs", "loading", "embedding", "parallel", "session",
+    ),
+    "app.models_registry": (
+        "files", "hub", "downloads", "catalogue", "other_apps", "installed_models", "locate", "draft_models",
+        "fast_format", "model_library",
+    ),
+}  # fmt: skip
+"""The layers of a package: each folder or file may import itself and those before it."""
 LIGHT_MODULES = (
     "app.ui",
     "app.api",
@@ -108,6 +113,32 @@ def offending(sources: Iterable[Path], is_wrong: Callable[[Path, str], bool]) ->
     return listing({source.as_posix(): ", ".join(names) for source, names in wrong.items() if names})
 
 
+APP = [source for source in SOURCES if source.parts[0] == "app"]
+FILES = {".".join(source.with_suffix("").parts).removesuffix(".__init__"): source for source in APP}
+"""The files of app/, by the names of their modules."""
+
+
+def imported_files(source: Path) -> Iterable[Path]:
+    """The files of app/ that this one imports: a package's own file only if names of its own are imported."""
+    for name in imports(source):
+        found = FILES.get(name) or FILES.get(name.rpartition(".")[0])
+        if found and found != source:
+            yield found
+
+
+def first_circle(graph: Mapping[Path, set[Path]]) -> str:
+    """Some nodes that import each other in a circle, as a line; "" if there are none."""
+    left = {node: set(others) for node, others in graph.items()}
+    while ends := {node for node, others in left.items() if not others & left.keys()}:
+        left = {node: others for node, others in left.items() if node not in ends}
+    if not left:
+        return ""
+    path = [next(iter(sorted(left)))]
+    while (follower := min(left[path[-1]] & left.keys())) not in path:
+        path.append(follower)
+    return " → ".join(map(str, [*path[path.index(follower) :], follower]))
+
+
 def listing(offenders: Mapping[str, object]) -> str:
     """All of them, a line each: pytest shortens what it compares."""
     return "\n".join(f"{name}: {what}" for name, what in offenders.items())
@@ -124,16 +155,45 @@ def test_imports_point_one_way() -> None:
     assert not (wrong := offending(SOURCES, is_upwards)), wrong
 
 
-def test_imports_in_the_registry_point_one_way() -> None:
-    sources = [source for source in SOURCES if source.parts[:2] == ("app", "models_registry")]
-    sources = [source for source in sources if source.parts[2] != "__init__.py"]
-    assert {Path(source.parts[2]).stem for source in sources} == set(REGISTRY)
+@pytest.mark.parametrize("package", ["app.engine", "app.models_registry"])
+def test_layers_of_a_package_import_those_before_them(package: str) -> None:
+    layers, depth = LAYERS[package], package.count(".") + 1
+    sources = [source for source in SOURCES if source.parts[:depth] == tuple(package.split("."))]
+    sources = [source for source in sources if source.parts[depth] != "__init__.py"]
+    assert {Path(source.parts[depth]).stem for source in sources} == set(layers)
 
     def is_upwards(source: Path, name: str) -> bool:
-        allowed = REGISTRY[: REGISTRY.index(Path(source.parts[2]).stem) + 1]
-        return part_of(name) == "models_registry" and name.split(".")[2] not in allowed
+        allowed = layers[: layers.index(Path(source.parts[depth]).stem) + 1]
+        return name.startswith(f"{package}.") and name.split(".")[depth] not in allowed
 
     assert not (wrong := offending(sources, is_upwards)), wrong
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert not (circle := first_circle({source: set(imported_files(source)) for source in APP})), circle
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    """`app/` itself is left out: it holds what is above all (main, startup) and below (errors, settings).
+
+    The views of the page still know each other."""
+    graph: dict[Path, set[Path]] = {}
+    for source in (source for source in APP if source.name != "__init__.py"):
+        others = {other.parent for other in imported_files(source)} - {source.parent, Path("app")}
+        graph.setdefault(source.parent, set()).update(others)
+    graph = {folder: others for folder, others in graph.items() if folder.parts[:2] != ("app", "ui")}
+    graph.pop(Path("app"))
+    assert not (circle := first_circle(graph)), circle
+
+
+def test_folders_can_be_overlooked() -> None:
+    folders: dict[Path, int] = {}
+    for source in APP:
+        folders[source.parent] = folders.get(source.parent, 0) + 1
+    assert not (full := listing({str(folder): count for folder, count in folders.items() if count > 25})), (
+        full
+    )
+    assert (folders[Path("app")] <= 6, folders[Path("app/engine")] <= 3) == (True, True)
 
 
 def test_only_the_engine_imports_torch() -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.models_registry.files.config import read_config
+from app.models_registry.files.fit_estimate import Estimator
 from app.models_registry.files.weights import read_weights
-from app.models_registry.fit_estimate import Estimator
 from app.models_registry.locate import locate
 from app.system.child_process import importing_environment, python_command
 from app.values.messages import Finished, ModelChoice, Options, Request

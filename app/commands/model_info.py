@@ -3,8 +3,7 @@
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from app.commands.console import print_json, print_text
-from app.commands.models import parameters_label
+from app.commands.console import parameters_label, print_json, print_text
 from app.commands.services import hub_of, model_settings
 from app.errors import ModelError
 from app.models_registry import (

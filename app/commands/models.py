@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from app.commands.command_group import CommandGroup
-from app.commands.console import columns, errors_as_sentences, print_json, print_text
+from app.commands.console import columns, errors_as_sentences, parameters_label, print_json, print_text
 from app.commands.options import AsJson, DataDir, require_words
 from app.commands.services import hub_of, model_settings
 from app.errors import BadOption, ModelError
@@ -167,15 +167,6 @@ def log_out() -> None:
     with errors_as_sentences():
         delete_token()
         print_text("Logged out.")
-
-
-def parameters_label(parameters: int) -> str:
-    """A number of parameters as models are named: "8.03B", "135M"."""
-    for unit, size in (("B", 1e9), ("M", 1e6)):
-        if parameters >= size * 0.9995:
-            value = parameters / size
-            return f"{value:.2f}{unit}" if value < 10 else f"{value:.0f}{unit}"
-    return f"{parameters:,}"
 
 
 def _list_installed(data_dir: Path | None, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
 from app.documents.file_import import cleaned
 from app.documents.indexing import ACTIVE_STATES
 from app.documents.pending_files import MAX_BYTES, PendingFiles, require_file
-from app.documents.search.searcher import Searcher
+from app.documents.searcher import Searcher
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentNotFound, DocumentUnreadable
 from app.values.display_text import title_of

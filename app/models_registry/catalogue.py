@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from app.errors import ModelBroken
 from app.models_registry.files.config import ModelConfig
+from app.models_registry.files.fit_estimate import Estimator, judge
 from app.models_registry.files.weights import Tensor, Weights
-from app.models_registry.fit_estimate import Estimator, judge
 from app.settings import assets_dir
 from app.values.messages import PRESETS, Preset
 from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdict

@@ -13,8 +13,8 @@ from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.draft_models import draft_models_for
 from app.models_registry.fast_format import fast_quantisation
 from app.models_registry.files.config import read_config
+from app.models_registry.files.fit_estimate import activation_bytes, judge_folder, row_price
 from app.models_registry.files.generation import USUAL, own_temperature
-from app.models_registry.fit_estimate import activation_bytes, judge_folder, row_price
 from app.models_registry.hub import hub
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id

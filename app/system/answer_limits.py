@@ -33,7 +33,7 @@ class AnswerLimit:
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Tell the log of contacts (app/system/network_log.py) the host: asyncio looks names up in another thread."""
+        """Tell the log of contacts (network_log.py) the host: asyncio looks names up in another thread."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:

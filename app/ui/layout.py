@@ -26,9 +26,9 @@ from app.ui.chat.view import ChatActions, ChatView, build_chat
 from app.ui.documents.document_panel import DocumentPanel, DocumentPanelActions, build_document_panel
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.documents.service import ListCollections, listed_collections
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
 from app.ui.frame.app_context import AppContext, Endpoint
+from app.ui.frame.documents_service import ListCollections, listed_collections
 from app.ui.frame.option_controls import OptionActions, OptionPanel, OptionValues, saved_with, to_values
 from app.ui.frame.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, success_toast, toast
 from app.ui.frame.page_sessions import PageSession, PageValue

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from queue import Empty, PriorityQueue
 from threading import Event as Flag
@@ -25,12 +25,24 @@ from app.values.messages import Event, Failed, Loading, ModelChoice, RefusedPart
 from app.values.trace import Margin
 
 if TYPE_CHECKING:
-    from app.engine.session.tokenising import TokenisedRequest
+    from app.engine.session.request_tokens import RequestTokens
 
 log = logging.getLogger(__name__)
 
 PAUSE = 3.0
 """Seconds without a job after which the worker does what can wait for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenisedRequest:
+    """A request with its tokens, or without where its model was not loaded."""
+
+    request: Request
+    tokens: "RequestTokens | None" = None
+
+    def repeated(self, request: Request) -> "TokenisedRequest":
+        """Another request with the same texts."""
+        return replace(self, request=request)
 
 
 class EventSink(Protocol):

@@ -10,11 +10,11 @@ the session looks at who made it, and otherwise makes it anew.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from app.engine.session.jobs import app_error
+from app.engine.session.jobs import TokenisedRequest, app_error
 from app.values.messages import Request
 
 if TYPE_CHECKING:
@@ -24,18 +24,6 @@ LONG = 50_000
 """Characters of a text that takes its time: a twentieth of a second or more."""
 CHARACTERS_OF_MESSAGE = 100
 """What a message counts besides its text: the template has work with each."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenisedRequest:
-    """A request with its tokens, or without where its model was not loaded."""
-
-    request: Request
-    tokens: "RequestTokens | None" = None
-
-    def repeated(self, request: Request) -> "TokenisedRequest":
-        """Another request with the same texts."""
-        return replace(self, request=request)
 
 
 Tokenise = Callable[[Request], "RequestTokens"]

@@ -27,6 +27,7 @@ from app.engine.session.jobs import (
     ReplyJob,
     ReplyStop,
     Shutdown,
+    TokenisedRequest,
     UnloadJob,
     app_error,
     fail_job,
@@ -34,7 +35,7 @@ from app.engine.session.jobs import (
     report_loaded,
     sentence_of,
 )  # fmt: skip
-from app.engine.session.tokenising import TokenisedRequest, TokenisingThreads
+from app.engine.session.tokenising import TokenisingThreads
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed

@@ -1,6 +1,6 @@
 """HTTP requests to the hub by the hub client's HTTP library and with its login, and retries.
 
-The hub is not believed: answers are limited in bytes (app/system/answer_limits.py), and in seconds from the request to the
+The hub is not believed: answers are limited in bytes (answer_limits.py), and in seconds from the request to the
 last byte of its answer, so that a server that drips bytes is given up like a silent one.
 """
 

@@ -11,9 +11,9 @@ from huggingface_hub import hf_hub_url
 
 from app.errors import ModelBroken, ModelError, ModelGated
 from app.models_registry.files.config import ModelConfig, parse_config
+from app.models_registry.files.fit_estimate import Estimator, judge
 from app.models_registry.files.model_files import MAX_HEADER, SAFETENSORS
 from app.models_registry.files.weights import Tensor, Weights, tensors
-from app.models_registry.fit_estimate import Estimator, judge
 from app.models_registry.hub.download_plan import DownloadPlan
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.gguf_repo import gguf_files_of, remote_gguf

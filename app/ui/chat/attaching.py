@@ -8,7 +8,7 @@ from app.conversation import is_private
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
-from app.ui.documents.service import DocumentsService
+from app.ui.frame.documents_service import DocumentsService
 from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.uploads import discard, upload_at

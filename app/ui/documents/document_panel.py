@@ -19,7 +19,7 @@ from app.conversation import Conversations
 from app.errors import AppError
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
-from app.ui.documents.service import DocumentsService
+from app.ui.frame.documents_service import DocumentsService
 from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import render_macro

@@ -8,8 +8,8 @@ from app.conversation.excerpts import excerpt
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
-from app.ui.documents.service import DocumentsService, ListCollections
 from app.ui.documents.view import DocumentsState, SearchResult, open_collection
+from app.ui.frame.documents_service import DocumentsService, ListCollections
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words

@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.documents.service import DocumentsService, ListCollections
+from app.ui.frame.documents_service import DocumentsService, ListCollections
 from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.page_events import LISTEN, UPLOADED, PageEvents
 from app.ui.frame.page_sessions import PageValue

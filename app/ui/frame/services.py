@@ -9,8 +9,8 @@ from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
-from app.ui.documents.service import DocumentsService
-from app.ui.models.service import ModelsService, ServersService
+from app.ui.frame.documents_service import DocumentsService
+from app.ui.frame.models_service import ModelsService, ServersService
 from app.values.chat import ChatSettings
 from app.values.messages import DecoderName, ModelChoice, Options
 

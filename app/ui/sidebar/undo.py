@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import monotonic, time
 
 from app.ui.chat.state import ChatState
-from app.ui.documents.service import DocumentsService
+from app.ui.frame.documents_service import DocumentsService
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.database import database_in
 from app.documents import Documents
-from app.documents.search.searcher import Searcher
+from app.documents.searcher import Searcher
 from tests.engine.sentences import real_folder
 from tests.tiers import named, some
 from tools.retrieval.labelled import BOOKS, QUALITY, read_questions

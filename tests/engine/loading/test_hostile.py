@@ -11,7 +11,7 @@ from app.conversation import Reply
 from app.engine import Engine
 from app.errors import ModelError
 from app.models_registry import locate
-from app.models_registry.fit_estimate import judge_folder
+from app.models_registry.files.fit_estimate import judge_folder
 from app.system.device_memory import memories
 from app.values.messages import Message, ModelChoice, Options, Request
 from tests.engine.asking import events_of, failure, ids_of, wait_for

@@ -9,8 +9,8 @@ import pytest
 from app.database import Database
 from app.documents.embedding import NO_EMBEDDER
 from app.documents.search import vector_index
-from app.documents.search.searcher import LONGEST_QUESTION, Searcher, without_repeats
 from app.documents.search.vector_index import Vectors
+from app.documents.searcher import LONGEST_QUESTION, Searcher, without_repeats
 from app.errors import EngineClosed
 from app.values.document import Passage, PassageHit
 from tests.documents.search.library import WordEmbedder, add_document, word_vector
