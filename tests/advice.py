@@ -122,8 +122,6 @@ KINDS = {
     """,
     "tests/commands": r"""
         --preset, --window
-        --suite
-        --limit
         --device and --devices
         --api-key
         --no-key
@@ -135,7 +133,7 @@ KINDS = {
         that no key has
         Quit it first to open
     """,
-    "tests/commands/test_bench_runs.py": r"""
+    "tests/labs/test_bench_runs.py": r"""
         is not a run of a benchmark
         Download the questions
         cannot be used \(\{\}\)\. Choose another folder

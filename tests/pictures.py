@@ -16,7 +16,7 @@ from app.settings import Settings, SettingsFile
 from app.values.messages import ModelChoice
 from tests.conftest import CHROMIUM_ARGUMENTS, CHROMIUM_NAMES
 from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 QUESTION = "How does lookahead decoding work?"
 STARTER = "#starters button >> text=Quote from a text"

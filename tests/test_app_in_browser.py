@@ -9,7 +9,7 @@ import pytest
 from tests.accessibility import grave_by_day_and_by_night
 from tests.page_driver import LAST, PageDriver
 from tests.pictures import HOUSE_RULES, KEY, QUESTION, take_pictures
-from tools.app_process import CHECKOUT, AppProcess
+from tests.support.app_process import CHECKOUT, AppProcess
 
 CODE_QUESTION = "Write a Python function that returns the sum of a list."
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"

@@ -20,7 +20,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parent.parent
 SOURCES = sorted(
-    path.relative_to(CHECKOUT) for place in ("app", "tools") for path in (CHECKOUT / place).rglob("*.py")
+    path.relative_to(CHECKOUT) for place in ("app", "tools", "labs") for path in (CHECKOUT / place).rglob("*.py")
 ) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
 
 BASE = {"app", "errors", "settings", "values", "system", "database"}
@@ -42,8 +42,8 @@ ALLOWED = {
     "values": {"values", "errors"},
     "errors": {"errors"},
     "app": set(),
-    # Tools measure what the app runs, and train what it ships.
-    "tools": {"tools", "commands", "ui", "api", "conversation", *DOMAINS, *BASE},
+    # These measure what the app runs, and train what it ships.
+    **{part: {part, "commands", "ui", "api", "conversation", *DOMAINS, *BASE} for part in ("tools", "labs")},
 }
 LIGHT = (
     "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "remote", "commands",
@@ -194,6 +194,13 @@ def test_folders_can_be_overlooked() -> None:
         full
     )
     assert (folders[Path("app")] <= 6, folders[Path("app/engine")] <= 3) == (True, True)
+
+
+def test_tests_need_neither_tools_nor_labs() -> None:
+    """What tests share with them lies in tests/support; only their own tests import them."""
+    tests = [path.relative_to(CHECKOUT) for path in (CHECKOUT / "tests").rglob("*.py")]
+    others = [source for source in tests if source.parts[1] not in ("tools", "labs")]
+    assert not (wrong := offending(others, lambda _source, name: name.split(".")[0] in ("tools", "labs"))), wrong
 
 
 def test_only_the_engine_imports_torch() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.app_kills import Killer
+from tests.support.app_process import AppProcess
 from tests.tiers import todays_seed
-from tools.app_process import AppProcess
-from tools.kill_app import Killer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.browser, pytest.mark.timeout(600)]
 

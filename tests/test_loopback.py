@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Launch
 from tests.net_log import NetLog
 from tests.page_driver import PageDriver
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

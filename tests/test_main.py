@@ -15,7 +15,7 @@ import pytest
 
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.ui.frame.uploads import discard_all, uploads_dir
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 CHECKOUT = Path(__file__).parent.parent
 SECONDS = 60

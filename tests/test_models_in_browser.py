@@ -19,7 +19,7 @@ from tests.models_registry.test_installed_models import CONFIG
 from tests.page_driver import LAST, PageDriver
 from tests.remote.fake_server import FakeServer
 from tests.remote.fake_server import running as model_server
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 COMMIT = "0" * 40
 FAST, SLOW = 0.0, 3_000_000.0

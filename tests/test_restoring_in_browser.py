@@ -10,7 +10,7 @@ import pytest
 from app.database.files import FILE_NAME
 from tests.page_driver import LAST, PageDriver
 from tests.pictures import HOUSE_RULES, KEY
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 pytestmark = [pytest.mark.thorough, pytest.mark.browser, pytest.mark.timeout(300)]
 

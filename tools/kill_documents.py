@@ -1,138 +1,12 @@
-"""kill -9 at random moments of indexing: all that was taken is there afterwards, exactly as without the kill.
-
-    python -m tools.kill_documents [--times N] [--seed N]
-
-A child process adds files and pastes a newer form of a text that is there, and is killed. One that had ended before
-is no kill: another is killed sooner. Then the documents are opened again: the database has to be healthy, every
-document has to become ready by itself, and its passages have to be those of a run that nobody killed.
-"""
+"""Kills a process that indexes documents, and says what is missing afterwards: tests/support/document_kills.py."""
 
 import argparse
-import subprocess
 import sys
 import tempfile
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from time import perf_counter, sleep
 
-from app.database import database_in
-from app.documents import Documents
-from app.system.child_process import importing_environment, python_command
-
-CHECKOUT = Path(__file__).parents[1]
-FILES, SECTIONS = 4, 150
-ATTEMPTS = 5
-OLDER, PASTED, ANEW = "older", "notes", "notes-anew"
-Passages = dict[str, list[tuple[int, int, str, str]]]
-"""The passages of documents by title: place, heading, text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """One kill: when, how many documents had been taken, which were ready by then, and what was found wrong."""
-
-    number: int
-    after: float
-    taken: int
-    ready: int
-    faults: tuple[str, ...] = ()
-
-
-class Killer:
-    """Indexes in a child process, kills it, and compares with a run that nobody kills."""
-
-    def __init__(self, folder: Path, chance: Random) -> None:
-        self._folder = folder
-        self._chance = chance
-        make_files(folder)
-        child, _ = self._start(folder / "clean")
-        begin = perf_counter()
-        child.communicate()
-        self._longest = perf_counter() - begin
-        self._expected = passages_in(folder / "clean")
-
-    def kill(self, number: int) -> Kill:
-        """Index, kill, open again, look."""
-        data_dir, after, taken = self._killed(number, self._chance.uniform(0, self._longest))
-        faults = [_damage(data_dir)]
-        ready = len(passages_in(data_dir, wait=False))
-        faults += [*self._wrong(taken, passages_in(data_dir)), _damage(data_dir)]
-        return Kill(number, after, len(taken), ready, tuple(filter(None, faults)))
-
-    def _killed(self, number: int, after: float) -> tuple[Path, float, list[str]]:
-        """Where a process was killed that had not ended yet, after how many seconds, and what it had taken."""
-        for attempt in range(ATTEMPTS):
-            data_dir = self._folder / f"data-{number}-{attempt}"
-            child, first = self._start(data_dir)
-            sleep(after)
-            child.kill()
-            taken = [first, *child.communicate()[0].decode().split()]
-            if child.returncode:  # 0: it had ended by itself
-                return data_dir, after, taken
-            after /= 2
-        raise RuntimeError(f"The process had ended before each of {ATTEMPTS} kills.")
-
-    def _start(self, data_dir: Path) -> tuple["subprocess.Popen[bytes]", str]:
-        """The process, once it has taken a first document, and which."""
-        command = python_command("-m", "tools.kill_documents", "--index", str(data_dir), str(self._folder))
-        child = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, env=importing_environment())
-        assert child.stdout
-        if not (first := child.stdout.readline().decode().strip()):
-            raise RuntimeError(f"The process took nothing and ended with code {child.wait()}.")
-        return child, first
-
-    def _wrong(self, taken: list[str], found: Passages) -> list[str]:
-        due = dict(self._expected)
-        if ANEW not in taken and found.get(PASTED) == due[OLDER]:
-            due[PASTED] = due[OLDER]  # killed before the newer form was taken
-        lost = [
-            f"{title} was taken and is not there" for title in taken if title != ANEW and title not in found
-        ]
-        return lost + [
-            f"{title} has {len(passages)} passages, {len(due[title])} are due, or they differ"
-            for title, passages in found.items()
-            if passages != due[title]
-        ]
-
-
-def make_files(folder: Path) -> None:
-    """The files that are added."""
-    for number in range(FILES):
-        text = "\n\n".join(_section(Random(f"{number}.{at}"), at) for at in range(SECTIONS))
-        (folder / f"manual{number}.md").write_text(text, encoding="utf-8")
-
-
-def index(data_dir: Path, folder: Path) -> None:
-    """What is killed: say each document once it is taken."""
-    notes = [_section(Random(f"notes.{at}"), at) for at in range(SECTIONS)]
-    with closing(database_in(data_dir)) as database, closing(Documents(database, data_dir)) as documents:
-        collection = documents.create("Manuals")
-        for title, text in ((OLDER, "\n\n".join(notes)), (PASTED, "\n\n".join([*notes, ""]))):
-            documents.paste(collection, text, title)
-            _tell(title)
-        for path in sorted(folder.glob("*.md")):
-            documents.add_files(collection, [path])
-            _tell(path.name)
-        documents.wait()
-        notes[SECTIONS // 2] = "## New\n\nWritten anew."
-        documents.paste(collection, "\n\n".join(notes), PASTED)
-        _tell(ANEW)
-        documents.wait()
-
-
-def passages_in(data_dir: Path, wait: bool = True) -> Passages:
-    """The passages of all documents that are ready, once nothing is to be done."""
-    with closing(database_in(data_dir)) as database, closing(Documents(database, data_dir)) as documents:
-        if wait:
-            documents.wait()
-        return {
-            one.title: [(it.start, it.end, it.heading, it.text) for it in documents.passages(one.id)]
-            for collection in documents.collections()
-            for one in documents.documents(collection.id)
-            if one.state == "ready"
-        }
+from tests.support.document_kills import Kill, Killer
 
 
 def main() -> None:
@@ -140,15 +14,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--index", type=Path, nargs=2, metavar=("DATA", "FILES"), help="what is killed")
     chosen = parser.parse_args()
-    if chosen.index:
-        index(*chosen.index)
-        return
     with tempfile.TemporaryDirectory() as folder:
         killer = Killer(Path(folder), Random(chosen.seed))
-        kills = [_told(killer.kill(number)) for number in range(1, chosen.times + 1)]
-    _tell(
+        kills = [_printed(killer.kill(number)) for number in range(1, chosen.times + 1)]
+    print(  # noqa: T201
         f"{len(kills)} kills of a process that ran, "
         f"{sum(one.ready < one.taken for one in kills)} with work left, "
         f"{sum(bool(one.faults) for one in kills)} with something missing or broken"
@@ -156,29 +26,13 @@ def main() -> None:
     sys.exit(any(one.faults for one in kills))
 
 
-def _damage(data_dir: Path) -> str:
-    with closing(database_in(data_dir)) as database:
-        return database.is_healthy()
-
-
-def _section(source: Random, number: int) -> str:
-    sentences = (" ".join(_word(source) for _ in range(12)).capitalize() + "." for _ in range(20))
-    return f"## Section {number}\n\n" + " ".join(sentences)
-
-
-def _word(source: Random) -> str:
-    return "".join(source.choice("bcdfglmnrst") + source.choice("aeiou") for _ in range(source.randint(1, 3)))
-
-
-def _told(kill: Kill) -> Kill:
-    _tell(
-        f"{kill.number:3} after {kill.after:.2f} s: {kill.taken} taken, {kill.ready} ready {'; '.join(kill.faults)}"
+def _printed(kill: Kill) -> Kill:
+    print(  # noqa: T201
+        f"{kill.number:3} after {kill.after:.2f} s: {kill.taken} taken, {kill.ready} ready "
+        + "; ".join(kill.faults),
+        flush=True,
     )
     return kill
-
-
-def _tell(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

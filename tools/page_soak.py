@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic, sleep
 
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
+from tests.support.soak_parts import Counted, Visitor, browsing
 from tools.processor_time import seconds_of
-from tools.soak_parts import Counted, Visitor, browsing
 
 SETTLE_SECONDS, MOST_SETTLE_SECONDS = 10.0, 180.0
 SETTLED = 0.05

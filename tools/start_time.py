@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter, sleep
 from urllib.request import urlopen
 
-from tools.app_process import CHECKOUT, app_command, free_port
+from tests.support.app_process import CHECKOUT, app_command, free_port
 
 LONGEST = 60.0
 

@@ -1,7 +1,7 @@
-"""`python run.py bench`: compares decoders; a table for each prompt set, the means, and reports as files."""
+"""`python run.py bench`: compares decoders on sets of prompts. Suites and leaderboards: labs/bench."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -9,18 +9,17 @@ import typer
 
 from app.commands import options as given
 from app.commands.bench_measurement import BenchPlan, engine_contestant
-from app.commands.bench_report import BenchFiles, run_and_report
+from app.commands.bench_report import run_and_report
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.decoder_options import DecoderSizes, read_lanes, require_drafting
 from app.commands.prompts import PromptSet, SamplingOverride, greedy_note, read_sets
 from app.commands.services import engine_in
-from app.commands.suites import Suite, read_suite
 from app.conversation import ReplyEngine
 from app.conversation.race.decoder_comparison import Lane
 from app.database.data_folder import optional_data_dir
-from app.errors import BadOption, impossible_values
+from app.errors import impossible_values
 from app.settings import DEMO_MODEL
-from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
+from app.values.messages import Decoding, EngineStatus, ModelChoice, Options, Sampling
 
 
 class BenchEngine(ReplyEngine, Protocol):
@@ -45,22 +44,10 @@ Rounds = Annotated[int, typer.Option(help="How often all prompts are run.")]
 Report = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
 ]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        metavar="FOLDER",
-        help="Keep every run here: a stopped benchmark goes on. At the end also a report, a leaderboard "
-        "and its picture.",
-    ),
-]
 
 
 def bench(
     prompts: given.PromptSets = None,
-    suite: given.SuiteOption = None,
-    suite_data: given.SuiteData = None,
-    limit: given.Limit = None,
     model: given.Model = DEMO_MODEL,
     draft_model: given.DraftModel = "",
     decoders: given.Lanes = "plain,auto",
@@ -82,14 +69,13 @@ def bench(
     ignore_eos: given.IgnoreEos = False,
     rounds: Rounds = 2,
     report: Report = None,
-    output: Output = None,
     data_dir: given.DataDir = None,
     overwrite: given.Overwrite = False,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
-        sets = _sets(prompts or [], suite, suite_data, limit, raw, override)
+        sets = read_sets(prompts or [], raw, override)
         sizes = DecoderSizes(preset, window, ngram, guesses, rows)
         lanes = read_lanes(decoders, sizes, same_text == "on")
         require_drafting(draft_model, (lane.decoding.decoder for lane in lanes))
@@ -103,38 +89,17 @@ def bench(
         if note := greedy_note(options.sampling, override, [item for one in sets for item in one.prompts]):
             print_text(note, err=True)
         with engine_in(optional_data_dir(data_dir)) as engine:
-            run_bench(engine, asked, BenchFiles(report, output, overwrite))
+            run_bench(engine, asked, report, overwrite)
 
 
-def _sets(
-    prompts: Sequence[Path],
-    suite: Suite | None,
-    folder: Path | None,
-    limit: int | None,
-    raw: bool,
-    override: SamplingOverride,
-) -> list[PromptSet]:
-    """The suite's categories, or the sets of these files."""
-    if suite is None:
-        if folder or limit is not None:
-            raise BadOption("--suite-data and --limit are only for --suite.")
-        return read_sets(prompts, raw, override)
-    if prompts or raw:
-        raise BadOption("--suite brings its own questions: leave out --prompts and --raw.")
-    return [
-        PromptSet(one.name, tuple(replace(item, override=override) for item in one.prompts))
-        for one in read_suite(suite, folder, limit)
-    ]
+def run_bench(engine: BenchEngine, asked: Asked, report: Path | None = None, overwrite: bool = False) -> None:
+    """Measure, print each set's table as soon as it is measured, and write the report."""
 
-
-def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
-    """Measures, prints each set's table as soon as it is measured, and writes the files."""
-
-    def about() -> tuple[str, dict[str, Any]]:
+    def about() -> dict[str, Any]:
         model = engine.status().model
         if model and (note := model.lookahead_note or model.chains_note):
             print_text(note)
-        return _title(asked.model, model), {
+        return {
             "model": asdict(model) if model else None,
             "rounds": asked.rounds,
             "options": asdict(asked.options),
@@ -144,11 +109,4 @@ def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
     contestants = [engine_contestant(engine, asked.model, lane) for lane in asked.lanes]
     with impossible_values():
         plan = BenchPlan(asked.sets, contestants, asked.options, asked.rounds)
-    run_and_report(plan, files, about)
-
-
-def _title(asked: ModelChoice, model: ModelInfo | None) -> str:
-    dtype = model.dtype if model else asked.dtype
-    quantised = "" if asked.quantisation == "none" else f", {asked.quantisation}"
-    drafts = f", drafts by {Path(asked.draft_model).name}" if asked.draft_model else ""
-    return f"{Path(asked.name).name}, {dtype}{quantised}{drafts}: speed against plain decoding"
+    run_and_report(plan, report, overwrite, about)

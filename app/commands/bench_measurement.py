@@ -1,10 +1,10 @@
 """The runs of `bench`: every contestant on the same prompts, in turn, so that the machine's drift cancels out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from statistics import mean, median
 
-from app.commands.bench_runs import BenchRun, Contestant, RunLog
 from app.commands.console import progress_bar
 from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply, ReplyEngine
@@ -16,6 +16,39 @@ from app.conversation.race.decoder_comparison import (
     warm_up_options,
 )
 from app.values.messages import ModelChoice, Options, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRun:
+    """One reply: all its tokens, and the tokens, steps, seconds, rows and hits behind the first forward pass."""
+
+    token_ids: tuple[int, ...]
+    tokens: int
+    steps: int
+    seconds: float
+    rows: int = 0
+    hits: int = 0
+    text: str = ""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of decoding; 0.0 for a reply of one pass, which has none."""
+        return self.tokens / self.seconds if self.steps and self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What answers a prompt. `settings` is what its runs depend on: the model, its type, the decoder's sizes."""
+
+    name: str
+    settings: str
+    answer: Callable[[Prompt, Options], BenchRun]
+    is_plain: bool = False
+
+    def key(self, place: str, prompt: Prompt, options: Options) -> str:
+        """What a run of this contestant is found by."""
+        asked = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{place}, {self.name}, {asked[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +123,15 @@ def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Co
     return Contestant(lane.name, f"{model} {lane.decoding}", answer, lane.decoding.decoder == "plain")
 
 
-def measure(plan: BenchPlan, log: RunLog) -> Iterator[SetResults]:
-    """Yields each set's results as soon as they are measured. Raises ReplyFailed."""
+Runs = MutableMapping[str, BenchRun]
+"""Runs by their keys: what is in it already is not measured again."""
+
+
+def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
+    """Yield each set's results as soon as they are measured. Raises ReplyFailed."""
     _warm_up(plan)
     for prompt_set in plan.sets:
-        columns = list(zip(*_runs(plan, prompt_set, log), strict=True))
+        columns = list(zip(*_runs(plan, prompt_set, known), strict=True))
         results = tuple(_numbers(plan, columns, place) for place in range(len(columns)))
         yield SetResults(prompt_set.name, len(prompt_set.prompts), results, len(columns[0]))
 
@@ -112,7 +149,7 @@ def _warm_up(plan: BenchPlan) -> None:
         contestant.answer(item.prompt, options)
 
 
-def _runs(plan: BenchPlan, prompt_set: PromptSet, log: RunLog) -> Iterator[list[BenchRun]]:
+def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[BenchRun]]:
     """Yields everybody's run for every round, prompt and turn: A B A B. Chats go on behind plain's reply."""
     turns = sum(1 + len(item.later_turns) for item in prompt_set.prompts)
     with progress_bar() as bar:
@@ -122,29 +159,27 @@ def _runs(plan: BenchPlan, prompt_set: PromptSet, log: RunLog) -> Iterator[list[
         for number in range(plan.rounds):
             for question, item in enumerate(prompt_set.prompts):
                 place = f"{prompt_set.name} {question + 1}, round {number + 1}"
-                for runs in _chat(plan, item, place, log):
+                for runs in _chat(plan, item, place, known):
                     bar.advance(task, len(runs))
                     yield runs
 
 
-def _chat(plan: BenchPlan, item: PromptItem, place: str, log: RunLog) -> Iterator[list[BenchRun]]:
+def _chat(plan: BenchPlan, item: PromptItem, place: str, known: Runs) -> Iterator[list[BenchRun]]:
     """Yields everybody's runs for each turn of a chat."""
     turn: PromptItem | None = item
     while turn:
         options = turn.options(plan.options)
-        runs = [_run(one, turn.prompt, options, place, log) for one in plan.contestants]
+        runs = [_run(one, turn.prompt, options, place, known) for one in plan.contestants]
         yield runs
         turn = turn.next_turn(runs[plan.plain or 0].text)
 
 
-def _run(contestant: Contestant, prompt: Prompt, options: Options, place: str, log: RunLog) -> BenchRun:
-    """The run of the log, or a new one."""
+def _run(contestant: Contestant, prompt: Prompt, options: Options, place: str, known: Runs) -> BenchRun:
+    """Return the known run, or measure one."""
     key = contestant.key(place, prompt, options)
-    run = log.find(key)
-    if run is None:
-        run = contestant.answer(prompt, options)
-        log.add(key, run)
-    return run
+    if key not in known:
+        known[key] = contestant.answer(prompt, options)
+    return known[key]
 
 
 def _numbers(plan: BenchPlan, columns: Sequence[Sequence[BenchRun]], place: int) -> LaneNumbers:

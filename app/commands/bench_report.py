@@ -1,10 +1,10 @@
-"""What a benchmark leaves behind: tables on the console; a report, the leaderboard and its picture as files."""
+"""What `bench` shows: a table for each prompt set on the console, and all numbers as JSON."""
 
 import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +14,29 @@ from rich.console import Console
 from rich.table import Table
 
 from app.commands.bench_measurement import BenchPlan, LaneNumbers, SetResults, means, measure
-from app.commands.bench_runs import RunLog
-from app.commands.console import print_text
-from app.commands.leaderboard import Leaderboard
-from app.commands.leaderboard_picture import picture
 from app.commands.options import require_free
 from app.errors import BadOption
 from app.system.files import write_output
 from app.values.display_text import counted
 
-REPORT_FILE, TABLE_FILE, PICTURE_FILE = "report.json", "leaderboard.md", "leaderboard.svg"
-
-
-@dataclass(frozen=True, slots=True)
-class BenchFiles:
-    """Where a benchmark writes: a report, or a folder with runs, report, leaderboard and picture."""
-
-    report: Path | None = None
-    folder: Path | None = None
-    overwrite: bool = False
-
 
 def run_and_report(
-    plan: BenchPlan, files: BenchFiles, about: Callable[[], tuple[str, dict[str, Any]]]
+    plan: BenchPlan, file: Path | None, overwrite: bool, about: Callable[[], dict[str, Any]]
 ) -> None:
-    """Measures and writes the files. `about`, called at the end, tells the title and what was measured on what."""
-    if files.report:
-        require_free(files.report, files.overwrite)
-        _check_writable(files.report)
-    log = RunLog(files.folder)
-    if files.folder and not len(log):  # then what has the names of a report is no benchmark's
-        for name in (REPORT_FILE, TABLE_FILE, PICTURE_FILE):
-            require_free(files.folder / name, files.overwrite)
-    if len(log):
-        print_text(f"{counted(len(log), 'run')} in {files.folder}: what was measured there is not repeated.")
-    sets = _print_tables(measure(plan, log))
-    title, known = about()
-    report = _report(sets, known)
-    if files.report:
-        _write(files.report, report)
-    if files.folder:
-        board = Leaderboard.of(sets)
-        _write(files.folder / REPORT_FILE, report)
-        write_output(files.folder / TABLE_FILE, f"# {title}\n\n{board.markdown()}")
-        write_output(files.folder / PICTURE_FILE, picture(board, title))
-        print_text(f"The report, the leaderboard and its picture are in {files.folder}.")
+    """Measure, print each table as soon as it is measured, and write the report if a file is named.
+
+    `about`, called after measuring, returns what else the report contains."""
+    if file:
+        require_free(file, overwrite)
+        check_writable(file)
+    sets = print_tables(measure(plan, {}))
+    report = report_of(sets, about())
+    if file:
+        write_report(file, report)
 
 
-def _print_tables(measured: Iterable[SetResults]) -> list[SetResults]:
-    """Prints each set's table as soon as it is measured, and the means. Returns all results."""
+def print_tables(measured: Iterable[SetResults]) -> list[SetResults]:
+    """Print each set's table as soon as it is measured, then the means. Returns all results."""
     console, sets = Console(), list[SetResults]()
     for one in measured:
         sets.append(one)
@@ -100,8 +74,8 @@ def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
     return table
 
 
-def _check_writable(file: Path) -> None:
-    """Raises BadOption now rather than after minutes of measuring."""
+def check_writable(file: Path) -> None:
+    """Raise BadOption before minutes of measuring if the report's file cannot be written."""
     try:
         file.open("a").close()
     except OSError as error:
@@ -110,8 +84,8 @@ def _check_writable(file: Path) -> None:
         ) from error
 
 
-def _report(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of all sets, the machine, and what else there is to say about them."""
+def report_of(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of all sets and their means, the machine, and `about`."""
     return {
         **about,
         "machine": {
@@ -136,8 +110,8 @@ def _report(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _write(file: Path, report: dict[str, Any]) -> None:
-    """Writes the report, or prints it where its folder has vanished meanwhile."""
+def write_report(file: Path, report: dict[str, Any]) -> None:
+    """Write the report; print it if its folder has vanished meanwhile. Raises BadOption then."""
     try:
         write_output(file, json.dumps(report, indent=2) + "\n")
     except OSError as error:

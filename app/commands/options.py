@@ -8,7 +8,6 @@ import typer
 
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import LANES, OnOff
-from app.commands.suites import Suite
 from app.engine.machine.device_plan import Parallelism
 from app.errors import BadOption
 from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
@@ -68,19 +67,6 @@ PromptSets = Annotated[
         metavar="FILE.jsonl",
         help="A prompt set; may be repeated. Default: all sets that ship with the app.",
     ),
-]
-SuiteOption = Annotated[
-    Suite | None,
-    typer.Option(
-        "--suite", help="A benchmark of the field instead of prompt sets; a table for each category."
-    ),
-]
-SuiteData = Annotated[
-    Path | None,
-    typer.Option("--suite-data", metavar="FOLDER", help="Where the suite's questions lie, as downloaded."),
-]
-Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="N", help="The first N questions of each category.")
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="Send the prompt without the model's chat template.")]
 W_N_G = Decoding()

@@ -84,7 +84,6 @@ def test_what_the_parser_refuses_is_a_bad_argument(arguments: tuple[str, ...]) -
         ),
         (("--port", "x"), "Invalid value for '--port': it must be a valid integer."),
         (("serve", "--port", "0"), "Invalid value for '--port': it must be greater than or equal to 1."),
-        (("bench", "--suite", "x"), "Invalid value for '--suite': 'x' is not one of"),
         (("documents", "search"), "Missing argument 'QUESTION'.\n"),
         (("models", "info", "x", "--dtype", "x"), "Invalid value for '--dtype': 'x' is not one of"),
     ],

@@ -9,8 +9,6 @@ import pytest
 
 from app.commands.bench import Asked, run_bench
 from app.commands.bench_measurement import BenchPlan, LaneNumbers, engine_contestant, means, measure
-from app.commands.bench_report import BenchFiles
-from app.commands.bench_runs import RunLog
 from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
 from app.conversation.race.decoder_comparison import Lane
@@ -56,7 +54,7 @@ def plan(
 
 def measured(engine: ScriptedDecoders, decoders: list[DecoderName] = BOTH) -> tuple[LaneNumbers, ...]:
     """The results of the plan's only set."""
-    [only] = measure(plan(engine, decoders), RunLog())
+    [only] = measure(plan(engine, decoders), {})
     return only.results
 
 
@@ -94,7 +92,7 @@ def test_without_plain_there_is_no_speed_against_it() -> None:
 
 def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.json"
-    run_bench(ScriptedDecoders(), asked(), BenchFiles(file))
+    run_bench(ScriptedDecoders(), asked(), file)
     report = json.loads(file.read_text(encoding="utf-8"))
     assert {"model", "machine", "decoders"} <= set(report)
     assert report["model"]["name"] == "demo"
@@ -105,23 +103,18 @@ def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.Captu
     assert "yes" in table
 
 
-def test_files_that_are_there_are_replaced_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    file, folder = tmp_path / "report.json", tmp_path / "runs"
-    folder.mkdir()
-    for place in (file, folder / "leaderboard.md"):
-        place.write_text("ten years of work")
-    for files in (BenchFiles(file), BenchFiles(folder=folder)):
-        with pytest.raises(BadOption, match=r"is there already.*--overwrite"):
-            run_bench(ScriptedDecoders(), asked(), files)
-    assert file.read_text() == (folder / "leaderboard.md").read_text() == "ten years of work"
-    for _ in range(2):  # the second time the folder is one of its own
-        run_bench(ScriptedDecoders(), asked(), BenchFiles(file, folder, overwrite=True))
-    run_bench(ScriptedDecoders(), asked(), BenchFiles(folder=folder))
-    assert "ten years" not in (folder / "leaderboard.md").read_text()
+def test_a_file_that_is_there_is_replaced_only_if_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text("ten years of work")
+    with pytest.raises(BadOption, match=r"is there already.*--overwrite"):
+        run_bench(ScriptedDecoders(), asked(), file)
+    assert file.read_text() == "ten years of work"
+    run_bench(ScriptedDecoders(), asked(), file, overwrite=True)
+    assert json.loads(file.read_text())["decoders"]
 
 
 def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    run_bench(ScriptedDecoders(), asked(), BenchFiles())
+    run_bench(ScriptedDecoders(), asked())
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert all(len(line.rstrip()) <= 80 for line in lines)
     assert lines[-2].split() == ["plain", "1.00", "50.0", "1.00x", "yes", "20.00", "1.0", "0%"]
@@ -133,7 +126,7 @@ def test_each_set_has_a_table_and_the_last_one_has_the_means(
 ) -> None:
     hot = PromptSet("hot", (PromptItem("Three", SamplingOverride(1.5, 9)),))
     engine, file = ScriptedDecoders(), tmp_path / "report.json"
-    run_bench(engine, asked(sets=(*ONE_SET, hot)), BenchFiles(file))
+    run_bench(engine, asked(sets=(*ONE_SET, hot)), file)
     out = capsys.readouterr().out
     places = [out.index(title) for title in ("short: 2 prompts", "hot: 1 prompt", "mean of 2 sets")]
     assert places == sorted(places)
@@ -150,7 +143,7 @@ def test_each_set_has_a_table_and_the_last_one_has_the_means(
 def test_every_set_counts_the_same_in_the_means() -> None:
     fast = LaneNumbers("auto", 3.0, 30.0, 10.0, 8.0, 0.5, 2.0, True, 1.0, {"auto": 1.0, "plain": 2.0})
     slow = LaneNumbers("auto", 1.0, 10.0, 20.0, 2.0, 0.1, 1.0, False, 0.5, {"auto": 1.0, "plain": 1.0})
-    [one] = measure(plan(ScriptedDecoders(), ["lookahead"]), RunLog())
+    [one] = measure(plan(ScriptedDecoders(), ["lookahead"]), {})
     sets = [replace(one, prompts=prompts, results=(result,)) for prompts, result in ((1, fast), (99, slow))]
     speeds = {"auto": 1.0, "plain": 1.5}
     assert means(sets) == (LaneNumbers("auto", 2.0, 20.0, 15.0, 5.0, 0.3, 1.5, False, 0.75, speeds),)
@@ -167,7 +160,7 @@ def test_a_set_without_prompts_is_no_plan() -> None:
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path, place: str) -> None:
     engine = ScriptedDecoders()
     with pytest.raises(BadOption, match=r"cannot be written \(.*\)\. Choose another file for --json"):
-        run_bench(engine, asked(), BenchFiles(tmp_path / place))
+        run_bench(engine, asked(), tmp_path / place)
     assert engine.requests == []
 
 
@@ -181,7 +174,7 @@ def test_a_report_whose_folder_vanishes_meanwhile_is_printed_instead(
 
     (tmp_path / "reports").mkdir()
     with pytest.raises(BadOption, match=r"could not be written to .*It is printed above"):
-        run_bench(Vanishing(), asked(), BenchFiles(tmp_path / "reports" / "report.json"))
+        run_bench(Vanishing(), asked(), tmp_path / "reports" / "report.json")
     assert json.loads(capsys.readouterr().err)["decoders"]
 
 

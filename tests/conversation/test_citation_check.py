@@ -8,7 +8,7 @@ import pytest
 from app.conversation.citation_check import SIMILAR, SUPPORTED, checked, claims, unsupported
 from app.values.chat import MessageContent
 from app.values.document import Citation, Sources
-from tools.retrieval.cited_answers import CitedAnswer, cited_answers, labelled_questions
+from tests.support.cited_answers import CitedAnswer, cited_answers, labelled_questions
 
 LEASE = "The rent is 740 euros a month. It is due on the third working day."
 PETS = "Dogs and cats are welcome in this house, as long as the neighbours sleep well."

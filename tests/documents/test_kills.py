@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from tests.support.document_kills import Killer
 from tests.tiers import todays_seed
-from tools.kill_documents import Killer
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.thorough)])

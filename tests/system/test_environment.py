@@ -25,7 +25,7 @@ from tests.commands.typed import CHECKOUT, Done, command
 from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files
 from tests.models_registry.test_installed_models import CONFIG
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 NETWORK = (
     "HTTP_PROXY",

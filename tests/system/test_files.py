@@ -1,6 +1,5 @@
 """What is written is whole, and on the disk before anybody is told so. Devices and links stay what they are."""
 
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from app.api.key import KeyFile
-from app.commands.bench_runs import RUNS_FILE, BenchRun, RunLog
 from app.commands.chats import _write
 from app.database import Database
 from app.database.restoring import STAGED, stage
@@ -71,11 +69,6 @@ def menu_entry(folder: Path) -> Path:
     return folder / "foresight.desktop"
 
 
-def measured_run(folder: Path) -> Path:
-    RunLog(folder).add("plain", BenchRun((1, 2), 2, 1, 0.5))
-    return folder / RUNS_FILE
-
-
 def waiting_document(folder: Path) -> Path:
     original = folder.with_name("letter.txt")
     original.write_text("Dear Ada,")
@@ -88,8 +81,7 @@ def waiting_document(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "written",
     [
-        settings, servers, api_key, saved_download, exported, backup, staged, menu_entry, measured_run,
-        waiting_document,
+        settings, servers, api_key, saved_download, exported, backup, staged, menu_entry, waiting_document,
     ],
 )  # fmt: skip
 def test_what_was_acknowledged_survives_a_power_cut(
@@ -166,17 +158,3 @@ def test_a_system_that_syncs_no_folders_is_no_reason_to_fail(
     error = 5  # EIO: the disk has failed
     with pytest.raises(OSError, match="Input/output"):
         sync_folder(tmp_path)
-
-
-def test_a_cut_off_run_is_dropped_only_from_a_file_of_runs(tmp_path: Path) -> None:
-    RunLog(tmp_path).add("plain", BenchRun((1, 2), 2, 1, 0.5))
-    runs = tmp_path / RUNS_FILE
-    whole = runs.read_bytes()
-    runs.write_bytes(whole + b'{"key": "cut')
-    assert len(RunLog(tmp_path)) == 1 and runs.read_bytes() == whole
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / RUNS_FILE).write_bytes(json.dumps({"mine": 1}).encode() + b"\nand a last line")
-    with pytest.raises(Exception, match="is not a run of a benchmark"):
-        RunLog(other)
-    assert (other / RUNS_FILE).read_bytes().endswith(b"and a last line")

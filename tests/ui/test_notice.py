@@ -9,7 +9,7 @@ from app.database.files import FILE_NAME
 from app.ui.frame.top_bar import Notice
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 NOTICE = "#notice .notice"
 

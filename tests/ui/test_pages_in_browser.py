@@ -13,8 +13,8 @@ from app.ui import AppContext, Running, Services, serve
 from app.ui.about.sockets import own_sockets
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
-from tools.app_process import REQUESTS
-from tools.soak_parts import kill_tab
+from tests.support.app_process import REQUESTS
+from tests.support.soak_parts import kill_tab
 
 pytestmark = pytest.mark.browser
 SECONDS = 20

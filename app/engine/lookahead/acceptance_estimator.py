@@ -7,7 +7,7 @@ A candidate for the next token has two properties, of the model and of a text, e
     follower     it came next in a text: source, matched length, whether it is the newest and was seen again
 
 The pair is its cell, and each cell counts how often the model agreed. Before a cell has counts of its own it starts
-from weights that were fitted on other models (`tools/acceptance_priors.py`), worth a few observations:
+from weights that were fitted on other models (`labs/acceptance_priors.py`), worth a few observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 

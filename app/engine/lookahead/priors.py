@@ -1,4 +1,4 @@
-"""Weights that edge chances start from: log odds that add up, fitted by `tools/acceptance_priors.py`.
+"""Weights that edge chances start from: log odds that add up, fitted by `labs/acceptance_priors.py`.
 
 Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of

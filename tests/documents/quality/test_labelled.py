@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from tools.retrieval.labelled import QUALITY, read_follow_ups, read_questions, read_texts
+from tests.support.labelled_questions import QUALITY, read_follow_ups, read_questions, read_texts
 
 
 def test_there_are_enough_questions_of_each_kind() -> None:

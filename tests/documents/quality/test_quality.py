@@ -11,10 +11,10 @@ from app.database import database_in
 from app.documents import Documents
 from app.documents.searcher import Searcher
 from tests.engine.sentences import real_folder
+from tests.support.labelled_questions import BOOKS, QUALITY, read_questions
+from tests.support.loaded_embedder import WAYS, LoadedEmbedder
+from tests.support.recall import recalls
 from tests.tiers import named, some
-from tools.retrieval.labelled import BOOKS, QUALITY, read_questions
-from tools.retrieval.measuring import recalls
-from tools.retrieval_quality import WAYS, LoadedEmbedder
 
 WHOLE = 10**9
 Recalls = dict[tuple[str, str], float]

@@ -3,7 +3,7 @@
 import pytest
 
 from app.documents.search.conversational import is_conversational
-from tools.retrieval.labelled import QUALITY, read_follow_ups, read_questions
+from tests.support.labelled_questions import QUALITY, read_follow_ups, read_questions
 
 PHRASES = [
     line.split("\t") for line in (QUALITY / "conversational.tsv").read_text(encoding="utf-8").splitlines()

@@ -3,7 +3,7 @@
 import pytest
 
 from app.documents.search.follow_up import is_follow_up, self_contained
-from tools.retrieval.labelled import read_follow_ups, read_questions
+from tests.support.labelled_questions import read_follow_ups, read_questions
 
 
 @pytest.mark.parametrize(

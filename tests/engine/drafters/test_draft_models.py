@@ -18,8 +18,8 @@ from app.values.messages import Decoding, Finished, Message, ModelChoice, Option
 from tests.engine.places import Places
 from tests.engine.tiny import write_tiny
 from tests.engine.tokenizers_made import in_small_letters
+from tests.support.hybrid_model import make_model
 from tests.tiers import named, pairwise
-from tools.chains import make_model
 
 CPU = ModelChoice("target", dtype="float32", device="cpu")
 TWIN, OTHER = replace(CPU, draft_model="twin"), replace(CPU, draft_model="other")

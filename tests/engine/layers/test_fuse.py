@@ -15,7 +15,7 @@ from app.engine.layers.kernel_signature import NormShape
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import named
 from tests.engine.replies import load
-from tools.layer_launches import WrittenOut
+from tests.support.written_out import WrittenOut
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 

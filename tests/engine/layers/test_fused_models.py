@@ -22,8 +22,8 @@ from tests.engine.oracle import Oracle, branching, half_right
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import GREEDY, Zoo, load, numbers, says_plainly, with_pool, write
 from tests.engine.simulated_graphs import SimulatedCapturer
+from tests.support.written_out import WrittenOut
 from tests.tiers import some
-from tools.layer_launches import FAMILIES, WrittenOut, layer_launches
 
 # In its interpreter numpy warns of what a card does without a word.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in exp")
@@ -140,9 +140,3 @@ def test_recorded_steps_say_the_same(zoo: Zoo, name: str) -> None:
     expected = says_plainly(eager, prompt, limit=12)
     assert write(runner, prompt, plain, limit=12).tokens == expected.tokens
     assert capturer.replays > 5
-
-
-def test_a_layer_of_llama_launches_a_kernel_where_it_launched_many() -> None:
-    """The numbers of docs/fused-layers.md, by `python -m tools.layer_launches`."""
-    counted = {family: layer_launches(family) for family in FAMILIES}
-    assert counted == {"llama": (40, 10), "qwen3": (56, 10), "gemma3_text": (84, 13), "phi3": (41, 10)}

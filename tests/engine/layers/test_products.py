@@ -12,7 +12,7 @@ from app.engine.measuring.same_bits import layers_with_rows
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import fused_runner
 from tests.engine.replies import load, numbers
-from tools.layer_launches import WrittenOut
+from tests.support.written_out import WrittenOut
 
 
 class Holder(nn.Module):

@@ -15,7 +15,7 @@ from app.engine.layers.replacements import find_attentions, find_layers, find_ml
 from tests.engine.architectures import LLAMA, Architecture
 from tests.engine.layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load
-from tools.layer_launches import WrittenOut
+from tests.support.written_out import WrittenOut
 
 FUSED = (FusedNorm, FusedGatedMLP, FusedAttention, FusedLayer)
 EXPECTED = {

@@ -13,8 +13,8 @@ from app.engine.layers.fused_trials import mismatch_share
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.layers.replacements import NORM_WEIGHTS
 from tests.engine.attention.cases import DEVICE
+from tests.support.written_out import WrittenOut
 from tests.tiers import examples, named, pairwise
-from tools.layer_launches import WrittenOut
 
 pytest.importorskip("triton", reason="triton is not installed")
 

@@ -19,8 +19,8 @@ from app.values.messages import (
     Request,
     Sampling,
 )
+from tests.support.hybrid_model import make_model
 from tests.tiers import some
-from tools.chains import make_model
 
 HYBRID = ModelChoice("hybrid", dtype="float32", device="cpu")
 QUESTION = Message("user", "one two three one two three one two three")

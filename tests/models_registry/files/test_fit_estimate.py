@@ -1,4 +1,4 @@
-"""The estimate's arithmetic, and the verdicts. How true it is `tools/memory_fit.py` measures."""
+"""The estimate's arithmetic, and the verdicts. How true it is `labs/memory_fit.py` measures."""
 
 import json
 from dataclasses import replace

@@ -11,7 +11,7 @@ from app.settings import DEFAULT_EMBEDDER
 from tests.engine.sentences import write_sentence_model
 from tests.models_registry.hub_server import FakeHub, running
 from tests.page_driver import PageDriver
-from tools.app_process import AppProcess
+from tests.support.app_process import AppProcess
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 

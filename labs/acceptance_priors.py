@@ -1,0 +1,240 @@
+"""Fits the weights that edge chances start from, and writes them as app/engine/lookahead/priors.py.
+
+    python -m labs.acceptance_priors MODEL:raw MODEL --towards MODEL --suite-data FOLDER --out priors.py
+    python -m labs.acceptance_priors --towards MODEL --suite-data FOLDER --out priors.py
+
+Each model writes greedy replies with lookahead to made-up prompts (`:raw` for models that tell stories). Every
+candidate behind an accepted token is one observation: its two codes and whether the model agreed. The log odds are
+a sum of one weight for each code, fitted by logistic regression with a small ridge, every model counting the same.
+
+`--towards` then moves the weights towards what a real model's replies to the first questions of each Spec-Bench
+category say; the ridge pulls them back to where they were. Without models the weights in use are moved.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from app.engine.block.entries import LEADS, SOURCES
+from app.engine.loading.loading import LoadedModel
+from app.engine.lookahead.acceptance_estimator import (
+    FIRST_ALTERNATIVE_CODE,
+    FIRST_CODE,
+    NUM_FOLLOWER_CODES,
+    NUM_SUCCESSOR_CODES,
+    RANKS,
+    AcceptanceEstimator,
+)
+from app.engine.lookahead.context_table import LONGEST
+from app.engine.lookahead.decoder import lookahead
+from app.engine.lookahead.drafter import PythonDrafter
+from app.engine.lookahead.planning import RowBudgetPlanner
+from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
+from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Step
+from app.engine.sampling.sampling import Sampler, make_sampler
+from app.engine.session.decoders import generate
+from app.engine.session.session import Session
+from app.engine.text.prompt import encode
+from app.engine.text.stopping import StoppingCriteria
+from app.models_registry import locate
+from app.values.messages import ModelChoice, Prompt, Sampling
+from labs.bench.suites import read_suite
+from tools.prompts import questions, stories
+
+SEED = 4
+BUDGETS = (16, 32, 64)
+TOKENS = 150
+RIDGE = 0.5
+REAL_BUDGETS = (32, 64)
+REAL_TOKENS = 96
+REAL_RIDGE = 5.0
+BORROWED = ("document", "history")
+"""Sources that a single short reply does not have: they begin as the mean of prompt and output."""
+
+
+class Recorder(AcceptanceEstimator):
+    """Edge chances that keep every observation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, bool]] = []
+
+    def observe(self, cell: int, is_accepted: bool) -> None:
+        """Count it, and keep it."""
+        self.seen.append((cell, is_accepted))
+        super().observe(cell, is_accepted)
+
+
+Observed = list[tuple[int, bool]]
+"""(cell, right or not) of every candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Base, weights by successor code and weights by follower code."""
+
+    base: float
+    said: Tensor
+    seen: Tensor
+
+
+def no_weights() -> Weights:
+    """Nothing is known of any code."""
+    return Weights(-2.0, torch.zeros(NUM_SUCCESSOR_CODES), torch.zeros(NUM_FOLLOWER_CODES))
+
+
+def weights_in_use() -> Weights:
+    """Those that the app starts from."""
+    return Weights(BASE, torch.tensor(SUCCESSOR_WEIGHTS), torch.tensor(FOLLOWER_WEIGHTS))
+
+
+def observe_made_up(name: str, is_raw: bool, prompts: int) -> Observed:
+    """A model's replies to made-up prompts."""
+    made: Iterator[Prompt] = stories(SEED) if is_raw else questions(SEED)
+    return _observe(name, islice(made, prompts), BUDGETS, TOKENS)
+
+
+def observe_suite(name: str, folder: Path, limit: int) -> Observed:
+    """A model's replies to the first questions of each Spec-Bench category."""
+    sets = read_suite("spec-bench", folder, limit)
+    asked = (item.prompt for one in sets for item in one.prompts)
+    return _observe(name, asked, REAL_BUDGETS, REAL_TOKENS)
+
+
+def _observe(name: str, prompts: Iterable[Prompt], budgets: Sequence[int], limit: int) -> Observed:
+    loaded = Session(locate).open(ModelChoice(name, "float32"), lambda *_: None)
+    recorder = Recorder()
+    for prompt in prompts:
+        tokens = encode(loaded.tokenizer, prompt, loaded.info.context)
+        for rows in budgets:
+            for _ in _write(loaded, tokens, rows, limit, recorder):
+                pass
+    return recorder.seen
+
+
+def _write(
+    loaded: LoadedModel, prompt: Sequence[int], rows: int, limit: int, recorder: Recorder
+) -> Iterator[object]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
+        pool = loaded.statistics.new_pool(recorder, PythonDrafter)  # C would ask the recorder nothing
+        pool.begin(tokens, recorder)
+        planner = RowBudgetPlanner(rows, WindowSizer(rows // 8))
+        return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
+
+    loaded.runner.forget()
+    stopper = StoppingCriteria(loaded.eos_ids, limit, loaded.info.context - len(prompt), (), loaded.decode)
+    return generate(loaded.runner, prompt, decode, make_sampler(Sampling()), stopper)
+
+
+def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
+    """Weights that explain what was observed; the ridge pulls towards those that were there before."""
+    cells = torch.tensor([cell for one in observed for cell, _ in one])
+    right = torch.tensor([float(is_right) for one in observed for _, is_right in one], dtype=torch.float64)
+    total = len(cells) / len(observed)
+    counts = torch.cat([torch.full((len(one),), total / len(one), dtype=torch.float64) for one in observed])
+    start = torch.tensor([near.base], dtype=torch.float64), near.said.double(), near.seen.double()
+    base, said, seen = (weights.clone().requires_grad_() for weights in start)
+    optimizer = torch.optim.LBFGS([base, said, seen], max_iter=300, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        odds = base + said[cells // NUM_FOLLOWER_CODES] + seen[cells % NUM_FOLLOWER_CODES]
+        misfit = (counts * binary_cross_entropy_with_logits(odds, right, reduction="none")).sum()
+        moved = (said - start[1]).square().sum() + (seen - start[2]).square().sum()
+        total_loss = misfit + ridge * moved
+        total_loss.backward()  # type: ignore[no-untyped-call]
+        return total_loss
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return Weights(base.item(), said.detach(), seen.detach())
+
+
+def module(weights: Weights) -> str:
+    """priors.py with these weights."""
+    said, seen = weights.said, weights.seen
+    texts = seen[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS)
+    mean = (texts[SOURCES.index("prompt")] + texts[SOURCES.index("output")]) / 2
+    own = [
+        f"    # {name}\n" + _rows(texts[number])
+        for number, name in enumerate(SOURCES)
+        if name not in BORROWED
+    ]
+    borrowed = [f"    *_BORROWED,  # {name}\n" for name in BORROWED]
+    successors, alternatives = (
+        part.reshape(-1, LEADS)
+        for part in (said[FIRST_CODE:FIRST_ALTERNATIVE_CODE], said[FIRST_ALTERNATIVE_CODE:])
+    )
+    said_absent = _ABSENT.format("successors") + _rows(said[None, :FIRST_CODE])
+    seen_absent = _ABSENT.format("followers") + _rows(seen[None, :FIRST_CODE])
+    return (
+        f"{_HEAD}\nBASE = {weights.base:.2f}\n\n"
+        f"SUCCESSOR_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(successors)}"
+        f"{_ALTERNATIVES}{_rows(alternatives)})\n\n"
+        f"{_BORROW}_BORROWED = (\n{_rows(mean)})\n\n"
+        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)})\n"
+    )
+
+
+def _rows(weights: Tensor) -> str:
+    return "".join("    " + ", ".join(f"{weight:.2f}" for weight in row) + ",\n" for row in weights.tolist())
+
+
+_HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `labs/acceptance_priors.py`.
+
+Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
+prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
+length 0 and of alternatives were put down by hand (docs/lookahead.md). What they say is general: the likeliest
+successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
+behind a single token.
+"""
+'''
+_ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"
+_SUCCESSORS = (
+    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15\n"
+    "    # of the best by its lead.\n"
+)
+_ALTERNATIVES = (
+    "    # Alternatives to the current token: a line for each length of the known context, 0 to 4; gap classes\n"
+    "    # 0 to 7.\n"
+)
+_BORROW = "# Documents and history: the mean of prompt and output.\n"
+_SEEN_BITS = (
+    "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"
+)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", nargs="*", metavar="MODEL[:raw]")
+    parser.add_argument("--prompts", type=int, default=20, help="made-up prompts for each model")
+    parser.add_argument("--towards", metavar="MODEL", help="a model that answers Spec-Bench's questions")
+    parser.add_argument("--suite-data", type=Path, metavar="FOLDER", help="where spec-bench/ lies")
+    parser.add_argument("--limit", type=int, default=8, help="questions of each category")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    weights = weights_in_use()
+    if options.models:
+        observed = [
+            observe_made_up(name.removesuffix(":raw"), name.endswith(":raw"), options.prompts)
+            for name in options.models
+        ]
+        weights = fit(observed, no_weights(), RIDGE)
+    if options.towards:
+        replies = observe_suite(options.towards, options.suite_data, options.limit)
+        weights = fit([replies], weights, REAL_RIDGE)
+    options.out.write_text(module(weights), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Who takes part: our lanes, and transformers' generate: plain, with prompt lookup, with a draft model.
+
+All are asked the same.
+
+What is counted is the same for all. The first forward pass reads the prompt; what it writes and how long it takes
+count in nothing. Then tokens, forward passes and seconds are counted up to the last token:
+
+    ours            the engine's own statistics of a reply, as `bench` shows them
+    transformers    a streamer stamps the time of each pass' tokens, a hook on the model counts the passes
+
+transformers gets what it runs best with: sdpa, inference mode, the same weights, dtype, threads and prompt ids,
+an attention mask, and a generation config without the extra work of processors that this comparison does not need.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.generation.streamers import BaseStreamer
+
+from app.commands.bench_measurement import BenchRun, Contestant
+from app.conversation import Reply
+from app.engine.loading.loading import LoadedModel
+from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.text.prompt import encode
+from app.engine.text.reader import CachedTokenReader
+from app.errors import BadOption
+from app.values.messages import ModelFolder, Options, Prompt, Request
+from app.values.tokenizer_vocabulary import digest_of
+
+LOOKUP_TOKENS = 10
+_make_config: Any = GenerationConfig  # untyped there
+
+
+class SessionEngine:
+    """A session as an engine that answers before `submit` returns."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Write the whole reply."""
+        for event in self._session.events(request, no_progress, NeverStop()):
+            reply.append(event)
+
+    def reader(self) -> CachedTokenReader:
+        """The session's."""
+        return self._session.reader
+
+
+def transformers_lanes(
+    loaded: LoadedModel, folder: ModelFolder, draft_model: Path | None = None
+) -> list[Contestant]:
+    """generate, greedy (or sampled where the prompt asks for it), with prompt lookup, and with a draft model."""
+    model = _read_model(loaded, folder.path)
+    answers = {
+        "transformers": partial(_generate, model, loaded),
+        "transformers prompt lookup": partial(_generate, model, loaded, lookup=LOOKUP_TOKENS),
+    }
+    if draft_model:
+        assistant = _read_draft_model(loaded, model, draft_model)
+        answers["transformers assisted"] = partial(_generate, model, loaded, assistant=assistant)
+    about = f"{folder.name} {loaded.info.dtype} {draft_model}"
+    return [Contestant(name, about, answer) for name, answer in answers.items()]
+
+
+class Stopwatch(BaseStreamer):
+    """Stamps the tokens of each pass, the prompt's first."""
+
+    def __init__(self) -> None:
+        self.stamps: list[tuple[float, int]] = []
+
+    def put(self, value: Any) -> None:
+        """Tokens [1, n] or [n] that one pass wrote."""
+        self.stamps.append((perf_counter(), value.numel()))
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+
+
+@dataclass(slots=True)
+class Passes:
+    """Counts a model's forward passes."""
+
+    count: int = field(default=0)
+
+    def __call__(self, *_arguments: Any) -> None:
+        self.count += 1
+
+
+def _read_model(loaded: LoadedModel, path: Path) -> Any:
+    read: Any = AutoModelForCausalLM.from_pretrained
+    dtype = getattr(torch, loaded.info.dtype)
+    model = read(path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
+    # Else generate fills what is left open here from the model's own file, top-k 50 among it.
+    model.generation_config = _make_config()
+    return model.requires_grad_(False).train(False).to(loaded.info.device)
+
+
+def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
+    """What generate takes of it: both tokenizers where they differ (universal assisted generation)."""
+    try:
+        draft_model, own = (
+            _read_model(loaded, path),
+            AutoTokenizer.from_pretrained(path, local_files_only=True),
+        )
+    except (OSError, ValueError) as error:
+        raise BadOption(f"The draft model {path} cannot be read. Give the folder of a model.") from error
+    if digest_of(own.get_vocab()) != digest_of(loaded.tokenizer.get_vocab()):
+        return {"assistant_model": draft_model, "tokenizer": loaded.tokenizer, "assistant_tokenizer": own}
+    sizes = [one.config.get_text_config().vocab_size for one in (model, draft_model)]
+    if sizes[0] != sizes[1]:
+        raise BadOption(
+            f"The draft model {path} has {sizes[1]:,} tokens, and the model has {sizes[0]:,}. "
+            "Choose a draft model with the same tokenizer."
+        )
+    return {"assistant_model": draft_model}
+
+
+@torch.inference_mode()
+def _generate(
+    model: Any,
+    loaded: LoadedModel,
+    prompt: Prompt,
+    options: Options,
+    lookup: int | None = None,
+    assistant: Mapping[str, Any] = MappingProxyType({}),
+) -> BenchRun:
+    known = encode(loaded.tokenizer, prompt, loaded.info.context)
+    ids = torch.tensor([known], device=model.device)
+    stopwatch, passes = Stopwatch(), Passes()
+    hook = model.register_forward_pre_hook(passes)
+    torch.manual_seed(options.sampling.seed)
+    try:
+        said = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            generation_config=_config(loaded, options, len(known), lookup),
+            **assistant,
+            streamer=stopwatch,
+        )
+    finally:
+        hook.remove()
+    return _run_by(stopwatch, passes, tuple(said[0, len(known) :].tolist()))
+
+
+def _config(loaded: LoadedModel, options: Options, length: int, lookup: int | None) -> Any:
+    ends: Sequence[int] = () if options.ignore_eos else sorted(loaded.eos_ids)
+    temperature = options.sampling.temperature
+    sampled = (
+        {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {"do_sample": False}
+    )
+    return _make_config(
+        max_new_tokens=min(options.max_new_tokens, loaded.info.context - length),
+        eos_token_id=list(ends) or None,
+        pad_token_id=ends[0] if ends else 0,
+        prompt_lookup_num_tokens=lookup,
+        **sampled,
+    )
+
+
+def _run_by(stopwatch: Stopwatch, passes: Passes, ids: tuple[int, ...]) -> BenchRun:
+    """The stamps without the prompt's and the first pass'."""
+    first, *rest = stopwatch.stamps[1:]
+    if passes.count != len(rest) + 1 or first[1] + sum(number for _, number in rest) != len(ids):
+        raise RuntimeError(
+            f"each pass should stamp its tokens once, got {passes.count} passes, {len(ids)} tokens and "
+            f"the stamps {[number for _, number in stopwatch.stamps]}"
+        )
+    seconds = rest[-1][0] - first[0] if rest else 0.0
+    return BenchRun(ids, sum(number for _, number in rest), len(rest), seconds)

@@ -1,0 +1,141 @@
+"""The numbers of a benchmark in the form of Spec-Bench's leaderboard: speed against plain for each category.
+
+Speeds are medians over the replies of a category. The last columns are the means of the categories and whether the
+text is that of plain. Rows that others published come last and say what they ran on.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from app.commands.bench_measurement import LaneNumbers, SetResults, means
+
+SPEC_BENCH = {
+    "mt-bench": "Multi-turn Conversation",
+    "translation": "Translation",
+    "summarization": "Summarization",
+    "qa": "Question Answering",
+    "math_reasoning": "Mathematical Reasoning",
+    "rag": "Retrieval-aug. Generation",
+}
+"""Its six categories, and what its leaderboard calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the leaderboard; a speed of 0 is unknown."""
+
+    name: str
+    speeds: tuple[float, ...]
+    tokens_per_step: float
+    overall: float
+    identical: str = "-"
+
+
+PUBLISHED = (
+    Row("LADE, Vicuna-7B on an A100 (published)", (1.40, 1.14, 1.19, 1.24, 1.55, 1.09), 1.66, 1.27),
+    Row("LADE, Vicuna-7B on a 3090 (published)", (1.13, 0.97, 1.05, 1.07, 1.29, 0.98), 1.65, 1.08),
+    Row("PLD, Vicuna-7B on an A100 (published)", (1.64, 1.04, 2.43, 1.14, 1.61, 1.71), 1.73, 1.59),
+)
+"""Of Spec-Bench's Leaderboard.md (commit 09244ff): greedy, FP16, batches of one; not measured here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """The headings of the categories, and the rows, fastest first."""
+
+    categories: tuple[str, ...]
+    measured: tuple[Row, ...]
+    published: tuple[Row, ...] = ()
+
+    @classmethod
+    def of(cls, sets: Sequence[SetResults]) -> "Leaderboard":
+        """The leaderboard of these results; Spec-Bench's own rows beside its six categories."""
+        names = [one.name for one in sets]
+        columns = zip(*(one.results for one in sets), strict=True)
+        rows = [_row(column, mean) for column, mean in zip(columns, means(sets), strict=True)]
+        return cls(
+            tuple(SPEC_BENCH.get(name, name) for name in names),
+            tuple(sorted(rows, key=lambda row: -row.overall)),
+            PUBLISHED if names == list(SPEC_BENCH) else (),
+        )
+
+    def markdown(self) -> str:
+        """A table in Markdown."""
+        head = ("Models", *self.categories, "#Mean Accepted Tokens", "Overall", "Same text")
+        lines = [head, ("---", *("---:" for _ in head[1:]))]
+        lines += [_cells(row) for row in (*self.measured, *self.published)]
+        return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _row(column: Sequence[LaneNumbers], mean: LaneNumbers) -> Row:
+    speeds = tuple(one.speed_vs_plain or 0.0 for one in column)
+    share = "yes" if mean.identical else f"{mean.same_text:.0%}"
+    return Row(mean.decoder, speeds, mean.tokens_per_step, mean.speed_vs_plain or 0.0, share)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    speeds = (f"{speed:.2f}x" if speed else "-" for speed in (*row.speeds, row.overall))
+    *categories, overall = speeds
+    name = row.name.replace("|", "\\|")
+    return (name, *categories, f"{row.tokens_per_step:.2f}", overall, row.identical)
+
+
+WIDTH, LEFT, TOP, RIGHT = 900, 210, 44, 70
+BAR, GAP = 18, 14
+"""Pixels for a bar, and between two groups of them."""
+COLOURS = ("#0f766e", "#b45309", "#6d28d9", "#1d4ed8", "#be123c", "#4d7c0f", "#475569")
+
+
+def picture(board: Leaderboard, title: str) -> str:
+    """The measured rows; what others published ran on other machines."""
+    rows = board.measured
+    groups = [(name, [row.speeds[place] for row in rows]) for place, name in enumerate(board.categories)]
+    groups.append(("Overall", [row.overall for row in rows]))
+    most = max((speed for _, speeds in groups for speed in speeds), default=0.0)
+    scale = (WIDTH - LEFT - RIGHT) / max(most, 1.0)
+    step = len(rows) * BAR + GAP
+    legend = TOP + len(groups) * step
+    height = legend + len(rows) * 22 + GAP
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
+        'font-size="12">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="16" y="24" font-size="15">{escape(title)}</text>',
+        f'<line x1="{LEFT + scale:.1f}" x2="{LEFT + scale:.1f}" y1="{TOP - 8}" y2="{legend - GAP}" '
+        'stroke="#9ca3af" stroke-dasharray="3 3"/>',
+        *(
+            line
+            for place, group in enumerate(groups)
+            for line in _group(*group, top=TOP + place * step, scale=scale)
+        ),
+        *_legend(rows, legend),
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterator[str]:
+    """A category's bars with their numbers."""
+    yield f'<text x="{LEFT - 12}" y="{top + len(speeds) * BAR / 2 + 2:g}" text-anchor="end">{escape(name)}</text>'
+    for place, speed in enumerate(speeds):
+        y, length = top + place * BAR, speed * scale
+        yield (
+            f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR - 5}" fill="{_colour(place)}"/>'
+            f'<text x="{LEFT + length + 6:.1f}" y="{y + 11}">{speed:.2f}x</text>'
+        )
+
+
+def _legend(rows: Sequence[Row], top: int) -> Iterator[str]:
+    """Which colour is whose."""
+    for place, row in enumerate(rows):
+        y = top + 22 * place
+        yield (
+            f'<rect x="{LEFT}" y="{y}" width="13" height="13" fill="{_colour(place)}"/>'
+            f'<text x="{LEFT + 22}" y="{y + 11}">{escape(row.name)}, '
+            f"{row.tokens_per_step:.2f} tokens per step</text>"
+        )
+
+
+def _colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]

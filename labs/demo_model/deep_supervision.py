@@ -1,0 +1,103 @@
+"""Deep supervision for copying: layers on the way already learn what the answer will need.
+
+The right sentence is found in hops. A source's token knows its source's number and its sentence's first token.
+The asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and
+copy. From the answer's loss alone a small model learns none of these for a long time: the head that finds words
+again then sits in layer 7 of 8, too late for the last hop. So three heads are told where to look, and two probes
+read what layers know. A probe is a linear reader whose loss teaches the layers below it. It is no part of the
+model.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name that everybody knows it by
+from torch import Tensor, nn
+from transformers.models.llama.modeling_llama import rotate_half
+
+from labs.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
+
+NUM_NUMBERS = 8
+SOURCE_DEPTH, QUESTION_DEPTH = 3, 5
+"""After so many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
+MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
+"""The layer and the head that find the asked word in the sources, that find the asked word from the answer, and
+that look at the token which the answer copies next.
+
+Each lies above those whose finds it needs: of sentences of one form only the asked word tells which one to copy."""
+
+
+class Probe(nn.Module):
+    """Reads a source's number and a sentence's first token off hidden states of this width."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(width)
+        self.number = nn.Linear(width, NUM_NUMBERS, bias=False)
+        self.first = nn.Linear(width, width, bias=False)
+
+    def forward(self, hidden: Tensor, numbers: Tensor, firsts: Tensor, embedding: Tensor) -> Tensor:
+        """The mean cross-entropies of both, added up. hidden: [tokens, width]; embedding: [vocabulary, width]."""
+        read, known = self.norm(hidden), firsts != UNKNOWN
+        number_loss = F.cross_entropy(self.number(read).float(), numbers)
+        first_loss = F.cross_entropy((self.first(read[known]) @ embedding.T).float(), firsts[known])
+        return number_loss + first_loss
+
+
+class Probes(nn.Module):
+    """One probe for the sources' tokens, and one further up for the questions'."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.source, self.question = Probe(width), Probe(width)
+
+    def forward(self, layers: tuple[Tensor, ...], batch: BranchedBatch, embedding: Tensor) -> Tensor:
+        """The sum of both probes' losses; `layers` are the hidden states behind 0, 1, 2, … layers."""
+        total = torch.zeros(())
+        is_source = batch.branches == TRUNK
+        for probe, depth, here in (
+            (self.source, SOURCE_DEPTH, is_source),
+            (self.question, QUESTION_DEPTH, ~is_source),
+        ):
+            read = here & (batch.numbers != UNKNOWN)
+            if bool((read & (batch.firsts != UNKNOWN)).any()):
+                total = total + probe(layers[depth][read], batch.numbers[read], batch.firsts[read], embedding)
+        return total
+
+
+def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch) -> Tensor:
+    """How little three heads look where they should: the mean negative logarithms of their attention.
+
+    A word may be found in the sources by its last token or by the one behind it, as an induction head does."""
+    if not len(batch.hops):
+        return torch.zeros(())
+    rows, asked, found, end, numbering = batch.hops.T
+    within = end + ((numbering - end) * torch.rand(len(end))).long()
+    matching, moving, copying = (log_attention(model, head, layers, batch) for head in HEADS)
+    match = torch.logaddexp(matching[rows, asked, found], matching[rows, asked, found + 1])
+    moves = [moving[rows, begin, asked] for begin in (end, within, numbering)]
+    copier, places = (batch.copied != UNKNOWN).nonzero().T
+    copies = copying[copier, places, batch.copied[copier, places]]
+    return -(match.mean() + torch.cat(moves).mean() + copies.mean())
+
+
+def log_attention(
+    model: Any, which: tuple[int, int], layers: tuple[Tensor, ...], batch: BranchedBatch
+) -> Tensor:
+    """The logarithms of one head's attention over a Llama's rows: [rows, length, length]."""
+    layer, head = which
+    hidden, block, config = layers[layer], model.model.layers[layer], model.config
+    shared = config.num_attention_heads // config.num_key_value_heads
+    cos, sin = model.model.rotary_emb(hidden, batch.positions)
+    normed = block.input_layernorm(hidden)
+    queries = _of_head(block.self_attn.q_proj, head, config.head_dim, normed)
+    keys = _of_head(block.self_attn.k_proj, head // shared, config.head_dim, normed)
+    rotated_half: Any = rotate_half  # it has no types
+    queries, keys = (one * cos + rotated_half(one) * sin for one in (queries, keys))
+    scores = (queries @ keys.mT).float() * config.head_dim**-0.5
+    found: Tensor = scores.masked_fill(~batch.mask[:, 0], -torch.inf).log_softmax(-1)
+    return found
+
+
+def _of_head(projection: nn.Linear, head: int, size: int, hidden: Tensor) -> Tensor:
+    return F.linear(hidden, projection.weight[head * size : (head + 1) * size])

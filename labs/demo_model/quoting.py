@@ -1,0 +1,111 @@
+"""Quoting tasks: numbered sources and a question, answered with the one right sentence and its number.
+
+The prompt's form is the one that the app uses for pasted documents. The word that is asked for occurs in no
+other sentence of the sources, so exactly one answer is right.
+"""
+
+import random
+import re
+from collections.abc import Iterator
+
+from labs.demo_model.conversations import Conversation, pair
+from labs.demo_model.made_up_facts import made_up_fact
+from labs.demo_model.passages import Library, Sentences
+
+QUESTIONS = (
+    "What do the sources say about {}?",
+    "Tell me about {}.",
+    "What does the text say about {}?",
+    "What about {}?",
+    "Find the sentence about {}.",
+    "What do my documents say about {}?",
+    "Quote the part that mentions {}.",
+    "Where is {} mentioned?",
+)
+MAX_PROMPT = 2600
+COMMON = 400
+SHARE_UNANSWERABLE = 0.07
+SHARE_PHRASES = 0.3
+
+
+def quoting_tasks(library: Library, count: int, rng: random.Random) -> Iterator[Conversation]:
+    """This many tasks; drafts that make no good task are thrown away."""
+    made = 0
+    while made < count:
+        for task in _draft_task(library, rng):
+            if len(task.messages[0].content) < MAX_PROMPT:
+                yield task
+                made += 1
+
+
+def quoting_prompt(passages: list[Sentences], question: str) -> str:
+    """The prompt form: the instruction, the numbered sources, and the question."""
+    sources = "\n\n".join(f"[{number}] " + " ".join(p) for number, p in enumerate(passages, start=1))
+    return f"Answer from the sources and cite them like [1].\n\n{sources}\n\nQuestion: {question}"
+
+
+def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
+    """One task, or none when the drawn sentence has no word to ask for."""
+    drawn = [_draw_passage(library, rng) for _ in range(rng.randint(1, 4))]
+    passages = [passage for passage in drawn if passage]
+    if not passages:
+        return []
+    number = rng.randrange(len(passages))
+    sentence = rng.choice(passages[number])
+    others = " ".join(s for p in passages for s in p if s is not sentence).lower()
+    words = content_words(sentence, others, library)
+    if not words:
+        return []
+    if rng.random() < SHARE_UNANSWERABLE:
+        return _unanswerable(passages, others + sentence.lower(), library, rng)
+    asked = _asked_for(words, sentence, rng)
+    prompt = quoting_prompt(passages, rng.choice(QUESTIONS).format(asked))
+    return [pair("reading", prompt, f"{sentence} [{number + 1}]")]
+
+
+def content_words(sentence: str, others: str, library: Library) -> list[str]:
+    """The sentence's words that are long enough, not common, and in no other sentence of the sources."""
+    return [
+        word
+        for word in re.findall(r"[A-Za-z][A-Za-z']+", sentence)
+        if len(word) > 3
+        and library.word_counts[word.lower()] < COMMON
+        and not re.search(r"\b" + re.escape(word.lower()) + r"\b", others)
+    ]
+
+
+def _asked_for(words: list[str], sentence: str, rng: random.Random) -> str:
+    """One of the words, sometimes with its neighbours."""
+    word = rng.choice(words)
+    if rng.random() < SHARE_PHRASES:
+        phrase = re.search(r"\b(\w+ )?" + re.escape(word) + r"( \w+)?\b", sentence)
+        return phrase[0] if phrase else word
+    return word
+
+
+def _unanswerable(
+    passages: list[Sentences], text: str, library: Library, rng: random.Random
+) -> list[Conversation]:
+    place = made_up_fact(rng).place
+    word = rng.choice(rng.choice(library.books)).split()[-1].strip('.,!?"')
+    asked = rng.choice([place, word])
+    if asked.lower() in text or len(asked) < 4:
+        return []
+    prompt = quoting_prompt(passages, rng.choice(QUESTIONS).format(asked))
+    return [pair("reading", prompt, f"The sources do not mention {asked}.")]
+
+
+def _draw_passage(library: Library, rng: random.Random) -> Sentences:
+    """Made-up facts, book sentences, a command's page, or dialogue."""
+    kind = rng.random()
+    if kind < 0.45:
+        return [made_up_fact(rng).sentence for _ in range(rng.randint(1, 3))]
+    if kind < 0.8:
+        book, length = rng.choice(library.books), rng.randint(1, 3)
+        start = rng.randrange(max(1, len(book) - length))
+        return book[start : start + length]
+    if kind < 0.9:
+        page = rng.choice(library.pages)
+        sentence = f"{page.name}: {page.description}"
+        return [sentence if sentence.endswith(".") else sentence + "."]
+    return rng.choice(library.dialogues)[:3]

@@ -1,0 +1,121 @@
+"""What documents take: passages indexed in a second, a question's milliseconds, memory and room on the disk.
+
+    python -m labs.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER] [--vectors]
+
+Texts are drawn from 30,000 made-up words by Zipf's law, in sections of a few paragraphs; questions are words of a
+section: rare and common ones. The documents are made where FOLDER has none; --documents 1 makes one large text.
+With --vectors each passage has a random vector, and questions are compared with those, too.
+"""
+
+import argparse
+import resource
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from statistics import median
+from time import perf_counter, process_time
+
+from app.database import database_in
+from app.documents import Documents
+from app.documents.embedding import NO_EMBEDDER
+from labs.indexing import wait_until_ready
+from labs.made_up_words import made_up_word
+from labs.retrieval.random_vectors import RandomEmbedder
+
+WORDS_A_SECTION = 280
+SECTIONS_A_TEXT = 4_096
+QUESTIONS = 60
+KILO = 1 if sys.platform == "darwin" else 1024
+
+
+def main() -> None:
+    """Print the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--passages", type=int, default=10_000)
+    parser.add_argument("--documents", type=int, default=20)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--vectors", action="store_true")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = chosen.folder or Path(made)
+        embedder = RandomEmbedder() if chosen.vectors else NO_EMBEDDER
+        with (
+            closing(database_in(folder)) as database,
+            closing(Documents(database, folder, embedder)) as documents,
+        ):
+            if not documents.collections():
+                _index(documents, folder, chosen.passages, chosen.documents)
+            documents.wait()
+            before = _memory()
+            _ask(documents, documents.collections()[0].id)
+            _tell(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before the first question")
+            _tell(f"{database.size() / 2**20:,.0f} MiB on the disk")
+
+
+def _index(documents: Documents, folder: Path, passages: int, count: int) -> None:
+    collection = documents.create("Speed")
+    files = [_write(folder / f"text{number}.md", number, passages // count) for number in range(count)]
+    before, begin, own = _memory(), perf_counter(), process_time()
+    documents.add_files(collection, files)
+    wait_until_ready(documents, collection, count)
+    seconds, busy = perf_counter() - begin, process_time() - own
+    (about,) = documents.collections()
+    _tell(
+        f"{about.passages:,} passages of {about.documents:,} documents ({about.characters / 1e6:,.1f} million "
+        f"characters) in {seconds:.1f} s ({busy:.1f} s of the processor): {about.passages / seconds:,.0f} a second"
+    )
+    _tell(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before")
+    for file in files:
+        file.unlink()
+
+
+def _ask(documents: Documents, collection: int) -> None:
+    source = Random(1)
+    taken, found = [], 0
+    for _ in range(QUESTIONS):
+        asked = " ".join(_word(source) for _ in range(source.randint(2, 12)))
+        begin = perf_counter()
+        found += len(documents.search([collection], asked))
+        taken.append((perf_counter() - begin) * 1_000)
+    slow = sorted(taken)[-QUESTIONS // 20]
+    _tell(
+        f"a question of 2 to 12 words: {median(taken):.1f} ms in the middle, {slow:.1f} ms for the slowest "
+        f"twentieth, {max(taken):.1f} ms at most, {found / QUESTIONS:.1f} found"
+    )
+
+
+def _write(path: Path, number: int, sections: int) -> Path:
+    source = Random(number)
+    texts = [_section(source, at) for at in range(min(sections, SECTIONS_A_TEXT))]
+    with path.open("w", encoding="utf-8") as file:
+        for at in range(sections):
+            # Other numbers make other texts of it, and digests that differ.
+            file.write(f"## Section {number}.{at}\n\n{texts[at % SECTIONS_A_TEXT]}\n\n")
+    return path
+
+
+def _section(source: Random, number: int) -> str:
+    words = [_word(source) for _ in range(WORDS_A_SECTION)]
+    sentences = (" ".join(words[at : at + 14]).capitalize() + "." for at in range(0, len(words), 14))
+    return f"Everywhere. {number} " + " ".join(sentences)
+
+
+def _word(source: Random) -> str:
+    """A made-up word with a consonant at its end."""
+    word = made_up_word(source)
+    return word + "nrst"[len(word) % 4]
+
+
+def _memory() -> float:
+    """MiB that this process had at most so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILO / 2**20
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

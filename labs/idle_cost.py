@@ -1,0 +1,60 @@
+"""What the app takes of a core while nothing happens: `python -m labs.idle_cost`.
+
+Without a page, with one open, and after six more were closed, each 15 seconds after something happened last."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import sleep
+
+from playwright.sync_api import Browser, sync_playwright
+
+from labs.page_cost import ARGUMENTS
+from tests.support.app_process import AppProcess
+from tools.processor_time import seconds_of
+
+SETTLING = 15.0
+SECONDS = 20.0
+CLOSED = 6
+
+
+def tell(what: str, app: AppProcess) -> None:
+    """Wait for rest, and print the share of a core that the app takes then. Raises RuntimeError where it ended."""
+    sleep(SETTLING)
+    begin = seconds_of(app.process)
+    sleep(SECONDS)
+    print(f"{what}: {(seconds_of(app.process) - begin) / SECONDS:.2%} of a core")  # noqa: T201
+
+
+@contextmanager
+def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
+    """A page as somebody opens and closes it."""
+    page = browser.new_page()
+    page.goto(app.url)
+    page.wait_for_selector("#status .ready")
+    yield
+    page.close()
+
+
+def main() -> None:
+    """Print all three shares."""
+    with (
+        tempfile.TemporaryDirectory() as data,
+        sync_playwright() as playwright,
+        AppProcess(Path(data)) as app,
+    ):
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        tell("no page", app)
+        with page_of(app, browser):
+            tell("one page", app)
+        for _ in range(CLOSED):
+            with page_of(app, browser):
+                pass
+        tell(f"after {CLOSED + 1} pages were closed", app)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""What the window takes of the engine's speed, and how fast long chats open: `python -m labs.page_cost`.
+
+The same request runs with a page that follows it and with none, in turn, in one process with the real engine, the
+demo model and a real Chromium beside it. Where all of them share few cores, the browser's own work counts as well.
+
+With OMP_NUM_THREADS=1 the processor's time can be told apart: the engine's thread computes alone, and what the
+process's other threads take for a token is the most that the page can keep from it, where the browser has a core.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median, quantiles
+from threading import Event
+from time import perf_counter, sleep
+from typing import Any
+
+from starlette.responses import PlainTextResponse
+
+from app.api.key import KeyFile
+from app.api.switch import ApiSwitch
+from app.chats import Chats
+from app.conversation import ChatStores, Conversations, NewQuestion, Reply
+from app.conversation.race.race import Race
+from app.conversation.race.race_log import RaceLog
+from app.database import MEMORY, Database, database_in
+from app.documents import Documents
+from app.engine import Engine
+from app.models_registry import ModelLibrary, locate
+from app.remote import Servers
+from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
+from app.system.network_log import NetworkLog
+from app.ui import AppContext, Services, serve
+from app.values.chat import ChatSettings, ChatVersion
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request
+from tools.processor_time import ProcessorTime, processor_time
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+QUESTION = "Write a story about a cat and a dog."
+ANSWER = "Here is a `list`:\n\n- one **thing**\n- another\n\n```python\ndef f(x):\n    return x + 1\n```\n"
+OPTIONS = Options(decoding=Decoding("auto"), max_new_tokens=160, ignore_eos=True)
+
+
+def fill(chats: Chats, messages: int) -> ChatVersion:
+    """A chat of so many messages."""
+    place = chats.create(title=f"A chat of {messages:,} messages")
+    for number in range(messages // 2):
+        place, _ = chats.add(place, "user", f"{number}: {QUESTION}")
+        # No two alike: what is rendered once is kept.
+        place, _ = chats.add(place, "assistant", f"Answer {number}.\n\n{ANSWER * 2}")
+    return place
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Services]:
+    """Services with real stores and the real engine, its model loaded."""
+    library = ModelLibrary(folder, ModelSettings(is_offline=True))
+    with (
+        closing(database_in(folder)) as database,
+        closing(Database(MEMORY)) as memory,
+        closing(Documents(database, folder)) as documents,
+        closing(
+            Engine(lambda name, progress: locate(name, progress, library.hub), folder / "steps")
+        ) as engine,
+    ):
+        conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
+        servers = Servers(folder)
+        race = Race(engine, lambda: False, RaceLog(database), str, servers.submit)
+        yield Services(
+            conversations, engine, library, race, documents, SettingsFile(folder), Settings(), servers
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens per second, and milliseconds of processor time for a token."""
+
+    speed: float
+    engine: float
+    page: float
+    browser: float
+
+
+def cost(reply: Reply, before: ProcessorTime) -> Cost:
+    """What a reply took since it was asked for, once it is complete."""
+    (end,) = (event for event in reply.events() if isinstance(event, Finished))
+    taken, numbers = processor_time().since(before), end.statistics
+    share = 1000 / numbers.tokens
+    return Cost(numbers.tokens_per_second, taken.engine * share, taken.page * share, taken.browser * share)
+
+
+def alone(services: Services, request: Request) -> Cost:
+    """The request with nobody looking."""
+    reply, before = Reply(), processor_time()
+    services.engine.submit(request, reply)
+    return cost(reply, before)
+
+
+def followed(services: Services, chat: int) -> Cost:
+    """The question in the chat that a page shows."""
+    conversations = services.conversations
+    place = conversations.thread(chat, 1).version
+    asked, before = replace(services.asked(OPTIONS), overflow="oldest"), processor_time()
+    conversations.start(NewQuestion(place, asked, QUESTION))
+    newest = conversations.newest_reply(chat)
+    assert newest is not None
+    found = cost(newest.reply, before)
+    while conversations.is_writing(chat):
+        sleep(0.01)
+    return found
+
+
+def opening_times(page: Any, title: str, times: int) -> list[float]:
+    """Seconds from the click on a chat to its newest message on the screen."""
+    found = []
+    for _ in range(times):
+        page.click("#new-chat")
+        page.wait_for_selector("#welcome", state="visible")
+        began = perf_counter()
+        page.click(f'button.open[title="{title}"]')
+        page.wait_for_selector("#messages article.last", state="visible")
+        found.append(perf_counter() - began)
+    return found
+
+
+def same_request(services: Services, chat: int) -> Request:
+    """What the question in this chat sends, where older turns have to go."""
+    conversations = services.conversations
+    texts = (*conversations.stores.stored.path_texts(chat), Message("user", QUESTION))
+    fit = conversations.fit(ChatSettings(), texts, OPTIONS)
+    return Request(ModelChoice(DEMO_MODEL), texts[fit.left_out if fit else 0 :], OPTIONS)
+
+
+def main() -> None:
+    """Measure; prints medians, and between which numbers the middle half lies."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=12)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as services:
+        chats = services.conversations.stores.stored
+        chat, long = fill(chats, asked.messages).chat, fill(chats, 2000)
+        loaded = Event()
+        services.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
+        loaded.wait()
+        place, api = Path(folder), ApiSwitch(lambda _key: PlainTextResponse("", 404), KeyFile(Path(folder)))
+        page = serve(services, AppContext(place, place, place / "log", NetworkLog({}), api), 0, False)
+        with _browser() as browser:
+            _measure(services, browser, page.url, chat, asked.rounds)
+            tab = browser.new_page(viewport={"width": 1366, "height": 768})
+            tab.goto(page.url)
+            tab.wait_for_selector("#status .ready", timeout=90_000)
+            times = opening_times(tab, chats.thread(long.chat, 1).title, 7)
+        page.close()
+    _tell(f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})")
+
+
+def _measure(services: Services, browser: Any, url: str, chat: int, rounds: int) -> None:
+    found: dict[str, list[Cost]] = {"alone": [], "page": []}
+    for number in range(rounds + 1):
+        off = alone(services, same_request(services, chat))
+        services.chat = chat
+        tab = browser.new_page(viewport={"width": 1366, "height": 768})
+        tab.goto(url)
+        tab.wait_for_selector("#messages article.last")
+        sleep(1.5)  # a page that is still being built is not what is measured
+        on = followed(services, chat)
+        tab.close()
+        sleep(1.0)
+        if number:  # the first round warms up
+            found["alone"].append(off)
+            found["page"].append(on)
+    ratios = [on.speed / off.speed for on, off in zip(found["page"], found["alone"], strict=True)]
+    for name, costs in found.items():
+        _tell(f"{name}: {_range([each.speed for each in costs], 0)} tokens/s")
+        for part in ("engine", "page", "browser"):
+            _tell(
+                f"  {part}: {_range([getattr(each, part) for each in costs], 2)} ms of the processor a token"
+            )
+    _tell(f"page / alone: {_range(ratios, 3)}")
+
+
+def _range(values: Sequence[float], digits: int) -> str:
+    """The median, and from where to where the middle half lies."""
+    low, middle, high = quantiles(values, n=4)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _tell(words: str) -> None:
+    print(words, flush=True)  # noqa: T201
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

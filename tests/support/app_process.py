@@ -1,0 +1,139 @@
+"""The app as a person starts it: `python run.py` as a child process, on a data folder of its own.
+
+`python -m tests.support.app_process` is the same app, and prints each request that it lets in."""
+
+import logging
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from urllib.request import urlopen
+
+from app.database.data_folder import DataFolder
+
+CHECKOUT = Path(__file__).parents[2]
+START_SECONDS = 90.0
+STOP_SECONDS = 20.0
+REQUESTS = "app.ui.frame.guard"
+"""The name of the log of requests."""
+
+
+class AppProcess:
+    """The app on one data folder and one port: started, ended, killed and started again."""
+
+    def __init__(
+        self, data_dir: Path, environment: dict[str, str] | None = None, tells_requests: bool = False
+    ) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self._tells_requests = tells_requests
+        self._environment = environment or {**os.environ, "HF_HUB_OFFLINE": "1"}
+        self._log = data_dir.with_name(f"{data_dir.name}.log")  # beside it: the app makes the folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "AppProcess":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def process(self) -> int:
+        """Its process while it runs. Raises RuntimeError where it does not."""
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError("the app does not run")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            command = app_command(self.port, self.data_dir)
+            if self._tells_requests:
+                command[1:2] = ["-m", "tests.support.app_process"]
+            self._process = subprocess.Popen(
+                command, cwd=CHECKOUT, stdout=log, stderr=subprocess.STDOUT, env=self._environment
+            )
+        self._wait_for_answer(self._process)
+
+    @property
+    def url(self) -> str:
+        """The address that the app announced at its last start, with its token."""
+        return DataFolder(self.data_dir).running_at()
+
+    def end(self) -> None:
+        """End it as the system does, politely. Safe when it does not run."""
+        if self._process:
+            self._process.terminate()
+            self._process.wait(STOP_SECONDS)
+            self._process = None
+
+    def interrupt(self) -> int:
+        """Press Ctrl+C; the exit code, once it has ended."""
+        if not self._process:
+            return 0
+        self._process.send_signal(signal.SIGINT)
+        code = self._process.wait(STOP_SECONDS)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """End it without a last word, as kill -9 does. Raises RuntimeError where it had ended by itself."""
+        if self._process:
+            self._process.kill()
+            code, self._process = self._process.wait(), None
+            if os.name != "nt" and code != -signal.SIGKILL:
+                raise RuntimeError(f"the app had ended by itself with code {code}:\n{self.said()}")
+
+    def said(self) -> str:
+        """What the app printed, all runs one after the other."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def loads(self) -> int:
+        """How many times the server was asked for the page itself, by its own log; it has to tell requests."""
+        return self.said().count(f"INFO {REQUESTS}: GET '/'\n")
+
+    def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = monotonic() + START_SECONDS
+        while monotonic() < deadline and process.poll() is None:
+            if answers(self.url):
+                return
+            sleep(0.05)
+        process.kill()
+        process.wait()
+        self._process = None
+        raise RuntimeError(f"the app did not answer at port {self.port}:\n{self.said()}")
+
+
+def answers(address: str) -> bool:
+    """Whether the page is there and takes its token: an app that was killed left an address with an old one."""
+    try:
+        if address:
+            urlopen(address, timeout=5).close()
+        return bool(address)
+    except OSError:  # refused, or taken and not answered yet
+        return False
+
+
+def app_command(port: int, data_dir: Path | str, *more: str) -> list[str]:
+    """The command that starts the app at this port, on this data folder, without opening a browser."""
+    return [sys.executable, "run.py", "--no-browser", "--port", str(port), "--data-dir", str(data_dir), *more]
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+if __name__ == "__main__":
+    logging.getLogger(REQUESTS).setLevel(logging.INFO)
+    runpy.run_path(str(CHECKOUT / "run.py"), run_name="__main__")

@@ -1,0 +1,172 @@
+"""Answers made from templates, whose citations are right or wrong: what the citation check is measured with.
+
+Each question has the passage that answers it and others that have most of its words, as a search finds them.
+The answer says a sentence of the right passage, whole or changed, and cites that passage or another one.
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from app.documents.chunking import chunks
+from app.documents.search.snippets import best_start, sentences
+from app.documents.search.terms import content_words, folded, indexed, terms
+from app.values.document import Passage
+from tests.support.labelled_questions import BOOKS, Kind, Question, read_questions, read_texts
+
+SOURCES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """An answer with one citation, the sources it could cite, and whether it cites the right one."""
+
+    text: str
+    sources: tuple[str, ...]
+    is_right: bool
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, its sources in a random order, and which sentence of which source answers it."""
+
+    question: str
+    sources: tuple[str, ...]
+    right: int
+    sentence: str
+    kind: Kind = "near"
+
+
+def _whole(asked: Asked) -> str:
+    return asked.sentence
+
+
+def _according(asked: Asked) -> str:
+    return f"According to the document, {asked.sentence[:1].lower()}{asked.sentence[1:]}"
+
+
+def _shortened(asked: Asked) -> str:
+    words = asked.sentence.split()
+    return "In short: " + " ".join(words[: max(6, len(words) * 6 // 10)])
+
+
+def _reworded(asked: Asked) -> str:
+    """Every third content word is another one, and the rest is turned round."""
+    kept = [word for place, word in enumerate(content_words(asked.sentence)) if place % 3]
+    return f"The text mentions something about {', '.join(reversed(kept))}, as far as one can tell"
+
+
+def _echoed(asked: Asked) -> str:
+    """The question's words first, which all sources share."""
+    words = asked.sentence.split()
+    return f"You asked: {asked.question.rstrip('?')}. It is said that {' '.join(words[: max(8, len(words) // 2)])}"
+
+
+def _listed(asked: Asked) -> str:
+    return f"Here is what I found:\n\n- **Answer**: {asked.sentence}"
+
+
+TEMPLATES: dict[str, Callable[[Asked], str]] = {
+    "whole sentence": _whole,
+    "with an introduction": _according,
+    "first part of it": _shortened,
+    "two thirds of its words": _reworded,
+    "half of it after the question": _echoed,
+    "in a list": _listed,
+}
+
+
+def cited_answers(asked: Sequence[Asked], seed: int = 0) -> list[CitedAnswer]:
+    """An answer to each question, every second one with a wrong citation, by each template in turn."""
+    draw, names, made = random.Random(seed), list(TEMPLATES), list[CitedAnswer]()
+    for place, one in enumerate(asked):
+        name, is_right = names[place // 2 % len(names)], place % 2 == 0
+        others = [number for number in range(len(one.sources)) if number != one.right]
+        number = one.right if is_right else draw.choice(others)
+        said = TEMPLATES[name](one).rstrip(" .")
+        made.append(CitedAnswer(f"{said} [{number + 1}].", one.sources, is_right, name))
+    return made
+
+
+def paraphrased(asked: Sequence[Asked]) -> list[CitedAnswer]:
+    """Right citations of what avoids the source's words: the questions that were written so, as they are."""
+    return [
+        CitedAnswer(f"{one.question.rstrip('?')} [{one.right + 1}].", one.sources, True, "paraphrase")
+        for one in asked
+        if one.kind == "paraphrase"
+    ]
+
+
+def labelled_questions(seed: int = 0) -> list[Asked]:
+    """Those of tests/documents/quality that have an answer, with six sources each."""
+    passages = [
+        (one.title, re.sub(r"\s+", " ", chunk.text).strip())
+        for one in read_texts()
+        for chunk in chunks([one.text], "text.txt")
+    ]
+    index = _Index([text for _, text in passages])
+    draw, asked = random.Random(seed), []
+    for question in read_questions():
+        answers = [place for place, passage in enumerate(passages) if question.is_answered_by(*passage)]
+        if answers and question.kind != "absent":
+            right = passages[answers[0]][1]
+            sentence = _answering(right, question)
+            others = [text for place, text in index.nearest(question.question) if place not in answers]
+            others = [text for text in others if sentence not in text]
+            made = _shuffled(question.question, sentence, [right, *others[: SOURCES - 1]], draw)
+            asked.append(replace(made, kind=question.kind))
+    return asked
+
+
+def spec_bench_questions(file: Path, seed: int = 0) -> list[Asked]:
+    """The RAG questions of Spec-Bench whose answer stands in one of their passages."""
+    draw, asked = random.Random(seed), []
+    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        *passages, question = row["turns"][0].split("\n")
+        for answer in row["reference"][0] if row["category"] == "rag" else ():
+            having = [text for text in passages if answer in text]
+            said = [one for text in having[:1] for one in _sentences(text) if answer in one]
+            others = [text for text in passages if said and said[0] not in text]
+            if said and others:
+                asked.append(_shuffled(question, said[0], [having[0], *others], draw))
+                break
+    return asked
+
+
+class _Index:
+    """Passages by the question's words that they have, rare words counting more."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._words = [frozenset(folded(indexed(text)).split()) for text in texts]
+        self._having = Counter(word for words in self._words for word in words)
+
+    def nearest(self, question: str) -> list[tuple[int, str]]:
+        """All passages with their places, nearest first."""
+        wanted = {folded(term) for term in terms(question)}
+        nearness = [sum(1 / self._having[term] for term in wanted & words) for words in self._words]
+        order = sorted(range(len(self._texts)), key=lambda place: -nearness[place])
+        return [(place, self._texts[place]) for place in order]
+
+
+def _shuffled(question: str, sentence: str, texts: list[str], draw: random.Random) -> Asked:
+    right = texts[0]
+    draw.shuffle(texts)
+    return Asked(question, tuple(texts), texts.index(right), sentence)
+
+
+def _answering(text: str, question: Question) -> str:
+    """The sentence with the answer, or the one with most of the question's words."""
+    if question.document in BOOKS:
+        return next((one for one in _sentences(text) if question.answer in one), question.answer)
+    passage = Passage(1, 1, "", 0, len(text), text)
+    return _sentences(text[best_start(passage, question.question) :])[0]
+
+
+def _sentences(text: str) -> list[str]:
+    return [text[begin:end].strip() for begin, end in sentences(text)]

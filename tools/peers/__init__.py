@@ -1,1 +1,0 @@
-"""Our decoders beside transformers' own generate, in one process, in turn."""

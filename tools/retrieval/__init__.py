@@ -1,1 +1,0 @@
-"""How well passages are found: labelled questions, measured."""
