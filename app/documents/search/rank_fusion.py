@@ -5,7 +5,7 @@
 Plain reciprocal rank fusion weighs both rankings alike. But either a passage has the words of the question, and
 then the ranking by words is hardly ever wrong, or the best passage by words is any that happens to share one. The
 share of the question that a passage covers tells which. With it the fused ranking is better than either alone,
-without it worse than meaning alone (docs/retrieval.md has the numbers).
+without it worse than meaning alone (docs/notes/2026-11-retrieval.md has the numbers).
 """
 
 from collections.abc import Mapping, Sequence
