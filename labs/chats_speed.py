@@ -7,7 +7,7 @@ every reply has marks and provenance. Medians of milliseconds: this thread's own
 with the disk and whoever else uses the machine. The library is made where FOLDER has none.
 """
 
-import sys
+import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -39,7 +39,9 @@ PROVENANCE = Provenance(
 
 def main() -> None:
     """Print the tables."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="where the library is, or is made")
+    folder = parser.parse_args().folder or Path(tempfile.mkdtemp())
     database = Database(folder / "foresight.sqlite")
     chats = Chats(database)
     if len(chats.summaries()) < CHATS:

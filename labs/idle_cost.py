@@ -2,6 +2,7 @@
 
 Without a page, with one open, and after six more were closed, each 15 seconds after something happened last."""
 
+import argparse
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
 
 def main() -> None:
     """Print all three shares."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     with (
         tempfile.TemporaryDirectory() as data,
         sync_playwright() as playwright,

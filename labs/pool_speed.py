@@ -6,6 +6,7 @@ The same random text grows the pool; at each size the same number of contexts is
 Medians of microseconds, and the memory that the table takes in all.
 """
 
+import argparse
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -25,6 +26,7 @@ REPEATS = 2_000
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     source = Random(0)
     # Zipf's law, roughly: few tokens are most of a text, so that contexts come again.
     text = [min(int(source.paretovariate(0.6)), VOCABULARY - 1) for _ in range(SIZES[-1])]

@@ -20,7 +20,9 @@ import pytest
 
 CHECKOUT = Path(__file__).parent.parent
 SOURCES = sorted(
-    path.relative_to(CHECKOUT) for place in ("app", "tools", "labs") for path in (CHECKOUT / place).rglob("*.py")
+    path.relative_to(CHECKOUT)
+    for place in ("app", "tools", "labs")
+    for path in (CHECKOUT / place).rglob("*.py")
 ) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
 
 BASE = {"app", "errors", "settings", "values", "system", "database"}
@@ -200,7 +202,9 @@ def test_tests_need_neither_tools_nor_labs() -> None:
     """What tests share with them lies in tests/support; only their own tests import them."""
     tests = [path.relative_to(CHECKOUT) for path in (CHECKOUT / "tests").rglob("*.py")]
     others = [source for source in tests if source.parts[1] not in ("tools", "labs")]
-    assert not (wrong := offending(others, lambda _source, name: name.split(".")[0] in ("tools", "labs"))), wrong
+    assert not (wrong := offending(others, lambda _source, name: name.split(".")[0] in ("tools", "labs"))), (
+        wrong
+    )
 
 
 def test_only_the_engine_imports_torch() -> None:

@@ -31,7 +31,6 @@ PROGRAMS = sorted(
     for file in LABS.rglob("*.py")
     if "__main__" in file.read_text(encoding="utf-8")
 )
-WITHOUT_OPTIONS = {"labs.step_sides"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
