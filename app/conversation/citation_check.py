@@ -4,7 +4,7 @@
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
 
 A word counts less the more sources have it: those of one question share its subject. What is said without words of
-its own ("Yes [1].") is not judged. Thresholds and how well they tell right from wrong: docs/notes/2026-11-retrieval.md.
+its own ("Yes [1].") is not judged. Thresholds and how well they tell right from wrong: docs/notes.
 """
 
 import re

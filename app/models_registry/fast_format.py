@@ -18,7 +18,7 @@ def fast_quantisation(
 ) -> Quantisation:
     """ "int8" where it is measured to be fastest, else "none".
 
-    That is an x86 CPU under Linux, with a compiler for our kernels: docs/notes/2026-11-benchmarks.md, "int8, per row"."""
+    That is an x86 CPU under Linux, with a compiler for our kernels: docs/notes, "int8, per row"."""
     name, machine = system or (platform.system(), platform.machine())
     if gpus or name != "Linux" or machine not in X86 or not has_package("torchao"):
         return "none"

@@ -14,7 +14,7 @@ MOST_COLUMNS = 8
 RETRY = 32
 """Replies after which a window that never paid is tried again."""
 WORTH = 2.0
-"""Tokens that pay for one: the tree would have drafted many of the window's without it (docs/notes/2026-11-lookahead.md)."""
+"""Tokens that pay for one: the tree would have drafted many of the window's without it (docs/notes)."""
 FADE = 0.5
 """What is left of both sums after a comparison."""
 
