@@ -190,7 +190,7 @@ class EngineClosed(AppError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its type."""
+    """Return the first line of an error's message, or the name of its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

@@ -23,7 +23,7 @@ Theme = Literal["system", "light", "dark"]
 
 
 def assets_dir() -> Path:
-    """The shipped files: in the package when installed, next to it in a checkout."""
+    """Return the folder of the shipped files: in the package when installed, next to it in a checkout."""
     installed = Path(__file__).parent / "assets"
     return installed if installed.exists() else Path(__file__).parent.parent / "assets"
 
@@ -94,21 +94,21 @@ class Settings:
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """How this model was loaded last, whatever its revision; else automatically, on the same device as now."""
+        """Return how this model was loaded last, whatever its revision; by default like the current one."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 
     def was_loaded(self, name: str) -> bool:
-        """Whether this model was loaded before, whatever its revision."""
+        """Return whether this model was loaded before, whatever its revision."""
         return bool(self._loads_of(name))
 
     def _loads_of(self, name: str) -> list[ModelChoice]:
-        """How it was loaded, the last time first."""
+        """Return how the model was loaded, the latest load first."""
         wanted = _without_revision(name)
         return [one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted]
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
-        """The same settings once this model is loaded, or is used on its server."""
+        """Return the settings after this model is loaded, or is used on its server."""
         if choice.server:
             return replace(self, model=choice)
         name = _without_revision(choice.name)
@@ -121,7 +121,7 @@ def _without_revision(name: str) -> str:
 
 
 class SettingsFile:
-    """The settings file."""
+    """Reads and writes settings.json."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "settings.json"

@@ -34,7 +34,7 @@ from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import AppError, BadOption, StoreError, impossible_values
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
-from app.system.machine_name import machine_name
+from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve

@@ -11,7 +11,7 @@ from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, find_installed, freed_by, installed, verify
 from app.models_registry.locate import find_here, folder_here, locate, template_here
 from app.models_registry.model_library import ModelLibrary
-from app.system.device_memory import memories
+from app.system.machine import memories
 
 __all__ = [
     "SavedDownloads",

@@ -21,7 +21,7 @@ from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, freed_by, installed, model_size
 from app.models_registry.locate import find_here, locate_path
-from app.system.device_memory import RAM, gpu_memories, memories
+from app.system.machine import RAM, gpu_memories, memories
 from app.values.model import (
     DiskUse,
     Download,

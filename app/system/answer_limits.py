@@ -26,7 +26,7 @@ class AnswerRefused(Exception):
 
 
 class AnswerLimit:
-    """Lets at most so many bytes through. Its methods are the event hooks of a client of httpx or httpx2."""
+    """Lets a limited number of bytes through. Its methods are the event hooks of a client of httpx or httpx2."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -57,13 +57,13 @@ class AnswerLimit:
 
 
 def plain_words(text: str, most: int) -> str:
-    """A server's words on one line, without control characters, and at most so many characters of them."""
+    """Return a server's words on one line, without control characters and not longer than a message can be."""
     return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split()))[:most]
 
 
 @cache
 def certificates(library: str) -> SSLContext:
-    """The certificates that httpx or httpx2 trusts. Reading them takes longer than a request."""
+    """Return the certificates that httpx or httpx2 trusts. Reading them takes longer than a request."""
     found: SSLContext = import_module(library).create_ssl_context()
     return found
 
@@ -85,11 +85,11 @@ class _Counted:
             yield piece
 
     async def aclose(self) -> None:
-        """End the connection."""
+        """Close the connection to the server."""
         await self._stream.aclose()
 
 
 @cache
 def _counted_stream(library: str) -> type[_Counted]:
-    """The same as a class of this HTTP library, which takes no other bodies."""
+    """Return the counting stream as a subclass of this HTTP library's streams, because it accepts no others."""
     return type("CountedStream", (_Counted, import_module(library).AsyncByteStream), {})

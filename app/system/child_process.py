@@ -69,7 +69,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The id of the running process."""
         return self._process.pid
 
     @property
@@ -87,7 +87,7 @@ class ChildProcess:
         yield from filter(None, map(message_in, self._output))
 
     def ask(self, request: bytes, seconds: float) -> bytes:
-        """Send a request and return the answer; b"" when the process ended, or was killed after so many seconds."""
+        """Send a request and return the answer; b"" if the process ended, or took too long and was killed."""
         timer = threading.Timer(seconds, self.kill)
         timer.daemon = True
         timer.start()
@@ -136,7 +136,7 @@ def not_started() -> Iterator[None]:
 
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
-    """The child's side: handle the request on standard input, then exit, whatever threads still run."""
+    """Act as the child: handle the request on standard input, then exit, whatever threads still run."""
     say = _messages_alone()
     request = sys.stdin.buffer.readline()
     threading.Thread(target=_exit_with_the_app, daemon=True).start()
@@ -145,7 +145,7 @@ def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
 
 
 def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
-    """The child's side of `ask`: one answer to each line, until standard input is closed."""
+    """Act as the child of `ask`: answer each line until standard input is closed."""
     say = _messages_alone()
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
@@ -166,12 +166,12 @@ def limit_memory(most: int) -> None:
 
 
 def python_command(*arguments: str) -> list[str]:
-    """The command of a Python like this one that imports nothing from the folder where it is started."""
+    """Return the command of a Python like this one that imports nothing from the folder where it is started."""
     return [sys.executable, "-P", *arguments]
 
 
 def limit_processor_time(seconds: int) -> None:
-    """Have OutOfProcessorTime raised after so many seconds of work, where the system supports it."""
+    """Raise OutOfProcessorTime after this many seconds of processor time, if the system supports it."""
     try:
         import resource
         import signal

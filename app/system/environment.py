@@ -77,7 +77,7 @@ def _check_ports() -> None:
 
 
 def proxy_for(url: str) -> str:
-    """The host and port of the proxy through which this address is asked; "" for none."""
+    """Return the host and port of the proxy through which this address is asked; "" for none."""
     try:
         asked, proxies = urlsplit(url), getproxies()
         proxy = proxies.get(asked.scheme) or proxies.get("all") or ""
@@ -89,7 +89,7 @@ def proxy_for(url: str) -> str:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child process, which needs no key, token or password."""
+    """Return the environment of a child process, which needs no key, token or password."""
     return {name: value for name, value in environ.items() if not _SECRET.search(name)}
 
 

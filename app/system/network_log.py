@@ -33,7 +33,7 @@ class NetworkLog:
     """The contacts so far. Safe to use from any thread, and from within any other call."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
-        """`reasons` tell why a host or its subdomains may be contacted."""
+        """Expect contacts only to the hosts of `reasons` and their subdomains; its values explain why."""
         self._reasons = dict(reasons)
         self._contacts: dict[str, Contact] = {}
         self._own: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class NetworkLog:
         self._reasons[host] = why
 
     def contacts(self) -> tuple[Contact, ...]:
-        """All contacts so far, by host."""
+        """Return all contacts so far, ordered by host."""
         return tuple(sorted(self._contacts.values(), key=lambda contact: contact.host))
 
     def learn_own(self, addresses: frozenset[str]) -> None:
@@ -56,7 +56,7 @@ class NetworkLog:
         self._own |= addresses
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """The audit hook. It must not raise: that would end the audited call."""
+        """Note a contact, as Python's audit hook. It never raises, because that would abort the audited call."""
         if event not in WATCHED:
             return
         if event in LOOKUPS and arguments:
@@ -72,7 +72,7 @@ class NetworkLog:
                 self._record(address if self.is_here(name) else name, 1)
 
     def is_here(self, host: str) -> bool:
-        """Whether a name or an address belongs to this machine."""
+        """Return whether a name or an address belongs to this machine."""
         if host in ("", "localhost") or host in self._own:
             return True
         try:
@@ -91,7 +91,7 @@ class NetworkLog:
 
 
 def _text(host: Any) -> str:
-    """A host as text; "" for anything else, such as the address of a local socket."""
+    """Return a host as text, or "" for anything else, such as the address of a local socket."""
     if isinstance(host, bytes):
         return host.decode(errors="replace")
     return host if isinstance(host, str) else ""

@@ -29,7 +29,7 @@ def end_within(seconds: float, log: Path) -> None:
 
 @contextmanager
 def ending_within(seconds: float) -> Iterator[None]:
-    """Like `end_within`, but only while the block runs."""
+    """End this process if the block takes longer than this many seconds."""
     with Path(os.devnull).open("ab") as nowhere:
         faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
         try:

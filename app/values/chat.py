@@ -128,7 +128,7 @@ class StoredMessage:
 
     @property
     def text(self) -> str:
-        """The text."""
+        """The visible text of the message."""
         return self.content.text
 
 

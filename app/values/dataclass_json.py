@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from functools import cache
 from math import isfinite
-from types import NoneType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from app.values.validation import require
 
@@ -40,18 +40,18 @@ def parse_json(text: str | bytes, *, strict: bool = True) -> Any:
 
 
 def require_types(value: T, found: object) -> T:
-    """The value, if it was made of parsed JSON whose values have the types of its fields. Raises ValueError."""
+    """Return a value read from JSON if all its fields have their types. Raises ValueError otherwise."""
     require(read(type(value), found) == value, "all values must have the types of their fields", found)
     return value
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """A dataclass, with the dataclasses in it, as a dictionary."""
+    """Convert a dataclass, and the dataclasses in it, to a dictionary."""
     return asdict(value)
 
 
 def read(kind: type[T], found: object) -> T:
-    """A dataclass from parsed JSON. Raises ValueError when that is impossible."""
+    """Make a dataclass from parsed JSON. Raises ValueError when that is impossible."""
     return cast("T", _reader(cast("Any", kind))(found))
 
 
@@ -65,9 +65,11 @@ def _reader(hint: Any) -> Reader:
         return _list_reader(_reader(kinds[0]))
     if origin is Literal:
         return _literal_reader(frozenset(kinds))
-    if kinds:
+    if origin in (Union, UnionType):
         readers = [_reader(kind) for kind in kinds if kind is not NoneType]
         return _union_reader(readers, NoneType in kinds)
+    if origin:
+        raise TypeError(f"{hint} cannot be read from JSON")
     return _number if hint is float else _exact_reader(hint)
 
 

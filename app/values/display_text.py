@@ -18,7 +18,7 @@ SENTENCE_END = re.compile("[.!?…]+(?=\\s)|[。\uff01\uff1f]+")
 
 
 def title_of(text: str) -> str:
-    """The first sentence of the first line that says something, without Markdown, cut at a word; "" for nothing.
+    """Return the first sentence of the first line with content, without Markdown, cut at a word; "" for nothing.
 
     "## Hello **there**, how are you? I am fine." -> "Hello there, how are you?"
     """
@@ -29,12 +29,12 @@ def title_of(text: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """ "1 document", "2,000 documents"."""
+    """Return a number with its noun: "1 document", "2,000 documents"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def columns(text: str) -> int:
-    """The width of a text: wide characters take two columns, combining ones none."""
+    """Return the width of a text: wide characters take two columns, combining ones none."""
     return sum(map(_width, text))
 
 
@@ -61,7 +61,7 @@ def _cut(line: str) -> str:
 
 
 def _fitting(line: str, width: int) -> int:
-    """How many characters fit; one is never cut from the marks that belong to it."""
+    """Return how many characters fit. A character is never separated from its combining marks."""
     end = 0
     for at, character in enumerate(line):
         width -= _width(character)

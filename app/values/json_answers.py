@@ -24,7 +24,7 @@ class JsonAnswers:
 
     @property
     def grammar(self) -> Grammar | None:
-        """What an answer has to match. Raises BadOption for a text that is no schema."""
+        """What an answer has to match. Raises BadOption if the text is not a schema."""
         if not self.is_on:
             return None
         if problem := schema_problem(self.schema):

@@ -26,7 +26,7 @@ class Grammar:
 
 
 def control_rule(token: str) -> str:
-    """A control token by its name, as a part of a rule of a Lark grammar."""
+    """Return a control token, named as a part of a rule of a Lark grammar."""
     return f"<[control:{token}]>"
 
 

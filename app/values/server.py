@@ -39,7 +39,7 @@ class Server:
 
     @property
     def host(self) -> str:
-        """The host with its port, as people call the server."""
+        """Return the host with its port, as people call the server."""
         return server_name(self.address)
 
     @property
@@ -90,7 +90,7 @@ def read_address(text: str) -> str:
 
 
 def remote_info(choice: ModelChoice) -> ModelInfo:
-    """What is known of a model on a server."""
+    """Describe a model on a server by what is known of it."""
     host = server_name(choice.server)
     return ModelInfo(
         name=choice.name,
@@ -122,7 +122,7 @@ def _host(address: str) -> str:
 
 
 def _is_private(name: str) -> bool:
-    """Whether only machines nearby have this name: it has no dot, an ending for them, or a private address."""
+    """Return whether the name is local: without a dot, with a local ending, or a private address."""
     address = _ip_address(name)
     return not address.is_global if address else "." not in name or name.endswith(LOCAL_NAMES)
 

@@ -33,23 +33,23 @@ UNSHOWN = re.compile(
 
 
 def shown_name(name: str) -> str:
-    """A file's name for display and storage: one line, without controls and direction marks."""
+    """Return a file's name for display and storage: one line, without controls and direction marks."""
     return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", name)
 
 
 def name_key(name: str) -> str:
-    """A name without what is hard to see: case, blanks, Unicode forms, invisible characters."""
+    """Return a name without what is hard to see: case, blanks, Unicode forms, invisible characters."""
     shown = " ".join(normalized("NFC", name).split())
     return "".join(filter(str.isprintable, shown)).casefold().strip()
 
 
 def spaced(text: str) -> str:
-    """A text for the index: unspaced characters set apart, in Unicode's form NFKC."""
+    """Prepare a text for the index: separate characters of scripts without spaces, in Unicode's form NFKC."""
     return UNSPACED.sub(r" \g<0> ", normalized("NFKC", storable(text)))
 
 
 def normalized(form: Form, text: str) -> str:
-    """A text in a Unicode normal form. Marks beyond MOST_MARKS on one letter are left out: sorting them takes
+    """Normalise a text by a Unicode form. Marks beyond MOST_MARKS on one letter are left out: sorting them takes
     quadratic time."""
     if text.isascii():
         return text
@@ -61,10 +61,10 @@ def normalized(form: Form, text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """A text without surrogates, which UTF-8 cannot encode; each becomes a question mark."""
+    """Replace surrogates, which UTF-8 cannot encode, by question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def without_surrogates(text: str) -> str:
-    """A text in which each surrogate becomes U+FFFD: half a character, or bytes of another encoding."""
+    """Replace each surrogate (half a character, or a byte of another encoding) by U+FFFD."""
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)

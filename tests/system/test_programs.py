@@ -10,8 +10,7 @@ import pytest
 
 from app.engine.machine.compiling import Source, compiled
 from app.engine.machine.hardware import TorchCard
-from app.system.device_memory import gpu_memories
-from app.system.machine_name import machine_name
+from app.system.machine import gpu_memories, machine_name
 from app.system.programs import SEARCHED, answer_of, find_program, settled
 from app.ui.settings.data_folder import open_folder
 

@@ -1,7 +1,7 @@
 """Values come back from JSON, and marks from their columns."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import pytest
@@ -81,3 +81,12 @@ def test_an_origin_that_nobody_knows_is_the_models() -> None:
 
 def test_every_origin_has_a_letter_of_its_own() -> None:
     assert len(set(LETTERS.values())) == len(get_args(Origin))
+
+
+def test_a_field_of_a_type_that_json_cannot_give_is_refused() -> None:
+    @dataclass
+    class WithNumbers:
+        numbers: dict[str, int] = field(default_factory=dict)
+
+    with pytest.raises(TypeError, match="cannot be read from JSON"):
+        read(WithNumbers, {"numbers": {"one": 1}})

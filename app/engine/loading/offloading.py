@@ -26,7 +26,7 @@ from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
-from app.system.device_memory import ram
+from app.system.machine import ram
 from app.values.messages import ModelChoice, ModelFolder, Progress
 from app.values.model import Fit, copying_words, gigabytes
 

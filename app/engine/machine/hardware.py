@@ -10,7 +10,7 @@ from torch import Tensor
 
 from app.engine.machine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
-from app.system.programs import answer_of
+from app.system.machine import nvidia_smi
 from app.values.messages import Device, DType
 
 NO_CARD = "No CUDA device is available here"
@@ -53,8 +53,7 @@ class TorchCard:
 
     def name_by_driver(self) -> str:
         """nvidia-smi's answer, which does not depend on torch."""
-        names = answer_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader", seconds=10)
-        return names.strip().partition("\n")[0].strip()
+        return nvidia_smi("name", seconds=10).strip().partition("\n")[0].strip()
 
     def cuda_of_torch(self) -> str:
         """torch's answer."""

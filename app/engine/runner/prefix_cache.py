@@ -15,7 +15,7 @@ from torch import Tensor
 
 from app.engine.block.block import common_length
 from app.engine.machine.memory import is_out_of_memory
-from app.system.device_memory import PREFIX_SHARE, ram
+from app.system.machine import PREFIX_SHARE, ram
 
 log = logging.getLogger(__name__)
 

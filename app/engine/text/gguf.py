@@ -24,8 +24,8 @@ import transformers
 from app.engine.machine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
 from app.system.child_process import ChildProcess, understanding
-from app.system.device_memory import ram
 from app.system.files import sync_file
+from app.system.machine import ram
 from app.values.gguf_header import read_gguf_header
 from app.values.messages import ModelFolder
 from app.values.model import gigabytes

@@ -19,7 +19,7 @@ from typing import cast, get_args
 from app.errors import ModelError, OnlyDrafts
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
-from app.system.device_memory import PREFIX_SHARE, memories
+from app.system.machine import PREFIX_SHARE, memories
 from app.values.eagle_config import is_speculator
 from app.values.messages import ModelFolder
 from app.values.model import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes

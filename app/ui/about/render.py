@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from markupsafe import Markup
 
 import app
-from app.system.machine_name import processor_name
+from app.system.machine import processor_name
 from app.system.network_log import Contact
 from app.ui.about.checks import Check
 from app.ui.frame.app_context import AppContext

@@ -12,7 +12,7 @@ from app.engine import Engine
 from app.errors import ModelError
 from app.models_registry import locate
 from app.models_registry.files.fit_estimate import judge_folder
-from app.system.device_memory import memories
+from app.system.machine import memories
 from app.values.messages import Message, ModelChoice, Options, Request
 from tests.engine.asking import events_of, failure, ids_of, wait_for
 from tests.engine.hostile import HARMLESS, REFUSED, Spoil, template

@@ -11,7 +11,7 @@ from app.engine.lookahead.plain import plain
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache, share_of_free
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
-from app.system.device_memory import PREFIX_SHARE, ram
+from app.system.machine import PREFIX_SHARE, ram
 from app.values.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
 from tests.engine.replies import Zoo, numbers, reference, write

@@ -25,7 +25,7 @@ from app.engine.text.gguf import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelBroken, ModelTooLarge
 from app.models_registry.files.gguf import READABLE
-from app.system.device_memory import ram
+from app.system.machine import ram
 from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.tiny import tiny_config
 from tests.gguf_models import tiny_llama, write_gguf

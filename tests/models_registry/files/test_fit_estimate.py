@@ -11,7 +11,7 @@ from app.models_registry.files.config import parse_config
 from app.models_registry.files.fit_estimate import CHUNK, Estimator, judge
 from app.models_registry.files.weights import Tensor, Weights
 from app.settings import assets_dir
-from app.system.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
+from app.system.machine import memories, parse_gpus, parse_meminfo, parse_vm_stat
 from app.values.messages import ModelFolder
 from app.values.model import Memory, Precision
 

@@ -12,7 +12,7 @@ from app.models_registry import judge_folder
 from app.models_registry.files.config import read_config
 from app.models_registry.files.gguf import gguf_files
 from app.models_registry.files.weights import check_model, read_weights
-from app.system.device_memory import ram
+from app.system.machine import ram
 from app.values.gguf_header import BLOCKS, read_gguf_header
 from tests.gguf_models import tiny_llama, write_gguf
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.system.machine_name import parse_cpuinfo
+from app.system.machine import parse_cpuinfo
 from app.system.network_log import Contact
 from app.ui import AppContext, Services
 from app.ui.about.checks import Check

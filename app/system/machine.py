@@ -1,32 +1,61 @@
-"""What memory this machine has free, without torch: the system is asked, and the driver's own tool."""
+"""What the system reports of this machine, without torch: its processor, its GPUs, and how much memory is free."""
 
 import ctypes
+import platform
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.system.programs import answer_of
+from app.system.programs import SECONDS, answer_of
 from app.values.model import Memory
 
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""
 PREFIX_SHARE = 0.05
 """The share of free memory in which the prefixes of other conversations are kept."""
-QUERY = ("--query-gpu=name,memory.free,memory.total", "--format=csv,noheader,nounits")
+
+
+def nvidia_smi(fields: str, *options: str, seconds: float = SECONDS) -> str:
+    """Return these fields of each GPU, a line each, without units; "" if nvidia-smi is missing or fails."""
+    query = (f"--query-gpu={fields}", "--format=csv,noheader,nounits")
+    return answer_of("nvidia-smi", *options, *query, seconds=seconds)
+
+
+def machine_name(device: str) -> str:
+    """Return the processor of a torch device, and the system: "AMD Ryzen 7 7840U, Linux". Takes a moment."""
+    number = device.partition(":")[2] or "0"
+    name = nvidia_smi("name", f"--id={number}").strip() if device.startswith("cuda") else ""
+    return ", ".join(filter(None, (name or processor_name(), platform.system())))
+
+
+def processor_name() -> str:
+    """Return the processor's name as the system reports it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        return parse_cpuinfo(info.read_text(encoding="utf-8")) or platform.machine()
+    if sys.platform == "darwin":
+        return answer_of("sysctl", "-n", "machdep.cpu.brand_string").strip() or platform.machine()
+    return platform.processor() or platform.machine()
+
+
+def parse_cpuinfo(text: str) -> str:
+    """Return the first `model name` in /proc/cpuinfo; "" if there is none, as on ARM."""
+    lines = (line.partition(":") for line in text.splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == "model name"), "")
 
 
 def memories() -> list[Memory]:
-    """The memory of each device: GPUs first, then the machine's own."""
+    """Return the memory of each device: GPUs first, then the machine's own."""
     return [*gpu_memories(), ram()]
 
 
 def gpu_memories() -> list[Memory]:
-    """What nvidia-smi tells of each GPU; nothing where there is none."""
-    return list(parse_gpus(answer_of("nvidia-smi", *QUERY)))
+    """Return the memory of each GPU as nvidia-smi reports it."""
+    return list(parse_gpus(nvidia_smi("name,memory.free,memory.total")))
 
 
 def parse_gpus(output: str) -> Iterator[Memory]:
-    """`NVIDIA H200, 143156, 143771` a line, in MiB."""
+    """Read lines such as `NVIDIA H200, 143156, 143771`, in MiB."""
     for number, line in enumerate(output.splitlines()):
         parts = [part.strip() for part in line.rsplit(",", 2)]
         if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
@@ -34,7 +63,7 @@ def parse_gpus(output: str) -> Iterator[Memory]:
 
 
 def ram() -> Memory:
-    """The machine's memory; where the system does not tell, nothing is free."""
+    """Return the machine's memory; if the system does not report it, nothing is free."""
     if sys.platform == "win32":
         return _windows_ram()
     meminfo = Path("/proc/meminfo")
@@ -44,7 +73,7 @@ def ram() -> Memory:
 
 
 def parse_meminfo(text: str) -> Memory:
-    """`MemAvailable:   1024 kB` and the like."""
+    """Read lines such as `MemAvailable:   1024 kB`."""
     lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     kilobytes = {key: int(value.split()[0]) for key, value in lines.items() if value.split()}
     total = kilobytes.get("MemTotal", 0) << 10
@@ -59,7 +88,7 @@ def _mac_ram() -> Memory:
 
 
 def parse_vm_stat(text: str) -> int:
-    """Free, inactive and speculative pages, in bytes."""
+    """Return the size of free, inactive and speculative pages in bytes."""
     first, *lines = text.splitlines() or [""]
     size = next((int(word) for word in first.split() if word.isdecimal()), 4096)
     counts = {key: value.strip(" .") for key, _, value in (line.partition(":") for line in lines)}
