@@ -67,7 +67,7 @@ class Outcome:
 
 
 def trials(folder: Path) -> list[Trial]:
-    """What a card is asked, most valuable first."""
+    """Return what is run on a card, most valuable first."""
     same_text = ("tools.same_text", "--device", "cuda", "--prompts", "20")
     without_compiler = {"PATH": "", "CC": "none", "TRITON_CACHE_DIR": str(folder / "empty-cache")}
     return [
@@ -83,7 +83,7 @@ def trials(folder: Path) -> list[Trial]:
 
 
 def short_trials(folder: Path) -> list[Trial]:
-    """The same on a CPU, as small as can be."""
+    """Return the same trials as small as they can be, for a CPU."""
     same_text = ("tools.same_text", "--dtype", "float32", "--prompts", "1", "--tokens", "8")
     report = ("tools.gpu_report", str(folder / "kernels"), "--tiny")
     return [
@@ -106,7 +106,7 @@ def run_all(planned: Sequence[Trial], folder: Path) -> Iterator[Outcome]:
 
 
 def run(trial: Trial, output: Path) -> Outcome:
-    """One trial, ended at its time limit."""
+    """Run one trial, and end it at its time limit."""
     module, *arguments = trial.command
     code = CODE.format(before=trial.before, arguments=arguments, module=module)
     begin = perf_counter()
@@ -122,7 +122,8 @@ def run(trial: Trial, output: Path) -> Outcome:
 
 
 def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
-    """How a trial ends, which has so many seconds. Before they are over it is interrupted, as by Ctrl+C."""
+    """Wait for a trial and return how it ended. Shortly before its time is over it is interrupted, as by
+    Ctrl+C."""
     grace = min(GRACE, limit / 2)
     try:
         code = child.wait(limit - grace)

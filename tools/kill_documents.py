@@ -10,7 +10,7 @@ from tests.support.document_kills import Kill, Killer
 
 
 def main() -> None:
-    """Kill so many times; a line each, and the sum."""
+    """Kill `--times` times; print a line for each, and the sum."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Pages that come and go, and what they leave behind: `python -m tools.page_soak --reloads 200`.
+"""Pages that come and go, and what remains of them: `python -m tools.page_soak --reloads 200`.
 
 The real app with the demo model, and a real Chromium: one tab reloaded again and again, many tabs at once, tabs
 that are killed, a browser that sleeps (SIGSTOP), pages coming and going for minutes; only what is asked for. Before
@@ -48,7 +48,7 @@ class Rest:
 
 
 def rest(process: int, after: str, counted: tuple[Counted, ...] = ()) -> Rest:
-    """What the app holds and does once it has settled, or has not for minutes."""
+    """Return what the app holds and does after it has settled, or after minutes in which it has not."""
     end = monotonic() + MOST_SETTLE_SECONDS
     while _share(process, SETTLE_SECONDS) > SETTLED and monotonic() < end:
         pass
@@ -61,14 +61,14 @@ def rest(process: int, after: str, counted: tuple[Counted, ...] = ()) -> Rest:
 
 
 def _share(process: int, seconds: float) -> float:
-    """Of a core, which the process uses while so many seconds pass."""
+    """Return the share of a core that the process uses during these seconds."""
     before = seconds_of(process)
     sleep(seconds)
     return (seconds_of(process) - before) / seconds
 
 
 def parts(asked: argparse.Namespace) -> dict[str, Callable[[Visitor], tuple[Counted, ...]]]:
-    """The parts that are asked for."""
+    """Return the parts that the command line asks for."""
     every: dict[str, tuple[float, Callable[[Visitor], tuple[Counted, ...]]]] = {
         f"{asked.reloads} reloads": (asked.reloads, lambda visitor: visitor.reload_often(asked.reloads)),
         f"{asked.tabs} tabs": (asked.tabs, lambda visitor: visitor.many_tabs(asked.tabs)),
@@ -83,7 +83,7 @@ def parts(asked: argparse.Namespace) -> dict[str, Callable[[Visitor], tuple[Coun
 
 
 def run(app: AppProcess, asked: argparse.Namespace) -> list[Rest]:
-    """All parts that are asked for, and the app at rest after each; first after one chat."""
+    """Run the parts, and print the state of the app at rest after each; first after one chat."""
     found = []
     chosen = {"one chat": lambda _visitor: (), **parts(asked)}
     for name, part in chosen.items():
@@ -97,7 +97,7 @@ def run(app: AppProcess, asked: argparse.Namespace) -> list[Rest]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command line of this tool."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -23,14 +23,14 @@ class ProcessorTime:
     browser: float
 
     def since(self, before: "ProcessorTime") -> "ProcessorTime":
-        """What was used after `before`."""
+        """Return what was used after `before`."""
         return ProcessorTime(
             self.engine - before.engine, self.page - before.page, self.browser - before.browser
         )
 
 
 def processor_time() -> ProcessorTime:
-    """What was used so far. The browser is whatever runs below this process."""
+    """Return the processor time used so far. The browser is whatever runs below this process."""
     engine = sum(map(_of_thread, threading.enumerate()))
     below = _below(os.getpid(), _parents())
     return ProcessorTime(engine, time.process_time() - engine, sum(map(seconds_of, below)))
@@ -43,7 +43,7 @@ def _of_thread(thread: threading.Thread) -> float:
 
 
 def seconds_of(process: int) -> float:
-    """Seconds of processor time that a process has used so far; 0 where it has ended."""
+    """Return the seconds of processor time that a process has used so far; 0 if it has ended."""
     fields = _fields(process)
     return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
 
@@ -61,7 +61,8 @@ def _parents() -> dict[int, int]:
 
 
 def _fields(process: int) -> list[str]:
-    """/proc/N/stat from the state on, which stands behind the name in brackets; nothing once it has ended."""
+    """Return the fields of /proc/N/stat from the state on, after the name in brackets; none if the process has
+    ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -81,7 +81,7 @@ class Side:
         self._reuse = reuse
 
     def write(self, prompt: Prompt) -> Written:
-        """One reply; without reuse the prompt is read from its beginning."""
+        """Write one reply; without reuse the prompt is read from its beginning."""
         if not self._reuse:
             self._session.forget()
         begin = perf_counter()
@@ -99,12 +99,12 @@ class Side:
         )
 
     def load(self) -> ModelInfo:
-        """What is decoded, measured before anything is timed."""
+        """Load what is decoded, and measure it before anything is timed."""
         return self._session.open(self._choice, no_progress).info
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:
-    """The demo model, or a folder."""
+    """Find the demo model, or a folder."""
     path = assets_dir() / "demo-model" if name == "demo" else Path(name)
     return ModelFolder(path, path.name)
 
@@ -127,14 +127,14 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
-    """The next turn of a chat, or more of a text."""
+    """Return the next turn of a chat, or more of a text."""
     if isinstance(before, str) or isinstance(prompt, str):
         return f"{before}{reply[: len(reply) // 2]} {prompt}"
     return (*before, Message("assistant", reply), *prompt)
 
 
 def main() -> None:
-    """Compare and print."""
+    """Compare the replies and print the differences."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -64,7 +64,7 @@ class Lap:
 
 
 class StopAfter:
-    """Asks for the end of a reply after so many pieces; never, for 0."""
+    """Asks for the end of a reply after a number of pieces; 0 never asks."""
 
     def __init__(self, pieces: int) -> None:
         self._left = pieces or TOKENS + 1
@@ -75,7 +75,7 @@ class StopAfter:
         return self._left <= 0
 
     def count(self) -> None:
-        """One piece more."""
+        """Count one piece more of the reply."""
         self._left -= 1
 
 
@@ -91,7 +91,7 @@ def laps(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]
 
 
 def cuda_bytes() -> int:
-    """Bytes that tensors take on the card now, garbage collected."""
+    """Return the bytes that tensors take on the card now, after collecting garbage."""
     gc.collect()
     torch.cuda.empty_cache()
     return int(torch.cuda.memory_allocated())

@@ -15,7 +15,7 @@ LONGEST = 60.0
 
 
 def start_seconds() -> float:
-    """Seconds from the start of the process to the page's first answer."""
+    """Return the seconds from the start of the process to the page's first answer."""
     with tempfile.TemporaryDirectory() as data_dir:
         begin = perf_counter()
         with started(data_dir):
@@ -24,7 +24,7 @@ def start_seconds() -> float:
 
 @contextmanager
 def started(data_dir: str) -> Iterator[str]:
-    """The address of an app that answers. Raises RuntimeError when it ends or stays silent instead."""
+    """Start an app and return its address when it answers. Raises RuntimeError if it ends or stays silent."""
     port, begin = free_port(), perf_counter()
     command = app_command(port, data_dir, "--no-token")
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
@@ -39,7 +39,7 @@ def started(data_dir: str) -> Iterator[str]:
 
 
 def answers(port: int) -> bool:
-    """Whether the page is there, whole."""
+    """Return whether the page is there, whole."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/", timeout=LONGEST) as page:
             return bool(page.status == 200 and page.read())

@@ -50,7 +50,7 @@ def write_report(folder: Path, plan: Plan, sections: Sequence[str] = tuple(SECTI
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The report as one table for each section."""
+    """Return the report as one table for each section."""
     parts = ["# GPU report", ", ".join(f"{key} {value}" for key, value in report["machine"].items())]
     for name, section in report["sections"].items():
         parts.append(f"## {name}")
@@ -63,7 +63,7 @@ def markdown(report: dict[str, Any]) -> str:
 def run_section(
     section: Callable[[Plan], Iterator[Row]], plan: Plan, release: Callable[[], None] = release_memory
 ) -> dict[str, Any]:
-    """The section's rows, its seconds, and the error that ended it."""
+    """Run a section and return its rows, its seconds, and the error that ended it."""
     rows: list[Row] = []
     begin = perf_counter()
     # Where a card is lost, its memory cannot be released, either: what is said first is the reason.
@@ -72,7 +72,7 @@ def run_section(
 
 
 def _error_of(work: Callable[[], None]) -> str:
-    """What the work raises; "" where it ends well."""
+    """Return what the work raises; "" if it ends well."""
     try:
         work()
     except Exception as error:  # a compiler's, a driver's, a library's: each has types of its own

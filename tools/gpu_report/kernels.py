@@ -24,7 +24,7 @@ MAX_DEPTH = 20
 
 @torch.inference_mode()
 def attention_errors(plan: Plan) -> Iterator[Row]:
-    """Each backend against sdpa in float64, for a random draft tree behind each prefix."""
+    """Compare each backend with sdpa in float64, for a random draft tree after each prefix."""
     for name, heads in plan.heads.items():
         backends = _available(plan, heads)
         for prefix, rows in product((0, *plan.prefixes), plan.attention_rows):
@@ -45,7 +45,7 @@ def attention_errors(plan: Plan) -> Iterator[Row]:
 
 @torch.inference_mode()
 def attention_times(plan: Plan) -> Iterator[Row]:
-    """Milliseconds of one layer's attention by backend."""
+    """Return the milliseconds of one layer's attention by backend."""
     for name, heads in plan.heads.items():
         backends = _available(plan, heads)
         for prefix, rows in product(plan.prefixes, plan.attention_rows):
@@ -68,7 +68,7 @@ def _available(plan: Plan, heads: HeadShape) -> list[Attention]:
 
 
 class Layer:
-    """One layer's random states for a random draft tree behind a prefix."""
+    """One layer's random states for a random draft tree after a prefix."""
 
     def __init__(self, plan: Plan, heads: HeadShape, prefix: int, rows: int) -> None:
         def states(count: int, length: int) -> Tensor:
@@ -83,11 +83,11 @@ class Layer:
         self._view = self._make_view()
 
     def attended(self, backend: Attention) -> Tensor:
-        """What the backend answers. Masks and tables are made by the first call, as a step shares them."""
+        """Attend with a backend. Masks and tables are made by the first call, because a step shares them."""
         return backend.attend(self._query, self._cache, self._view, self._scoring)
 
     def exact(self) -> Tensor:
-        """The same in float64."""
+        """Attend in float64, as the reference."""
         wide = LayerCache(*(states.double() for states in self._cache))
         return sdpa.attend(self._query.double(), wide, self._make_view(), self._scoring)
 
@@ -96,7 +96,7 @@ class Layer:
 
 
 def random_tree(rows: int, prefix: int) -> Block:
-    """A draft tree of so many rows, no path deeper than lookahead's."""
+    """Return a draft tree of `rows` rows whose paths are no deeper than lookahead's."""
     source, tree = Random(0), DraftTree(0)
     for token in range(1, rows):
         parents = [node for node in range(len(tree)) if tree.depths[node] < MAX_DEPTH]

@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def torch_device(self) -> torch.device:
-        """Where everything runs."""
+        """The device that everything runs on."""
         return torch.device(self.device)
 
     @property
@@ -94,7 +94,7 @@ class Plan:
 
 
 def tiny_plan() -> Plan:
-    """Each section on a CPU, in seconds; without replies."""
+    """Return a plan of each section for a CPU that takes seconds, without replies."""
     return Plan(
         device="cpu",
         shapes={"tiny": TINY},
@@ -114,7 +114,7 @@ def tiny_plan() -> Plan:
 
 
 def trained_models() -> tuple[Path, ...]:
-    """The demo model, and stories260K where it is beside the checkout."""
+    """Return the demo model, and stories260K if it is beside the checkout."""
     assets = assets_dir()
     stories = assets.parent.parent / "shared" / "models" / "stories260K"
     return tuple(path for path in (assets / "demo-model", stories) if path.is_dir())

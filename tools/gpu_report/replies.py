@@ -25,7 +25,7 @@ DECODERS: tuple[DecoderName, ...] = ("plain", "lookahead", "auto")
 
 
 def replies(plan: Plan) -> Iterator[Row]:
-    """By model, type and decoder: tokens per step and per second, and how many replies are plain's."""
+    """Measure by model, type and decoder: tokens per step and per second, and how many replies are plain's."""
     for folder in plan.models:
         session = Session(_locate)
         for dtype in plan.reply_dtypes:
@@ -64,7 +64,7 @@ def _prompts(folder: Path, plan: Plan) -> list[Prompt]:
 def _reply(
     session: Session, choice: ModelChoice, prompt: Prompt, decoder: DecoderName, plan: Plan
 ) -> tuple[tuple[int, ...], Statistics]:
-    """One cold reply of full length."""
+    """Write one cold reply of full length."""
     options = Options(decoding=Decoding(decoder), max_new_tokens=plan.reply_tokens, ignore_eos=True)
     events = list(session.events(Request(choice, prompt, options, is_cold=True), no_progress, NeverStop()))
     finished = events[-1]

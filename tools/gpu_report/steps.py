@@ -30,7 +30,7 @@ QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
 
 
 def step_times(plan: Plan) -> Iterator[Row]:
-    """Milliseconds of a step by its rows: eager or as graphs, with torch's or with fused layers."""
+    """Return the milliseconds of a step by its rows: eager or as graphs, with torch's or with fused layers."""
     for name in plan.shapes:
         error = yield from _without_memory_yielded(_times_of(plan, name))
         if error:
@@ -45,7 +45,7 @@ def _times_of(plan: Plan, name: str) -> Iterator[Row]:
 
 
 def step_kernels(plan: Plan) -> Iterator[Row]:
-    """The kernels of a step at few and at many rows: calls and milliseconds, the longest first.
+    """Return the kernels of a step at few and at many rows: calls and milliseconds, the longest first.
 
     Of the first shape that fits into memory. The first rows say what of the card is used, or why not."""
     for name in plan.shapes:
@@ -56,7 +56,7 @@ def step_kernels(plan: Plan) -> Iterator[Row]:
 
 
 def _without_memory_yielded(rows: Iterator[Row]) -> Generator[Row, None, str]:
-    """The rows; returns the error where memory ran out for the next one, and what was taken is free again."""
+    """Yield the rows; return the error if memory ran out for the next one, after freeing what was taken."""
     try:
         yield from rows
         return ""
@@ -90,12 +90,13 @@ def _kernels_of(plan: Plan, name: str) -> Iterator[Row]:
 
 
 def _device_us(event: Any) -> float:
-    """Its own microseconds on the card, or on a machine without one on the CPU."""
+    """Return the event's own microseconds on the card, or on the CPU of a machine without one."""
     return float(event.self_device_time_total or event.self_cpu_time_total)
 
 
 def quantised_times(plan: Plan) -> Iterator[Row]:
-    """Milliseconds of a step by its rows and the bits of the weights. Raises BadOption without torchao."""
+    """Return the milliseconds of a step by its rows and the bits of the weights. Raises BadOption without
+    torchao."""
     check_can_quantise("int8")
     for quantisation in QUANTISATIONS:
         model = random_model(plan, plan.quantised_shape)
@@ -107,7 +108,7 @@ def quantised_times(plan: Plan) -> Iterator[Row]:
 
 
 def random_model(plan: Plan, name: str) -> PreTrainedModel:
-    """The model made on the device, so that the host never holds its weights."""
+    """Make the model on the device, so that the host never holds its weights."""
     torch.manual_seed(0)
     register()
     settings = dict(plan.shapes[name])
@@ -125,7 +126,7 @@ KINDS = ("eager", "fused eager", "graphs", "fused graphs")
 def _runners(
     model: PreTrainedModel, plan: Plan, kinds: Sequence[str] = KINDS
 ) -> tuple[dict[str, BlockRunner], list[str]]:
-    """The same weights run in these ways, and what attention and layers run by."""
+    """Return runners of the same weights, and which attention and layers each uses."""
     config = model.config.get_text_config(decoder=True)
     machine, context = capabilities_of(plan.torch_device), context_of(config)
     attention = choose_attention("auto", machine, heads_of(config, model.dtype))
@@ -141,14 +142,14 @@ def _runners(
 
 
 def _step_ms(runner: BlockRunner, plan: Plan, rows: int) -> float:
-    """One block behind the context, from the host's call to the chosen tokens on the host."""
+    """Time one block after the context, from the host's call to the chosen tokens on the host."""
     step = _step(runner, plan, rows)
     measured = Timer("step()", globals={"step": step}).blocked_autorange(min_run_time=plan.seconds)
     return 1000 * measured.median
 
 
 def _step(runner: BlockRunner, plan: Plan, rows: int) -> Callable[[], list[int]]:
-    """A step behind the context, warmed up."""
+    """Return a step after the context, warmed up."""
     source = torch.Generator().manual_seed(0)
     ids = torch.randint(runner.vocabulary, (plan.context + rows,), generator=source).tolist()
     for _ in runner.prefill(ids[: plan.context]):
