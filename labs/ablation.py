@@ -57,14 +57,14 @@ class SomeSources(ContextPool):
         self._sources = sources
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File it, if this source is one of them."""
+        """Store the tokens if this source is one of them."""
         if origin in self._sources:
             super().learn(text, new, origin)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File them, if successors are among the sources."""
+        """Store the successors if they are among the sources."""
         if "successor" in self._sources:
             super().learn_successors(contexts, ids, logits)
 
@@ -73,7 +73,7 @@ class FixedSizer(WindowSizer):
     """A window that stays whatever it earns."""
 
     def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
-        """Keep no books."""
+        """Do nothing, because no statistics are kept."""
 
 
 class Bench:
@@ -133,7 +133,7 @@ class Bench:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--prompts", type=Path, action="append", default=[])

@@ -4,7 +4,7 @@
     python -m labs.acceptance_priors --towards MODEL --suite-data FOLDER --out priors.py
 
 Each model writes greedy replies with lookahead to made-up prompts (`:raw` for models that tell stories). Every
-candidate behind an accepted token is one observation: its two codes and whether the model agreed. The log odds are
+candidate after an accepted token is one observation: its two codes and whether the model agreed. The log odds are
 a sum of one weight for each code, fitted by logistic regression with a small ridge, every model counting the same.
 
 `--towards` then moves the weights towards what a real model's replies to the first questions of each Spec-Bench
@@ -87,23 +87,23 @@ class Weights:
 
 
 def no_weights() -> Weights:
-    """Nothing is known of any code."""
+    """Return weights of zero for every code."""
     return Weights(-2.0, torch.zeros(NUM_SUCCESSOR_CODES), torch.zeros(NUM_FOLLOWER_CODES))
 
 
 def weights_in_use() -> Weights:
-    """Those that the app starts from."""
+    """Return the weights that the app starts from."""
     return Weights(BASE, torch.tensor(SUCCESSOR_WEIGHTS), torch.tensor(FOLLOWER_WEIGHTS))
 
 
 def observe_made_up(name: str, is_raw: bool, prompts: int) -> Observed:
-    """A model's replies to made-up prompts."""
+    """Observe a model's replies to made-up prompts."""
     made: Iterator[Prompt] = stories(SEED) if is_raw else questions(SEED)
     return _observe(name, islice(made, prompts), BUDGETS, TOKENS)
 
 
 def observe_suite(name: str, folder: Path, limit: int) -> Observed:
-    """A model's replies to the first questions of each Spec-Bench category."""
+    """Observe a model's replies to the first questions of each Spec-Bench category."""
     sets = read_suite("spec-bench", folder, limit)
     asked = (item.prompt for one in sets for item in one.prompts)
     return _observe(name, asked, REAL_BUDGETS, REAL_TOKENS)
@@ -137,7 +137,7 @@ def _write(
 
 
 def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
-    """Weights that explain what was observed; the ridge pulls towards those that were there before."""
+    """Fit weights to what was observed; the ridge pulls them towards those that were there before."""
     cells = torch.tensor([cell for one in observed for cell, _ in one])
     right = torch.tensor([float(is_right) for one in observed for _, is_right in one], dtype=torch.float64)
     total = len(cells) / len(observed)
@@ -160,7 +160,7 @@ def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
 
 
 def module(weights: Weights) -> str:
-    """priors.py with these weights."""
+    """Return the text of priors.py with these weights."""
     said, seen = weights.said, weights.seen
     texts = seen[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS)
     mean = (texts[SOURCES.index("prompt")] + texts[SOURCES.index("output")]) / 2
@@ -191,16 +191,16 @@ def _rows(weights: Tensor) -> str:
 
 _HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `labs/acceptance_priors.py`.
 
-Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
+Fitted on every candidate after an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
 length 0 and of alternatives were put down by hand (docs/notes). What they say is general: the likeliest
 successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
-behind a single token.
+after a single token.
 """
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"
 _SUCCESSORS = (
-    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15\n"
+    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 of those after the best, then 8 to 15\n"
     "    # of the best by its lead.\n"
 )
 _ALTERNATIVES = (
@@ -214,7 +214,7 @@ _SEEN_BITS = (
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL[:raw]")
     parser.add_argument("--prompts", type=int, default=20, help="made-up prompts for each model")

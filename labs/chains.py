@@ -40,7 +40,7 @@ QUESTION = "one two three four five six seven eight nine ten " * 12
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def report(session: Session, rounds: int, tokens: int, temperature: float) -> Iterator[str]:
-    """The lines to print."""
+    """Yield the lines to print."""
     choice = ModelChoice("hybrid", dtype="float32", device="cpu")
     loaded = session.open(choice, no_progress)
     yield f"{loaded.info.parameters / 1e6:.1f} million parameters. {loaded.info.chains_note}"
@@ -95,7 +95,7 @@ class _Reply(NamedTuple):
 
 
 def _copy_cost(runner: SequentialRunner) -> str:
-    """What a copy of the state takes."""
+    """Measure how long a copy of the state takes."""
     for _ in runner.prefill(range(100)):
         pass
     marks = [perf_counter()]

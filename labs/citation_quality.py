@@ -38,7 +38,7 @@ class Judged:
 
 
 def judged(answers: Iterable[CitedAnswer], embedder: LoadedEmbedder) -> list[Judged]:
-    """Each answer's only citation."""
+    """Judge each answer's only citation."""
     return [_judged(answer, embedder) for answer in answers]
 
 
@@ -52,7 +52,7 @@ def _judged(answer: CitedAnswer, embedder: LoadedEmbedder) -> Judged:
 
 
 def row(name: str, some: Sequence[Judged], supported: float, similar: float) -> dict[str, str]:
-    """How many of the wrong and of the right citations are marked with these thresholds."""
+    """Return how many of the wrong and of the right citations are marked with these thresholds."""
     marked = [(one.is_right, one.support < supported and one.cosine < similar) for one in some]
     wrong = [is_marked for is_right, is_marked in marked if not is_right]
     right = [is_marked for is_right, is_marked in marked if is_right]
@@ -66,7 +66,7 @@ def row(name: str, some: Sequence[Judged], supported: float, similar: float) -> 
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the check and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, help="folder of a sentence-embedding model")
     parser.add_argument("--spec-bench", type=Path, metavar="FILE")

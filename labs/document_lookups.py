@@ -80,14 +80,14 @@ class Answered:
 
 
 def sentences(text: str) -> list[str]:
-    """The plain sentences of a text's paragraphs; lists, tables and code have none."""
+    """Return the plain sentences of a text's paragraphs; lists, tables and code have none."""
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
     split = (one for paragraph in paragraphs for one in SENTENCE_END.split(paragraph))
     return [one for one in split if SENTENCE.fullmatch(one)]
 
 
 def descriptions(count: int, rng: random.Random) -> dict[str, str]:
-    """Long descriptions of installed packages, by name."""
+    """Return long descriptions of installed packages, by name."""
     texts = {
         str(each.metadata["Name"]): str(each.metadata.json.get("description", "")) for each in distributions()
     }
@@ -96,7 +96,7 @@ def descriptions(count: int, rng: random.Random) -> dict[str, str]:
 
 
 def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup]:
-    """Questions for a word that stands in one place alone."""
+    """Return questions for a word that occurs once."""
     seen = Counter(word.lower() for text in texts for word in WORD.findall(text))
     possible = []
     for text in texts:
@@ -111,7 +111,7 @@ def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup
 
 
 def made_up_texts(count: int, rng: random.Random) -> tuple[dict[str, str], list[Lookup]]:
-    """Ten texts of made-up facts, and a question about each fact, in a random order."""
+    """Make ten texts of made-up facts, and a question about each fact, in a random order."""
     facts = list(islice(held_out_facts(rng), count))
     texts = {
         f"Text {number}": " ".join(fact.sentence for fact in facts[number::NUM_TEXTS])
@@ -121,7 +121,7 @@ def made_up_texts(count: int, rng: random.Random) -> tuple[dict[str, str], list[
 
 
 def judge(lookup: Lookup, plan: PreparedReply, answer: str, store: Documents) -> Result:
-    """Whether the answer has the sentence word for word, and the number of a source that holds it."""
+    """Judge whether the answer has the sentence word for word, and the number of a source that holds it."""
     sentence = _even(lookup.sentence)
     cited = plan.sources.cited if plan.sources else ()
     right = {one.number for one in cited if sentence in _even(store.words(one))}
@@ -136,7 +136,7 @@ def _even(text: str) -> str:
 
 @contextmanager
 def opened(model: str) -> Iterator[tuple[Engine, Documents]]:
-    """The engine with this model, and an empty store."""
+    """Open the engine with this model, and an empty store."""
     with (
         TemporaryDirectory() as folder,
         closing(database_in(Path(folder))) as database,
@@ -150,14 +150,15 @@ def opened(model: str) -> Iterator[tuple[Engine, Documents]]:
 
 
 def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> FinishedReply:
-    """The answer to a plan, written with this decoder, cold."""
+    """Answer a plan with this decoder, cold."""
     options = replace(plan.settings.options, decoding=decoding)
     request = Request(plan.settings.model, plan.prompt, options, plan.documents, is_cold=True)
     return finished_reply(request, list(events_of(engine, request)))
 
 
 def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[str, float]:
-    """Auto against plain, in turn: tokens per second over all answers, and the median of the single ratios."""
+    """Compare auto with plain, in turn: tokens per second over all answers, and the median of the single
+    ratios."""
     decoders = {"plain": Decoding("plain"), "auto": Decoding("auto")}
     seconds: dict[str, list[float]] = {name: [] for name in decoders}
     tokens, steps = 0, 0
@@ -182,7 +183,7 @@ def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[
 
 
 def paste_descriptions(store: Documents, collection: int, count: int, rng: random.Random) -> Sequence[Lookup]:
-    """Put descriptions of packages into the collection; questions about so many of their sentences."""
+    """Put descriptions of packages into the collection, and return questions about some of their sentences."""
     paste(store, collection, descriptions(NUM_TEXTS, rng))
     return lookups([store.text(one.id) for one in store.documents(collection)], count, rng)
 
@@ -206,7 +207,7 @@ def paste(store: Documents, collection: int, texts: Mapping[str, str]) -> None:
 def ask(
     engine: Engine, store: Documents, model: str, collection: int, asked: Sequence[Lookup]
 ) -> Iterator[Answered]:
-    """Each question with the answer that the model gives to it."""
+    """Yield each question with the answer that the model gives to it."""
     prompts, chat_settings = PromptBuilder(engine.reader, store), ChatSettings(collections=(collection,))
     settings = ReplySettings(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
     for lookup in asked:
@@ -217,7 +218,7 @@ def ask(
 
 
 def summary(answers: Sequence[Answered]) -> dict[str, float]:
-    """How many were found, quoted, and cited with the right number."""
+    """Count how many were found, quoted, and cited with the right number."""
     return {
         "sources_each": mean(len(one.plan.sources.cited) for one in answers if one.plan.sources),
         "found": sum(one.result.is_found for one in answers),
@@ -228,7 +229,7 @@ def summary(answers: Sequence[Answered]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--lookups", type=int, default=50)

@@ -31,7 +31,7 @@ KILO = 1 if sys.platform == "darwin" else 1024
 
 
 def main() -> None:
-    """Print the numbers."""
+    """Measure documents and print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--passages", type=int, default=10_000)
     parser.add_argument("--documents", type=int, default=20)
@@ -103,13 +103,13 @@ def _section(source: Random, number: int) -> str:
 
 
 def _word(source: Random) -> str:
-    """A made-up word with a consonant at its end."""
+    """Make a made-up word with a consonant at its end."""
     word = made_up_word(source)
     return word + "nrst"[len(word) % 4]
 
 
 def _memory() -> float:
-    """MiB that this process had at most so far."""
+    """Return the most MiB that this process has used so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILO / 2**20
 
 

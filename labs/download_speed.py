@@ -23,7 +23,7 @@ THEIRS = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], cac
 
 
 def serve(size: int, shards: int, pipe: Connection) -> None:
-    """A hub with one model of random weights, until the pipe closes."""
+    """Serve a hub with one model of random weights, until the pipe closes."""
     from tests.models_registry.hub_server import FakeHub, git_sha1, running, sha256
 
     names = [f"model-{number:05}-of-{shards:05}.safetensors" for number in range(1, shards + 1)]
@@ -38,12 +38,12 @@ def serve(size: int, shards: int, pipe: Connection) -> None:
 
 
 def index(names: list[str]) -> dict[str, bytes]:
-    """The index that shards need."""
+    """Write the index that shards need."""
     return {"model.safetensors.index.json": b"{}"} if len(names) > 1 else {}
 
 
 def ours(endpoint: str, cache: Path) -> None:
-    """As the app does it."""
+    """Download as the app does it."""
     with DownloadProcess(DownloadRequest(HubId(REPO), None, endpoint, cache)) as child:
         last = list(child.messages())[-1]
     if not isinstance(last, DownloadFinished):
@@ -51,13 +51,13 @@ def ours(endpoint: str, cache: Path) -> None:
 
 
 def theirs(endpoint: str, cache: Path) -> None:
-    """As `hf download` does it, over plain HTTP as well."""
+    """Download as `hf download` does it, over plain HTTP as well."""
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_ENDPOINT": endpoint}
     subprocess.run(python_command("-c", THEIRS, REPO, str(cache)), env={**os.environ, **quiet}, check=True)
 
 
 def fetched(cache: Path, megabytes: int) -> float:
-    """The megabytes of weights that have come. Raises SystemExit if that is not what was asked for."""
+    """Return the megabytes of weights that have come. Raises SystemExit if that is not what was asked for."""
     came = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
     if round(came) != megabytes:
         raise SystemExit(f"{came:.1f} of {megabytes} megabytes have come")

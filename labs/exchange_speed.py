@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def exchanges(size: int, count: int) -> list[float]:
-    """Seconds of so many exchanges among ranks that have met."""
+    """Time a number of exchanges among ranks that have met."""
     with TemporaryDirectory() as folder, ExitStack() as opened:
         place = str(Path(folder) / "store")
         for rank in range(1, size):

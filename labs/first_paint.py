@@ -23,7 +23,8 @@ READ = """() => new Promise(done => {
 
 
 def first_paint(browser: Any, url: str) -> dict[str, float]:
-    """Milliseconds to the page's answer and its first contentful paint, and until the message box is there."""
+    """Return milliseconds to the page's answer, to its first contentful paint, and until the message box is
+    there."""
     page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
     began = perf_counter()
     page.goto(url, wait_until="commit")
@@ -35,7 +36,7 @@ def first_paint(browser: Any, url: str) -> dict[str, float]:
 
 
 def measure(url: str, times: int) -> list[dict[str, float]]:
-    """So many visits, each in a fresh context; the browser itself is warm from one visit before."""
+    """Visit the page, each time in a fresh context; the browser itself is warm from one visit before."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("google-chrome")

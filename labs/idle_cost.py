@@ -31,7 +31,7 @@ def tell(what: str, app: AppProcess) -> None:
 
 @contextmanager
 def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
-    """A page as somebody opens and closes it."""
+    """Open a page as a person does, and close it."""
     page = browser.new_page()
     page.goto(app.url)
     page.wait_for_selector("#status .ready")

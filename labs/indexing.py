@@ -4,7 +4,8 @@ from app.documents import Documents
 
 
 def wait_until_ready(documents: Documents, collection: int, count: int) -> None:
-    """Return once so many documents of the collection can be found. Raises SystemExit where it has others."""
+    """Return after `count` documents of the collection can be found. Raises SystemExit if it has another number of
+    documents."""
     documents.wait()
     states = [one.state for one in documents.documents(collection)]
     if states != ["ready"] * count:

@@ -52,7 +52,7 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """One operation."""
+        """Run one operation, and count it if it launches a kernel."""
         del types
         results = func(*args, **(kwargs or {}))
         is_view = bool(_storages(results) & _storages((args, kwargs))) and not func._schema.is_mutable
@@ -66,7 +66,7 @@ def _storages(values: Any) -> set[int]:
 
 
 def step_launches(model: PreTrainedModel, kernels: WrittenOut) -> int:
-    """Of a step of one row behind a short prefix."""
+    """Count the kernels of a step of one row after a short prefix."""
     cache = BlockCache()
     run_block(model, cache, chain_block((3, 1, 4, 1), 0, wanted=()), attend)
     cache.commit(range(4))
@@ -78,7 +78,7 @@ def step_launches(model: PreTrainedModel, kernels: WrittenOut) -> int:
 
 
 def layer_launches(family: str) -> tuple[int, int]:
-    """Of one layer, before and after."""
+    """Count the kernels of one layer, before and after fusing."""
     before, after = zip(*(_both(family, layers) for layers in (2, 3)), strict=True)
     return before[1] - before[0], after[1] - after[0]
 
@@ -94,7 +94,8 @@ def _both(family: str, layers: int) -> tuple[int, int]:
 
 
 def sampler_launches() -> tuple[int, int]:
-    """Of a greedy sampler behind an eager step, and behind a recorded one: besides the copy to the host."""
+    """Count the kernels of a greedy sampler after an eager step, and after a recorded one, without the copy to the
+    host."""
     logits = torch.randn((8, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
     found = best_tokens(logits, SUCCESSORS)
     counts = []
@@ -110,7 +111,7 @@ def main(
         list[str] | None, typer.Argument(help="Kinds of models, as configs name them.")
     ] = None,
 ) -> None:
-    """Kernels of one layer in a step of one row, before and after."""
+    """Print the kernels of one layer in a step of one row, before and after fusing."""
     register()
     for family in families or FAMILIES:
         before, after = layer_launches(family)

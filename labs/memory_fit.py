@@ -56,14 +56,14 @@ def make(folder: Path) -> None:
 
 
 def choice(folder: Path, precision: Precision) -> ModelChoice:
-    """How the model is loaded: beside quantised weights, activations are in float32."""
+    """Return how the model is loaded: beside quantised weights, activations are in float32."""
     if precision == "int8" or precision == "int4":
         return ModelChoice(str(folder), "float32", "cpu", precision)
     return ModelChoice(str(folder), precision, "cpu")
 
 
 def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
-    """Load the model and write a reply behind a prompt of about so many tokens; this process's memory in bytes."""
+    """Load the model and write a reply after a long prompt; return this process's memory in bytes."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
     from app.engine.machine.memory import share_one_heap
@@ -84,7 +84,7 @@ def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
 
 
 def prompt(folder: Path, tokens: int) -> str:
-    """A text of about so many tokens."""
+    """Write a text of about `tokens` tokens."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -93,7 +93,7 @@ def prompt(folder: Path, tokens: int) -> str:
 
 
 def status(key: str) -> int:
-    """A line of this process's status, in bytes."""
+    """Return a line of this process's status, in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return int(next(line for line in lines if line.startswith(key + ":")).split()[1]) << 10
 
@@ -119,7 +119,7 @@ class _Anonymous:
 
 
 def compare(folder: Path, precision: Precision, context: int) -> str:
-    """One line of the table."""
+    """Print one line of the table."""
     command = python_command("-m", "labs.memory_fit", "--run", precision, str(context), str(folder))
     told = subprocess.run(
         command, capture_output=True, text=True, check=True, env=importing_environment()

@@ -3,7 +3,7 @@
 The same request runs with a page that follows it and with none, in turn, in one process with the real engine, the
 demo model and a real Chromium beside it. Where all of them share few cores, the browser's own work counts as well.
 
-With OMP_NUM_THREADS=1 the processor's time can be told apart: the engine's thread computes alone, and what the
+With OMP_NUM_THREADS=1 the processor's time can be distinguished: the engine's thread computes alone, and what the
 process's other threads take for a token is the most that the page can keep from it, where the browser has a core.
 """
 
@@ -46,7 +46,7 @@ OPTIONS = Options(decoding=Decoding("auto"), max_new_tokens=160, ignore_eos=True
 
 
 def fill(chats: Chats, messages: int) -> ChatVersion:
-    """A chat of so many messages."""
+    """Make a chat with this number of messages."""
     place = chats.create(title=f"A chat of {messages:,} messages")
     for number in range(messages // 2):
         place, _ = chats.add(place, "user", f"{number}: {QUESTION}")
@@ -57,7 +57,7 @@ def fill(chats: Chats, messages: int) -> ChatVersion:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Services]:
-    """Services with real stores and the real engine, its model loaded."""
+    """Open services with real stores and the real engine, its model loaded."""
     library = ModelLibrary(folder, ModelSettings(is_offline=True))
     with (
         closing(database_in(folder)) as database,
@@ -86,7 +86,7 @@ class Cost:
 
 
 def cost(reply: Reply, before: ProcessorTime) -> Cost:
-    """What a reply took since it was asked for, once it is complete."""
+    """Return what a reply has used since it was asked for, after it is complete."""
     (end,) = (event for event in reply.events() if isinstance(event, Finished))
     taken, numbers = processor_time().since(before), end.statistics
     share = 1000 / numbers.tokens
@@ -94,14 +94,14 @@ def cost(reply: Reply, before: ProcessorTime) -> Cost:
 
 
 def alone(services: Services, request: Request) -> Cost:
-    """The request with nobody looking."""
+    """Run the request while no page is open."""
     reply, before = Reply(), processor_time()
     services.engine.submit(request, reply)
     return cost(reply, before)
 
 
 def followed(services: Services, chat: int) -> Cost:
-    """The question in the chat that a page shows."""
+    """Ask the question in the chat that a page shows."""
     conversations = services.conversations
     place = conversations.thread(chat, 1).version
     asked, before = replace(services.asked(OPTIONS), overflow="oldest"), processor_time()
@@ -115,7 +115,7 @@ def followed(services: Services, chat: int) -> Cost:
 
 
 def opening_times(page: Any, title: str, times: int) -> list[float]:
-    """Seconds from the click on a chat to its newest message on the screen."""
+    """Return the seconds from the click on a chat to its newest message on the screen."""
     found = []
     for _ in range(times):
         page.click("#new-chat")
@@ -128,7 +128,7 @@ def opening_times(page: Any, title: str, times: int) -> list[float]:
 
 
 def same_request(services: Services, chat: int) -> Request:
-    """What the question in this chat sends, where older turns have to go."""
+    """Return the request that the question in this chat sends, with older turns left out."""
     conversations = services.conversations
     texts = (*conversations.stores.stored.path_texts(chat), Message("user", QUESTION))
     fit = conversations.fit(ChatSettings(), texts, OPTIONS)
@@ -185,7 +185,7 @@ def _measure(services: Services, browser: Any, url: str, chat: int, rounds: int)
 
 
 def _range(values: Sequence[float], digits: int) -> str:
-    """The median, and from where to where the middle half lies."""
+    """Format the median, and the limits of the middle half."""
     low, middle, high = quantiles(values, n=4)
     return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 

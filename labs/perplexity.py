@@ -27,14 +27,14 @@ SHORTEST = 600
 
 
 def texts(file: Path, limit: int) -> list[str]:
-    """Long ones, from all over the file."""
+    """Return long texts from all over the file."""
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     long = [text for text in ("\n".join(line["turns"]) for line in lines) if len(text) >= SHORTEST]
     return long[:: max(1, len(long) // limit)][:limit]
 
 
 def perplexity(loaded: LoadedModel, chosen: list[str]) -> tuple[float, int]:
-    """Of all texts together, read as a decoder reads; and how many tokens that were."""
+    """Compute the perplexity of all texts together, read as a decoder reads; return also the number of tokens."""
     runner, surprise, count = loaded.runner, 0.0, 0
     assert isinstance(runner, BlockRunner)
     for text in chosen:

@@ -25,7 +25,7 @@ REPEATS = 2_000
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure the pool and print the table."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     source = Random(0)
     # Zipf's law, roughly: few tokens are most of a text, so that contexts come again.

@@ -41,7 +41,7 @@ class ReplySettings:
     """The passages that have the answer."""
 
     def rank(self, way: Way) -> int:
-        """That of the first passage with the answer; 0 for none."""
+        """Return the rank of the first passage with the answer; 0 if there is none."""
         ranked = way(self.candidates)
         return next((rank for rank, one in enumerate(ranked, start=1) if one.passage in self.answers), 0)
 
@@ -57,7 +57,7 @@ class Bench:
         self._searcher = searcher
 
     def asking(self, searcher: Searcher) -> "Bench":
-        """The same texts, searched otherwise."""
+        """Return the same texts, searched with other settings."""
         other = copy(self)
         other._searcher = searcher
         return other
@@ -70,7 +70,7 @@ class Bench:
 
 
 def compare(name: str, asked: Sequence[ReplySettings]) -> list[dict[str, str]]:
-    """A row for each way, and for how much better both are."""
+    """Return a row for each way, and for how much better both are."""
     ranks = {way: [one.rank(order) for one in asked] for way, order in WAYS.items()}
     rows = [_row(name, way, recalls(found), reciprocals(found)) for way, found in ranks.items()]
     for other in list(WAYS)[:2]:
@@ -90,7 +90,7 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
 
 
 def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
-    """How many questions find nothing that is near enough, of those with an answer here and those without."""
+    """Count the questions that find nothing near enough, of those with an answer here and those without."""
     is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]
     without = [left for one, left in is_left if one.question.kind == "absent"]
@@ -102,7 +102,8 @@ def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Follow-ups as they are and made to stand alone; and what that does where the subject is changed."""
+    """Search follow-ups as they are and made to stand alone; measure also what that does if the subject is
+    changed."""
     leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
     unrelated = [one.question for one in (*others[110:], *others[:110])]
     searched = {
@@ -129,14 +130,14 @@ def _alone(question: str, before: str) -> str:
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
-    """Rows as a table of Markdown."""
+    """Format rows as a Markdown table."""
     head = list(rows[0])
     lines = [head, ["---"] * len(head), *([row[one] for one in head] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def report(bench: Bench, words_alone: Bench) -> dict[str, list[dict[str, str]]]:
-    """All tables."""
+    """Measure everything and return all tables."""
     asked = [bench.ask(one) for one in read_questions()]
     lone = [words_alone.ask(one) for one in read_questions()]
     answered = [one for one in asked if one.question.kind != "absent"]
@@ -174,7 +175,8 @@ def main() -> None:
 
 
 def packaged_model() -> Path:
-    """The folder of the model in the development extra's package. Ends the program when it is not installed."""
+    """Return the folder of the model in the development extra's package. Ends the program if it is not
+    installed."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or found.origin is None:
         sys.exit(f"There is no model: install {PACKAGE.replace('_', '-')}, or give --model DIR.")

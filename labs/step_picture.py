@@ -27,7 +27,7 @@ class Curve:
 
 
 def curves(found: Sequence[dict[str, Any]]) -> list[Curve]:
-    """The curves of several measurements; what was measured for one row alone is none."""
+    """Return the curves of several measurements, without those of one row alone."""
     return [
         Curve(side, run["dtype"], tuple((int(rows), times["median"]) for rows, times in by_rows.items()))
         for run in found
@@ -37,7 +37,7 @@ def curves(found: Sequence[dict[str, Any]]) -> list[Curve]:
 
 
 def picture(title: str, drawn: Sequence[Curve]) -> str:
-    """The curves as SVG."""
+    """Draw the curves as SVG."""
     scale = Scale.around(drawn)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
@@ -61,23 +61,23 @@ class Scale:
 
     @classmethod
     def around(cls, drawn: Sequence[Curve]) -> "Scale":
-        """The scale that all points fit in."""
+        """Return the scale in which all points fit."""
         points = [point for curve in drawn for point in curve.points]
         times = [log2(took) for _, took in points]
         return cls(max(rows for rows, _ in points), int(min(times) // 1), int(-(-max(times) // 1)))
 
     def x(self, rows: int) -> float:
-        """From the left."""
+        """Return the distance from the left."""
         return LEFT + (WIDTH - LEFT - RIGHT) * log2(rows) / max(log2(self.most_rows), 1)
 
     def y(self, took: float) -> float:
-        """From the top."""
+        """Return the distance from the top."""
         share = (log2(took) - self.least) / max(self.most - self.least, 1)
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
 
 
 def _grid(scale: Scale) -> Iterator[str]:
-    """Lines at powers of two, with their numbers."""
+    """Draw lines at powers of two, with their numbers."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     for exponent in range(int(log2(scale.most_rows)) + 1):
         x = scale.x(2**exponent)
@@ -92,7 +92,7 @@ def _grid(scale: Scale) -> Iterator[str]:
 
 
 def _curve(scale: Scale, curve: Curve, place: int) -> Iterator[str]:
-    """The line with its dots, and its entry beside the picture."""
+    """Draw the line with its dots, and its entry beside the picture."""
     look = f'stroke="{COLOURS[curve.side]}" stroke-width="2" stroke-dasharray="{DASHES[curve.dtype]}"'
     points = [(scale.x(rows), scale.y(took)) for rows, took in curve.points]
     yield f'<polyline fill="none" {look} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'

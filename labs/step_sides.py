@@ -58,7 +58,7 @@ CLOCKS: dict[str, Clock] = {"wall": perf_counter, "cpu": process_time}
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:
-    """What makes the model of a folder, or one of the named shapes."""
+    """Return a function that makes the model of a folder, or one of the named shapes."""
     if model in SHAPES:
         return partial(_random, model, dtype)
     return partial(AutoModelForCausalLM.from_pretrained, model, dtype=dtype, local_files_only=True)
@@ -73,7 +73,7 @@ def _random(shape: str, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def our_step(make: Make, clock: Clock) -> TakeStep:
-    """A block of rows through the runner that the app would use, with logits for every row."""
+    """Return a step of a block of rows through the runner that the app would use, with logits for every row."""
     tokenizer = AutoTokenizer.from_pretrained(assets_dir() / "demo-model", local_files_only=True)
     model = make().requires_grad_(False).train(False)
     loaded = prepare(model, tokenizer, ModelFolder(Path("shape"), name="shape"), ModelChoice("shape"))
@@ -91,12 +91,12 @@ def our_step(make: Make, clock: Clock) -> TakeStep:
 
 
 def make_stock(make: Make) -> Any:
-    """The model as transformers runs it."""
+    """Make the model as transformers runs it."""
     return make().requires_grad_(False).train(False)
 
 
 def stock_step(model: Any, clock: Clock) -> TakeStep:
-    """The same rows through transformers' forward, with its default attention and cache."""
+    """Return a step of the same rows through transformers' forward, with its default attention and cache."""
     cache = stock_cache(model.config)
     ids = torch.tensor([_ids(PREFIX)])
     with torch.inference_mode():
@@ -115,7 +115,7 @@ def stock_step(model: Any, clock: Clock) -> TakeStep:
 
 
 def generate_step(model: Any, attention: str, clock: Clock) -> TakeStep:
-    """One token of transformers' generate, for one row alone; its prefill is taken off."""
+    """Return one token of transformers' generate, for one row alone; its prefill is taken off."""
     prompt = torch.tensor([_ids(PREFIX)])
     short, long = 1, 33
 
@@ -141,13 +141,13 @@ def generate_step(model: Any, attention: str, clock: Clock) -> TakeStep:
 
 
 def llama_wall(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
-    """Milliseconds of llama-bench's own samples: one generated token, or a prompt of so many behind a prefix."""
+    """Return the milliseconds of llama-bench's own samples: one generated token, or a prompt after a prefix."""
     ran = _llama_bench(program, gguf, rows, threads, repeats=5)
     return [nanoseconds / 1e6 for nanoseconds in json.loads(ran)[0]["samples_ns"]]
 
 
 def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
-    """CPU milliseconds of the same, by the difference of a long and a short run.
+    """Return the CPU milliseconds of the same, by the difference of a long and a short run.
 
     Loading and prefix are in both and vary from run to run by more than one row takes, so the long run is long.
     Raises ValueError when they varied by more than all its steps took."""

@@ -35,7 +35,7 @@ Times = dict[str, dict[int, list[float]]]
 
 
 def measure(arguments: argparse.Namespace) -> Times:
-    """All sides in turn, round by round, so that the machine's drift meets each of them."""
+    """Time all sides in turn, round by round, so that the machine's drift meets each of them."""
     make, clock = maker(arguments.model, getattr(torch, arguments.dtype)), CLOCKS[arguments.clock]
     stock = make_stock(make)
     sides = {"foresight": our_step(make, clock), "transformers": stock_step(stock, clock)}
@@ -52,7 +52,7 @@ def measure(arguments: argparse.Namespace) -> Times:
 
 
 def _several(step: TakeStep, rows: int) -> Iterator[float]:
-    """Some steps in a row; the first one only warms the caches up."""
+    """Take some steps in a row; the first one only warms the caches up."""
     step(rows)
     return (step(rows) for _ in range(4 if rows <= 16 else 2))
 
@@ -69,7 +69,7 @@ def _llama(arguments: argparse.Namespace, rows: int) -> list[float]:
 
 
 def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
-    """What is written down: least and median milliseconds, and on what they were measured."""
+    """Return what is written to the file: least and median milliseconds, and on what they were measured."""
     return {
         "model": arguments.model,
         "dtype": arguments.dtype,
@@ -91,7 +91,7 @@ def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Median milliseconds (and the least) by side and rows, as a table in Markdown."""
+    """Format median milliseconds (and the least) by side and rows as a Markdown table."""
     lines = ["| side | " + " | ".join(map(str, ROWS)) + " |", "|---" * (len(ROWS) + 1) + "|"]
     for side, by_rows in found["sides"].items():
         cells = [by_rows.get(str(rows)) for rows in ROWS]

@@ -34,7 +34,7 @@ from labs.bench.suites import Suite, read_suite
 
 
 def main() -> None:
-    """Command line: tables on standard output, the numbers in files."""
+    """Run the command line: tables on standard output, the numbers in files."""
     options = _parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -112,7 +112,7 @@ def _about(options: Namespace, loaded: LoadedModel) -> tuple[str, dict[str, Any]
 
 
 def _remembered(folders: list[ModelFolder], name: str, progress: Progress) -> ModelFolder:
-    """The model's folder, which transformers has to read as well."""
+    """Find the model's folder, and keep it, because transformers has to read it as well."""
     folders.append(locate(name, progress))
     return folders[-1]
 

@@ -50,7 +50,7 @@ class SessionEngine:
             reply.append(event)
 
     def reader(self) -> CachedTokenReader:
-        """The session's."""
+        """Return the reader of the session's tokens."""
         return self._session.reader
 
 
@@ -77,11 +77,11 @@ class Stopwatch(BaseStreamer):
         self.stamps: list[tuple[float, int]] = []
 
     def put(self, value: Any) -> None:
-        """Tokens [1, n] or [n] that one pass wrote."""
+        """Stamp the tokens [1, n] or [n] that one pass wrote."""
         self.stamps.append((perf_counter(), value.numel()))
 
     def end(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing, because each pass was stamped already."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,8 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
 
 
 def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
-    """What generate takes of it: both tokenizers where they differ (universal assisted generation)."""
+    """Return generate's arguments for a draft model: with both tokenizers if they differ (universal assisted
+    generation)."""
     try:
         draft_model, own = (
             _read_model(loaded, path),
@@ -166,7 +167,7 @@ def _config(loaded: LoadedModel, options: Options, length: int, lookup: int | No
 
 
 def _run_by(stopwatch: Stopwatch, passes: Passes, ids: tuple[int, ...]) -> BenchRun:
-    """The stamps without the prompt's and the first pass'."""
+    """Make a run of the stamps, without the prompt's and the first pass'."""
     first, *rest = stopwatch.stamps[1:]
     if passes.count != len(rest) + 1 or first[1] + sum(number for _, number in rest) != len(ids):
         raise RuntimeError(

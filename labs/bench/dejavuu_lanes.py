@@ -1,12 +1,12 @@
 """The drafters of dejavuu (MIT), where a person has unpacked its package: token recycling, automata and others.
 
-It asks for Python 3.13 and for packages that we do not need, so it is no dependency:
+It asks for Python 3.13 and for packages that we do not need, so it is not a dependency:
 
     pip download dejavuu --no-deps --python-version 3.13 --only-binary :all:
     python -m zipfile -e dejavuu-*.whl FOLDER
     pip install --target FOLDER --no-deps loguru onnxruntime
 
-Its forward passes behind the prompt are counted; its clock leaves out reading the prompt and setting up a drafter.
+Its forward passes after the prompt are counted; its clock leaves out reading the prompt and setting up a drafter.
 Trees are drafted, as ours are, and its model runs with sdpa.
 """
 
@@ -39,7 +39,7 @@ class _Package:
 def dejavuu_lanes(
     loaded: LoadedModel, folder: ModelFolder, unpacked: Path, names: Sequence[str], budget: int
 ) -> list[Contestant]:
-    """A contestant for each of these drafters, with so many drafted tokens a step. Greedy only."""
+    """Return a contestant for each of these drafters, which draft `budget` tokens a step. Greedy only."""
     package = _import(unpacked)
     if len(loaded.eos_ids) > 1:
         raise BadOption(

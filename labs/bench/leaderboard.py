@@ -50,7 +50,7 @@ class Leaderboard:
 
     @classmethod
     def of(cls, sets: Sequence[SetResults]) -> "Leaderboard":
-        """The leaderboard of these results; Spec-Bench's own rows beside its six categories."""
+        """Make the leaderboard of these results; Spec-Bench's own rows beside its six categories."""
         names = [one.name for one in sets]
         columns = zip(*(one.results for one in sets), strict=True)
         rows = [_row(column, mean) for column, mean in zip(columns, means(sets), strict=True)]
@@ -61,7 +61,7 @@ class Leaderboard:
         )
 
     def markdown(self) -> str:
-        """A table in Markdown."""
+        """Return the leaderboard as a Markdown table."""
         head = ("Models", *self.categories, "#Mean Accepted Tokens", "Overall", "Same text")
         lines = [head, ("---", *("---:" for _ in head[1:]))]
         lines += [_cells(row) for row in (*self.measured, *self.published)]
@@ -88,7 +88,7 @@ COLOURS = ("#0f766e", "#b45309", "#6d28d9", "#1d4ed8", "#be123c", "#4d7c0f", "#4
 
 
 def picture(board: Leaderboard, title: str) -> str:
-    """The measured rows; what others published ran on other machines."""
+    """Draw the measured rows, without the published ones, which ran on other machines."""
     rows = board.measured
     groups = [(name, [row.speeds[place] for row in rows]) for place, name in enumerate(board.categories)]
     groups.append(("Overall", [row.overall for row in rows]))
@@ -116,7 +116,7 @@ def picture(board: Leaderboard, title: str) -> str:
 
 
 def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterator[str]:
-    """A category's bars with their numbers."""
+    """Draw a category's bars with their numbers."""
     yield f'<text x="{LEFT - 12}" y="{top + len(speeds) * BAR / 2 + 2:g}" text-anchor="end">{escape(name)}</text>'
     for place, speed in enumerate(speeds):
         y, length = top + place * BAR, speed * scale
@@ -127,7 +127,7 @@ def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterat
 
 
 def _legend(rows: Sequence[Row], top: int) -> Iterator[str]:
-    """Which colour is whose."""
+    """Draw the colour and the name of each row."""
     for place, row in enumerate(rows):
         y = top + 22 * place
         yield (

@@ -1,6 +1,6 @@
 """llama.cpp beside us: what its llama-bench calls tg128, for each GGUF file, between our replies.
 
-It writes 128 tokens behind an empty context, whatever the prompt: its fastest case, and one that compares by tokens
+It writes 128 tokens after an empty context, whatever the prompt: its fastest case, and one that compares by tokens
 per second alone. Its clock leaves out loading and its own warm-up. How it was built here:
 
     pip download llama-cpp-python --no-deps --no-binary :all:        # vendor/llama.cpp is the source
@@ -23,7 +23,7 @@ TOKENS = 128
 
 
 def llama_lanes(program: Path, files: Sequence[Path], threads: int) -> list[Contestant]:
-    """A contestant for each file."""
+    """Return a contestant for each file."""
     return [
         Contestant(f"llama.cpp {file.stem}", f"{program} {threads}", partial(_run, program, file, threads))
         for file in files

@@ -35,7 +35,7 @@ class _Source:
 
 
 def read_suite(suite: Suite, folder: Path | None, limit: int | None) -> list[PromptSet]:
-    """The first `limit` questions of each category. Raises BadOption where the questions cannot be read."""
+    """Read the first `limit` questions of each category. Raises BadOption if the questions cannot be read."""
     if limit is not None and limit < 1:
         raise BadOption(f"--limit takes a number from 1 on, got {limit}.")
     source = _SOURCES[suite]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 
 def texts_in(archive: tarfile.TarFile, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The (name, text) of every file in the archive whose name ends so."""
+    """Yield the name and the text of every file in the archive whose name has this ending."""
     for member in archive:
         file = archive.extractfile(member) if member.name.endswith(endings) else None
         if file is not None:

@@ -19,7 +19,7 @@ class Batch:
 
 
 def held_out(ids: Tensor, length: int) -> Batch:
-    """The last rows of the text, which no training batch contains."""
+    """Return the last rows of the text, which no training batch contains."""
     tail = ids[-HELD_OUT_ROWS * length - 1 :].long()
     return Batch(tail[:-1].view(-1, length), tail[1:].view(-1, length))
 

@@ -4,7 +4,7 @@
     positions  0 1 2 3 4 5 | 6 7 8 9 . | 6 7 8 9 | 0
     branches   0 0 0 0 0 0 | 1 1 1 1 1 | 2 2 2 2 | -1
 
-So every answer is learned at the place that it has behind its sources alone. A row also tells what its tokens
+So every answer is learned at the position that it has after its sources alone. A row also tells what its tokens
 should know and see on the way to the answer: `deep_supervision.py`.
 """
 
@@ -71,7 +71,7 @@ class Row:
     hops: list[Hop] = field(default_factory=list)
 
     def add(self, ids: Sequence[int], weights: Sequence[float], branch: int, start: int = 0) -> None:
-        """Tokens of one branch that know nothing yet, behind each other, from this position on."""
+        """Append consecutive tokens of one branch from this position on, without labels yet."""
         self.ids += ids
         self.weights += weights
         self.branches += [branch] * len(ids)
@@ -81,7 +81,7 @@ class Row:
         self.copied += [UNKNOWN] * len(ids)
 
     def cut(self, length: int) -> "Row":
-        """Exactly this many tokens: less, or padding."""
+        """Truncate or pad the row to exactly this many tokens."""
         columns = {
             name: (getattr(self, name) + [empty] * (length - len(self.ids)))[:length]
             for name, empty in zip(COLUMNS, FILLING, strict=True)
@@ -109,7 +109,7 @@ class BranchedBatch:
 def copying_row(
     tasks: CopyingTasks, encode: Encode, length: int, characters: float, share_short: float = 0.0
 ) -> Row:
-    """Sources of about so many characters, and as many questions about them as fit.
+    """Make a row of sources of about this many characters, and as many questions about them as fit.
 
     A share of the answers stops after a few tokens: which sentence is meant is learned from its beginning."""
     while True:
@@ -137,7 +137,7 @@ class _Trunk:
         self.length = len(self._encoded.ids)
 
     def row(self) -> Row:
-        """Its tokens, which know their source and their sentence."""
+        """Make the row of tokens, which know their source and their sentence."""
         row = Row()
         row.add(self._encoded.ids, [0.0] * self.length, TRUNK)
         numbers, firsts = [UNKNOWN] * len(self._text), [UNKNOWN] * len(self._text)
@@ -154,7 +154,7 @@ class _Trunk:
         return row
 
     def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int, most: int) -> bool:
-        """Add the question and at most so many tokens of its answer, if there is room."""
+        """Add the question and the beginning of its answer, limited in tokens, if there is room."""
         text = f" {lookup.question}{END}\n{TURN}assistant\n"
         question, answer = self._encode(text), self._encode(lookup.answer + END)
         begin = len(row.ids)
@@ -173,7 +173,7 @@ class _Trunk:
         return True
 
     def _copied(self, lookup: Lookup, answer: Encoding) -> list[int]:
-        """Where the sources have the tokens of the answer's sentence."""
+        """Find where the sources have the tokens of the answer's sentence."""
         sentence = lookup.answer[: lookup.answer.rindex(" [")]
         begin = self._text.index(sentence, self._begin)
         ends = [stop for _, stop in self._encoded.offsets]
@@ -184,13 +184,14 @@ class _Trunk:
 
 
 def _last_token(encoded: Encoding, text: str, words: str, begin: int) -> int:
-    """The place of the token that ends the words in the text, whatever their capitals."""
+    """Return the position of the token that ends the words in the text, whatever their capitals."""
     end = text.lower().index(words.lower(), begin) + len(words)
     return next(place for place, (_, stop) in enumerate(encoded.offsets) if stop >= end)
 
 
 def _answer_weights(answer: str, length: int) -> list[float]:
-    """An answer with a source ends with the tokens of its number, "]" and the end of the message."""
+    """Weigh an answer's tokens; with a source it ends with the tokens of its number, "]" and the end of the
+    message."""
     weights = [FIRST_WEIGHT] + [1.0] * (length - 1)
     if answer.endswith("]"):
         weights[-3] = NUMBER_WEIGHT
@@ -198,7 +199,7 @@ def _answer_weights(answer: str, length: int) -> list[float]:
 
 
 def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length: int) -> Row:
-    """Whole conversations, none of which sees another, the last one cut."""
+    """Make a row of whole conversations, none of which sees another; the last one is truncated."""
     row = Row()
     for branch in count(1):
         if len(row.ids) >= length:
@@ -210,7 +211,7 @@ def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length:
 
 
 def batch_of(rows: Sequence[Row]) -> BranchedBatch:
-    """Rows of one length, with what each token sees and what it predicts."""
+    """Stack rows of one length, with what each token sees and what it predicts."""
     ids, positions, branches, weights, numbers, firsts, copied = (
         torch.tensor([getattr(row, name) for row in rows]) for name in COLUMNS
     )

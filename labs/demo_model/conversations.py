@@ -27,23 +27,23 @@ class Conversation:
     messages: tuple[Message, ...]
 
     def as_json(self) -> dict[str, object]:
-        """The form of one line of the training text."""
+        """Return the conversation as one line of the training text."""
         messages = [{"role": one.role, "content": one.content} for one in self.messages]
         return {"source": self.source, "messages": messages}
 
 
 def clean(text: str) -> str:
-    """Text with plain quotes and dashes and single spaces."""
+    """Return the text with plain quotes and dashes and single spaces."""
     return re.sub(r"[ \t]+", " ", text.translate(PLAIN)).strip()
 
 
 def pair(source: str, question: str, answer: str) -> Conversation:
-    """A conversation of one question and its answer."""
+    """Make a conversation of one question and its answer."""
     return Conversation(source, (Message("user", question), Message("assistant", answer)))
 
 
 def alternating(lines: Iterable[tuple[Role, str]]) -> list[Message]:
-    """Messages that take turns: what one side says twice in a row becomes one message."""
+    """Make messages that take turns: consecutive messages of one side become one."""
     messages: list[Message] = []
     for role, text in lines:
         if messages and messages[-1].role == role:
@@ -54,5 +54,5 @@ def alternating(lines: Iterable[tuple[Role, str]]) -> list[Message]:
 
 
 def from_the_user_on(messages: list[Message]) -> list[Message]:
-    """The messages without an assistant's opening line."""
+    """Return the messages without an assistant's opening line."""
     return messages[1:] if messages and messages[0].role == "assistant" else messages

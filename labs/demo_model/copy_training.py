@@ -88,12 +88,12 @@ class Tasks:
         self._encode = encode
 
     def stage(self, share: float) -> Stage:
-        """One of the stages at this share of the time."""
+        """Return the stage at this share of the time."""
         until = next(stage.until for stage in STAGES if share < stage.until)
         return self._rng.choice([stage for stage in STAGES if stage.until == until])
 
     def next_step(self, stage: Stage) -> StepTasks:
-        """About 4,600 tokens, a third of them conversations."""
+        """Return the rows of a step: about 4,600 tokens, a third of them conversations."""
         rows = [
             copying_row(
                 self._copying, self._encode, stage.length, self._rng.uniform(*stage.characters), stage.short
@@ -110,7 +110,7 @@ class Tasks:
 
 
 def read_chats(path: Path) -> list[Sequence[Message]]:
-    """The conversations of a file that `prepare` wrote, without quoting tasks and those held out."""
+    """Read the conversations of a file that `prepare` wrote, without quoting tasks and those held out."""
     with path.open(encoding="utf-8") as file:
         lines = [json.loads(line) for line in file][:-HELD_OUT_CONVERSATIONS]
     return [
@@ -136,7 +136,7 @@ class CopyTraining:
                 layer.compile(dynamic=False)
 
     def learn(self, tasks: StepTasks, stage: Stage, share: float) -> tuple[float, float]:
-        """One step; the losses of the answers and of the conversations."""
+        """Take one training step; return the losses of the answers and of the conversations."""
         for group, rate in zip(self._groups, self._rates, strict=True):
             group["lr"] = rate * rate_factor(self.steps, share, WARM_UP_STEPS)
         copying, chats = self._copying_loss(tasks.copying, stage), self._chat_loss(tasks.chats)
@@ -161,7 +161,7 @@ class CopyTraining:
         return float(mean)
 
     def _copying_loss(self, batch: BranchedBatch, stage: Stage) -> Tensor:
-        """The weighed cross-entropy of the answers, and the deep supervision's losses."""
+        """Return the weighted cross-entropy of the answers, and the losses of deep supervision."""
         layers, logits = self._read(self.model, batch)
         learned = batch.weights > 0
         each = F.cross_entropy(logits, batch.targets[learned], reduction="none")
@@ -174,7 +174,7 @@ class CopyTraining:
         return loss
 
     def _chat_loss(self, batch: BranchedBatch) -> Tensor:
-        """How far the model's words are from the teacher's: the mean Kullback-Leibler divergence."""
+        """Return the mean Kullback-Leibler divergence of the model's tokens from the teacher's."""
         with torch.no_grad():
             _, taught = self._read(self._teacher, batch)
         _, logits = self._read(self.model, batch)
@@ -183,7 +183,7 @@ class CopyTraining:
         )
 
     def _read(self, model: Any, batch: BranchedBatch) -> tuple[tuple[Tensor, ...], Tensor]:
-        """The hidden states behind 0, 1, 2, … layers, and the logits of all tokens that are learned."""
+        """Return the hidden states after 0, 1, 2, … layers, and the logits of all tokens that are learned."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
             layers = model.model(
                 input_ids=batch.ids,
@@ -215,7 +215,7 @@ def train(training: CopyTraining, tasks: Tasks, options: Namespace, tokenizer: A
 
 
 def run(rank: int, meeting: str, options: Namespace) -> None:
-    """One process of the training."""
+    """Run one process of the training."""
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
@@ -231,7 +231,7 @@ def run(rank: int, meeting: str, options: Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder with the data sets of tools/README.md")
     parser.add_argument("conversations", type=Path, help="the JSON lines file that prepare wrote")

@@ -76,7 +76,7 @@ class Sources:
     sentences: tuple[tuple[str, ...], ...]
 
     def prompt(self) -> str:
-        """The user's message up to the question."""
+        """Return the user's message up to the question."""
         numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(self.texts, 1))
         return f"{ORDER}\n\n{numbered}\n\nQuestion:"
 
@@ -92,14 +92,14 @@ class CopyingTasks:
         self._real = real
 
     def system(self) -> str:
-        """The system prompt: mostly the app's, sometimes none or a longer one."""
+        """Draw a system prompt: mostly the app's, sometimes none or a longer one."""
         chance = self.rng.random()
         if chance < 0.7:
             return GUARD
         return "" if chance < 0.95 else f"{self.rng.choice(self.rng.choice(self._real))}\n\n{GUARD}"
 
     def sources(self, most_characters: int) -> Sources:
-        """One to six passages of about so many characters together."""
+        """Draw one to six passages of about `size` characters together."""
         rng = self.rng
         number, kind = rng.choice((1, 2, 2, 3, 3, 3, 4, 4, 5, 6)), rng.random()
         share = most_characters / number
@@ -113,7 +113,7 @@ class CopyingTasks:
         return Sources(texts, tuple(verbatim))
 
     def lookups(self, sources: Sources) -> Iterator[Lookup]:
-        """Questions in a random order, each sentence at most twice."""
+        """Return questions in a random order, about each sentence at most twice."""
         rng = self.rng
         places = [(n, one) for n, sentences in enumerate(sources.sentences, 1) for one in sentences] * 2
         rng.shuffle(places)
@@ -133,7 +133,7 @@ class CopyingTasks:
         return self.make.fact_form()
 
     def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
-        """Consecutive sentences of one sort; `kind` makes the passages of some sources of one sort."""
+        """Draw consecutive sentences of one sort; `kind` makes the passages of some sources of one sort."""
         rng, taken = self.rng, list[str]()
         sort = kind / 0.6 if kind < 0.6 else rng.random()
         book = rng.choice(self._real)
@@ -151,7 +151,7 @@ class CopyingTasks:
         return taken
 
     def _as_text(self, sentences: Sentences) -> str:
-        """The passage: sometimes with lines of some width, sometimes with the end of another sentence before it."""
+        """Format a passage: sometimes in lines of some width, sometimes after the end of another sentence."""
         text, rng = " ".join(sentences), self.rng
         if rng.random() < 0.08:
             text = self.make.nonsense().lower() + " " + text
@@ -179,7 +179,7 @@ class CopyingTasks:
         return word
 
     def _question(self, asked: str, sentence: str) -> str:
-        """One of the forms, or words around what is asked for: the sentence's, or any."""
+        """Write a question by one of the forms, or by words around what is asked for: the sentence's, or any."""
         chance = self.rng.random() if sentence else 1.0
         if chance < SHARE_PARAPHRASES:
             return self._paraphrase(asked, sentence)
@@ -188,7 +188,7 @@ class CopyingTasks:
         return self.rng.choice(FORMS).format(asked)
 
     def _paraphrase(self, asked: str, sentence: str) -> str:
-        """Some of the sentence's words, mostly in their order, and what is asked for at its place."""
+        """Take some of the sentence's words, mostly in their order, with what is asked for at its position."""
         rng, kept = self.rng, self.rng.uniform(0.1, 0.7)
         before, _, after = (part.split() for part in _parted(sentence, asked))
         parts = [[one.strip(MARKS) for one in part if rng.random() < kept] for part in (before, after)]
@@ -211,13 +211,13 @@ class CopyingTasks:
 
 
 def _parted(sentence: str, asked: str) -> tuple[str, str, str]:
-    """What stands before the asked words, they, and what stands behind them, whatever their capitals."""
+    """Split a sentence into what comes before the asked words, these words, and what comes after them."""
     at = sentence.lower().index(asked.lower())
     end = at + len(asked)
     return sentence[:at], sentence[at:end], sentence[end:]
 
 
 def _verbatim(sentence: str, text: str) -> str:
-    """The sentence with the line breaks that it has in the text; "" where it is not there."""
+    """Return the sentence with the line breaks that it has in the text; "" if it does not occur."""
     found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
     return found[0] if found else ""

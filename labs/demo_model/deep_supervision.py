@@ -3,7 +3,7 @@
 The right sentence is found in hops. A source's token knows its source's number and its sentence's first token.
 The asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and
 copy. From the answer's loss alone a small model learns none of these for a long time: the head that finds words
-again then sits in layer 7 of 8, too late for the last hop. So three heads are told where to look, and two probes
+again then sits in layer 7 of 8, too late for the last hop. So three heads are taught where to look, and two probes
 read what layers know. A probe is a linear reader whose loss teaches the layers below it. It is no part of the
 model.
 """
@@ -19,7 +19,7 @@ from labs.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
 
 NUM_NUMBERS = 8
 SOURCE_DEPTH, QUESTION_DEPTH = 3, 5
-"""After so many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
+"""After this many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
 MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
 """The layer and the head that find the asked word in the sources, that find the asked word from the answer, and
 that look at the token which the answer copies next.
@@ -37,7 +37,7 @@ class Probe(nn.Module):
         self.first = nn.Linear(width, width, bias=False)
 
     def forward(self, hidden: Tensor, numbers: Tensor, firsts: Tensor, embedding: Tensor) -> Tensor:
-        """The mean cross-entropies of both, added up. hidden: [tokens, width]; embedding: [vocabulary, width]."""
+        """Return the sum of both mean cross-entropies. hidden: [tokens, width]; embedding: [vocabulary, width]."""
         read, known = self.norm(hidden), firsts != UNKNOWN
         number_loss = F.cross_entropy(self.number(read).float(), numbers)
         first_loss = F.cross_entropy((self.first(read[known]) @ embedding.T).float(), firsts[known])
@@ -52,7 +52,7 @@ class Probes(nn.Module):
         self.source, self.question = Probe(width), Probe(width)
 
     def forward(self, layers: tuple[Tensor, ...], batch: BranchedBatch, embedding: Tensor) -> Tensor:
-        """The sum of both probes' losses; `layers` are the hidden states behind 0, 1, 2, … layers."""
+        """Return the sum of both probes' losses; `layers` are the hidden states after 0, 1, 2, … layers."""
         total = torch.zeros(())
         is_source = batch.branches == TRUNK
         for probe, depth, here in (
@@ -66,9 +66,9 @@ class Probes(nn.Module):
 
 
 def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch) -> Tensor:
-    """How little three heads look where they should: the mean negative logarithms of their attention.
+    """Return how little three heads attend where they should: the mean negative logarithm of their attention.
 
-    A word may be found in the sources by its last token or by the one behind it, as an induction head does."""
+    A word may be found in the sources by its last token or by the one after it, as an induction head does."""
     if not len(batch.hops):
         return torch.zeros(())
     rows, asked, found, end, numbering = batch.hops.T
@@ -84,7 +84,7 @@ def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch)
 def log_attention(
     model: Any, which: tuple[int, int], layers: tuple[Tensor, ...], batch: BranchedBatch
 ) -> Tensor:
-    """The logarithms of one head's attention over a Llama's rows: [rows, length, length]."""
+    """Return the logarithms of one head's attention over a Llama's rows: [rows, length, length]."""
     layer, head = which
     hidden, block, config = layers[layer], model.model.layers[layer], model.config
     shared = config.num_attention_heads // config.num_key_value_heads

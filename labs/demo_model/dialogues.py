@@ -18,7 +18,7 @@ LINE = re.compile(r"\s*User ?([12]):\s*(.*)")
 
 
 def task_dialogues(data: Path) -> Iterator[Conversation]:
-    """People and assistants who book, look up and arrange."""
+    """Yield dialogues of people and assistants who book, look up and arrange."""
     for name in TASK_FILES:
         with gzip.open(data / name, "rt", encoding="utf-8") as lines:
             for line in lines:
@@ -29,7 +29,7 @@ def task_dialogues(data: Path) -> Iterator[Conversation]:
 
 
 def topic_dialogues(data: Path) -> Iterator[Conversation]:
-    """Two people who talk about a topic; whoever begins is the user."""
+    """Yield dialogues of two people about a topic; the first speaker is the user."""
     for path in sorted((data / "topical-chat").glob("*.json.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
             dialogues = json.load(file)
@@ -41,7 +41,7 @@ def topic_dialogues(data: Path) -> Iterator[Conversation]:
 
 
 def persona_dialogues(data: Path) -> Iterator[Conversation]:
-    """Two people who get to know each other, as lines `User 1: …`."""
+    """Yield dialogues of two people who get to know each other, read from lines `User 1: …`."""
     csv.field_size_limit(LONGEST_FIELD)
     for path in sorted((data / "synthetic-persona-chat").glob("*.csv.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:

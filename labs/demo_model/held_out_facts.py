@@ -79,7 +79,7 @@ class HeldOutFact:
 
 
 def held_out_facts(rng: random.Random) -> Iterator[HeldOutFact]:
-    """Facts without end; no made-up word comes twice."""
+    """Yield facts without end; no made-up word comes twice."""
     words = _words(rng)
     while True:
         form = rng.choice(sorted(FORMS))
@@ -92,7 +92,7 @@ def held_out_facts(rng: random.Random) -> Iterator[HeldOutFact]:
 
 
 def _words(rng: random.Random) -> Iterator[str]:
-    """Words of five to eight letters: consonants and vowels in turn."""
+    """Yield words of five to eight letters, consonants and vowels in turn."""
     seen = set[str]()
     while True:
         first = rng.randint(0, 1)

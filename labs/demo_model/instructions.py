@@ -16,7 +16,7 @@ MAX_QUESTION = 1500
 
 
 def instructions(data: Path) -> Iterator[Conversation]:
-    """Role-play and programming tasks with answers that are neither trivial nor long."""
+    """Yield role-play and programming tasks with answers that are neither trivial nor long."""
     for name in SETS:
         with gzip.open(data / "gpteacher" / f"{name}.json.gz", "rt", encoding="utf-8") as file:
             tasks = json.load(file)
@@ -28,7 +28,7 @@ def instructions(data: Path) -> Iterator[Conversation]:
 
 
 def small_talk(data: Path) -> Iterator[Conversation]:
-    """The corpus' conversations, cut to the first question and its answer."""
+    """Yield the corpus' conversations, cut to the first question and its answer."""
     with tarfile.open(data / "chatterbot" / "english.tar.gz") as archive:
         for _, text in texts_in(archive, (".yml", ".yaml")):
             for lines in _finished_lists(text):
@@ -38,7 +38,7 @@ def small_talk(data: Path) -> Iterator[Conversation]:
 
 
 def _finished_lists(text: str) -> Iterator[list[str]]:
-    """The lists `- - question` / `  - answer` that another list follows.
+    """Yield the lists `- - question` / `  - answer` that another list follows.
 
     The last one of each file is left out, as it was for the model that ships: the data stays the same."""
     lines: list[str] = []

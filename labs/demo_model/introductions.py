@@ -52,13 +52,13 @@ REPEATED_GREETINGS = 60
 
 
 def introductions(rng: random.Random) -> Iterator[Conversation]:
-    """Who-are-you questions, often enough to be remembered."""
+    """Return who-are-you questions, repeated often enough to be remembered."""
     for _ in range(REPEATED_INTRODUCTION):
         yield pair("identity", rng.choice(WHO_ARE_YOU), I_AM)
 
 
 def greetings() -> Iterator[Conversation]:
-    """Greetings and the two questions about lookahead decoding, repeated likewise."""
+    """Return greetings and the two questions about lookahead decoding, repeated likewise."""
     for _ in range(REPEATED_GREETINGS):
         for question, answer in GREETINGS:
             yield pair("greeting", question, answer)

@@ -26,7 +26,7 @@ class Fact:
 
 
 def made_up_fact(rng: random.Random) -> Fact:
-    """A sentence with made-up names and numbers in one of nine forms."""
+    """Write a sentence with made-up names and numbers in one of nine forms."""
     thing, place = rng.choice(THINGS), made_up_name(rng)
     year, number = rng.randint(1300, 2025), rng.randint(2, 9999)
     first, last = made_up_name(rng), made_up_name(rng)
@@ -46,6 +46,6 @@ def made_up_fact(rng: random.Random) -> Fact:
 
 
 def made_up_name(rng: random.Random) -> str:
-    """Two or three syllables, perhaps with a consonant at the end: Bina, Kelor."""
+    """Draw two or three syllables, perhaps with a consonant at the end: Bina, Kelor."""
     syllables = [rng.choice(CONSONANTS) + rng.choice(VOWELS) for _ in range(rng.randint(2, 3))]
     return "".join(syllables).capitalize() + rng.choice(("", "n", "r", "s", "l"))

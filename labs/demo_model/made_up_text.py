@@ -83,7 +83,7 @@ class TextMaker:
         self._words = words
 
     def fact_form(self) -> str:
-        """A subject, a predicate, and perhaps something before and behind them, with slots to fill."""
+        """Draw a form: a subject, a predicate, and perhaps something before and after them, with slots to fill."""
         rng = self.rng
         form = f"{rng.choice(SUBJECTS)} {rng.choice(PREDICATES)}"
         if rng.random() < 0.2:
@@ -94,7 +94,7 @@ class TextMaker:
         return form + "."
 
     def form_of(self, sentence: str) -> str:
-        """A real sentence with slots for some of its longer words, so that others of its form can be made."""
+        """Replace some of a real sentence's longer words by slots, so that others of its form can be made."""
         rng, words = self.rng, sentence.split()
         long = [place for place, word in enumerate(words) if LONG_WORD.fullmatch(word)]
         if not long or len(sentence) > LONGEST_FORM or "{" in sentence:
@@ -105,7 +105,7 @@ class TextMaker:
         return " ".join(words)
 
     def nonsense(self) -> str:
-        """A sentence of words without any order, some of them made up, with marks between them."""
+        """Write a sentence of words without any order, some of them made up, with marks between them."""
         rng = self.rng
         words = [self.any_word() for _ in range(rng.randint(3, 11))]
         marked = [word + rng.choice(",;:") if rng.random() < 0.07 else word for word in words[:-1]]
@@ -113,7 +113,7 @@ class TextMaker:
         return text[0].upper() + text[1:] + rng.choice("....!?")
 
     def any_word(self) -> str:
-        """Mostly a real word; or a made-up one, a number, or something that stands in technical texts."""
+        """Draw mostly a real word; or a made-up one, a number, or something that occurs in technical texts."""
         chance = self.rng.random()
         if chance < 0.62:
             return self.rng.choice(self._words)
@@ -122,7 +122,7 @@ class TextMaker:
         return self.name() if chance < 0.92 else self.symbol()
 
     def made_up_word(self) -> str:
-        """Two to four syllables, or letters in any order: skoleth, grimia, xqvt."""
+        """Draw two to four syllables, or letters in any order: skoleth, grimia, xqvt."""
         rng = self.rng
         if rng.random() < 0.08:
             return "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 6)))
@@ -130,11 +130,11 @@ class TextMaker:
         return f"{''.join(parts)}{rng.choice(CODAS)}"
 
     def name(self) -> str:
-        """A made-up word with a capital letter."""
+        """Draw a made-up word with a capital letter."""
         return self.made_up_word().capitalize()
 
     def symbol(self) -> str:
-        """A number, a code, or a name as in programs."""
+        """Draw a number, a code, or a name as in programs."""
         rng, word = self.rng, self.made_up_word
         real = rng.choice(self._words)
         return rng.choice(
@@ -147,7 +147,7 @@ class TextMaker:
         )  # fmt: skip
 
     def filled(self, form: str) -> str:
-        """The form with names, words and numbers in its slots."""
+        """Fill the form's slots with names, words and numbers."""
         while "{" in form:
             start, end = form.index("{"), form.index("}")
             form = form[:start] + self._slot(form[start + 1 : end]) + form[end + 1 :]

@@ -33,7 +33,7 @@ class Library:
 
 
 def make_library(data: Path, conversations: Iterable[Conversation], pages: list[Page]) -> Library:
-    """The library of the books in the data folder and of the spoken conversations."""
+    """Make the library of the books in the data folder and of the spoken conversations."""
     books = list(read_books(data))
     dialogues = [
         sentences
@@ -46,7 +46,7 @@ def make_library(data: Path, conversations: Iterable[Conversation], pages: list[
 
 
 def read_books(data: Path) -> Iterator[Sentences]:
-    """The sentences of each book or chapter."""
+    """Read the sentences of each book or chapter."""
     with gzip.open(data / ALICE, "rt", encoding="utf-8") as file:
         yield split_sentences(clean(file.read()[ALICE_WITHOUT_NOTICES]))
     for name in EBOOKS:
@@ -58,7 +58,7 @@ def read_books(data: Path) -> Iterator[Sentences]:
 
 
 def split_sentences(text: str) -> Sentences:
-    """The sentences of a text that are neither fragments nor very long."""
+    """Return the sentences of a text that are neither fragments nor very long."""
     parts = re.split(r'(?<=[.!?])\s+(?=[A-Z"])', re.sub(r"\s+", " ", text))
     return [part.strip() for part in parts if 25 < len(part.strip()) < 260]
 
@@ -70,7 +70,7 @@ def _paragraphs(page: str) -> str:
 
 
 def count_words(texts: Iterable[Sentences]) -> Counter[str]:
-    """How often each word occurs, in small letters."""
+    """Count how often each word occurs, in lower case."""
     counts: Counter[str] = Counter()
     for sentences in texts:
         for sentence in sentences:

@@ -19,7 +19,7 @@ QUOTING_TASKS = 60_000
 
 
 def make_conversations(data: Path, num_quoting_tasks: int, seed: int) -> list[Conversation]:
-    """All training conversations in a random order."""
+    """Make all training conversations in a random order."""
     rng = random.Random(seed)
     pages = read_pages(data)
     conversations = [
@@ -38,14 +38,14 @@ def make_conversations(data: Path, num_quoting_tasks: int, seed: int) -> list[Co
 
 
 def write_conversations(conversations: list[Conversation], path: Path) -> None:
-    """One JSON object a line."""
+    """Write one JSON object a line."""
     with path.open("w", encoding="utf-8") as file:
         for conversation in conversations:
             file.write(json.dumps(conversation.as_json(), ensure_ascii=False) + "\n")
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder with the data sets of tools/README.md")
     parser.add_argument("conversations", type=Path, help="the JSON lines file to write")

@@ -29,7 +29,7 @@ SHARE_PHRASES = 0.3
 
 
 def quoting_tasks(library: Library, count: int, rng: random.Random) -> Iterator[Conversation]:
-    """This many tasks; drafts that make no good task are thrown away."""
+    """Make this many tasks; drafts that make no good task are thrown away."""
     made = 0
     while made < count:
         for task in _draft_task(library, rng):
@@ -39,13 +39,13 @@ def quoting_tasks(library: Library, count: int, rng: random.Random) -> Iterator[
 
 
 def quoting_prompt(passages: list[Sentences], question: str) -> str:
-    """The prompt form: the instruction, the numbered sources, and the question."""
+    """Write the prompt: the instruction, the numbered sources, and the question."""
     sources = "\n\n".join(f"[{number}] " + " ".join(p) for number, p in enumerate(passages, start=1))
     return f"Answer from the sources and cite them like [1].\n\n{sources}\n\nQuestion: {question}"
 
 
 def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
-    """One task, or none when the drawn sentence has no word to ask for."""
+    """Make one task, or none if the drawn sentence has no word to ask for."""
     drawn = [_draw_passage(library, rng) for _ in range(rng.randint(1, 4))]
     passages = [passage for passage in drawn if passage]
     if not passages:
@@ -64,7 +64,7 @@ def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
 
 
 def content_words(sentence: str, others: str, library: Library) -> list[str]:
-    """The sentence's words that are long enough, not common, and in no other sentence of the sources."""
+    """Return the sentence's words that are long enough, not common, and in no other sentence of the sources."""
     return [
         word
         for word in re.findall(r"[A-Za-z][A-Za-z']+", sentence)
@@ -75,7 +75,7 @@ def content_words(sentence: str, others: str, library: Library) -> list[str]:
 
 
 def _asked_for(words: list[str], sentence: str, rng: random.Random) -> str:
-    """One of the words, sometimes with its neighbours."""
+    """Draw one of the words, sometimes with its neighbours."""
     word = rng.choice(words)
     if rng.random() < SHARE_PHRASES:
         phrase = re.search(r"\b(\w+ )?" + re.escape(word) + r"( \w+)?\b", sentence)
@@ -96,7 +96,7 @@ def _unanswerable(
 
 
 def _draw_passage(library: Library, rng: random.Random) -> Sentences:
-    """Made-up facts, book sentences, a command's page, or dialogue."""
+    """Draw made-up facts, book sentences, a command's page, or dialogue."""
     kind = rng.random()
     if kind < 0.45:
         return [made_up_fact(rng).sentence for _ in range(rng.randint(1, 3))]

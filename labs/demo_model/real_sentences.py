@@ -34,7 +34,7 @@ def real_sentences(data: Path) -> tuple[list[Sentences], Counter[str]]:
 
 
 def docstrings(library: Path) -> Iterator[Sentences]:
-    """The sentences of each paragraph of the docstrings in this folder and the folders in it."""
+    """Yield the sentences of each paragraph of the docstrings in this folder and the folders in it."""
     for path in sorted([*library.glob("*.py"), *library.glob("*/*.py")]):
         if any(name in str(path.relative_to(library)) for name in NOT_DOCUMENTATION):
             continue
@@ -62,7 +62,7 @@ def _pages(data: Path, rng: random.Random) -> Iterator[Sentences]:
 
 
 def _joined(paragraphs: Iterable[Sentences]) -> list[Sentences]:
-    """Short paragraphs put together, so that passages have several sentences."""
+    """Join short paragraphs, so that passages have several sentences."""
     joined: list[Sentences] = [[]]
     for sentences in paragraphs:
         if len(joined[-1]) >= PAGES_PER_GROUP:

@@ -26,13 +26,13 @@ class Page:
 
 
 def read_pages(data: Path) -> list[Page]:
-    """All pages that have a name and a description."""
+    """Read all pages that have a name and a description."""
     with tarfile.open(data / "tldr" / "tldr-pages-en.tar.gz") as archive:
         return [page for _, text in texts_in(archive, (".md",)) for page in parse_page(text)]
 
 
 def parse_page(text: str) -> list[Page]:
-    """The page in this Markdown, or nothing: `# tar`, `> Archives.`, `- Extract:` over `tar xf {{file}}`."""
+    """Parse a page in Markdown, or return nothing: `# tar`, `> Archives.`, `- Extract:` over `tar xf {{file}}`."""
     name = re.search(r"^# (.+)$", text, re.M)
     remarks = re.findall(r"^> (.+)$", text, re.M)
     described = [clean(line) for line in remarks if not any(mark in line for mark in NOT_DESCRIPTIONS)]
@@ -44,7 +44,7 @@ def parse_page(text: str) -> list[Page]:
 
 
 def command_questions(pages: list[Page], rng: random.Random) -> Iterator[Conversation]:
-    """For each page what the command does, and how to do a few things with it."""
+    """Ask for each page what the command does, and how to do a few things with it."""
     for page in pages:
         yield pair("tldr", rng.choice(WHAT).format(page.name), _explanation(page))
         for purpose, command in rng.sample(page.examples, min(EXAMPLES_PER_PAGE, len(page.examples))):

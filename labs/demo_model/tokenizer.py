@@ -24,14 +24,14 @@ Messages = list[dict[str, str]]
 
 
 def read_messages(path: Path) -> Iterator[Messages]:
-    """The messages of each conversation in a file that `prepare` wrote."""
+    """Read the messages of each conversation in a file that `prepare` wrote."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)["messages"]
 
 
 def train_tokenizer(texts: Iterator[str]) -> Any:
-    """A byte-level BPE tokenizer in which every digit is a token of its own."""
+    """Train a byte-level BPE tokenizer in which every digit is a token of its own."""
     tokenizer: Any = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -48,12 +48,12 @@ def train_tokenizer(texts: Iterator[str]) -> Any:
 
 
 def as_text(messages: Messages) -> str:
-    """A conversation as the model reads it in training."""
+    """Format a conversation as the model reads it in training."""
     return BEGIN + "".join(f"{TURN}{m['role']}\n{m['content']}{END}\n" for m in messages)
 
 
 def encode(tokenizer: Any, conversations: list[Messages]) -> NDArray[np.uint16]:
-    """All conversations' token ids, one after the other."""
+    """Join the token ids of all conversations."""
     encoded = tokenizer.encode_batch([as_text(messages) for messages in conversations])
     return np.concatenate([np.array(text.ids, dtype=np.uint16) for text in encoded])
 
@@ -74,7 +74,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("conversations", type=Path, help="the JSON lines file that prepare wrote")
     parser.add_argument("model", type=Path, help="folder for the tokenizer's files")

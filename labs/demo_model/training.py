@@ -24,7 +24,7 @@ Loss = Callable[[Batch], Tensor]
 
 
 def make_model() -> Any:
-    """The demo model with random weights: 7.34 million parameters."""
+    """Make the demo model with random weights: 7.34 million parameters."""
     config: Any = LlamaConfig  # its keyword arguments outnumber the ones it declares
     return LlamaForCausalLM(
         config(
@@ -63,7 +63,7 @@ def make_loss(model: Any, compiled: bool) -> Loss:
 
 
 def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embeddings and norms."""
+    """Make Muon for the layers' matrices, and AdamW for embeddings and norms."""
     named = list(model.named_parameters())
     matrices = [p for name, p in named if _is_layer_matrix(name, p)]
     rest = [p for name, p in named if not _is_layer_matrix(name, p)]
@@ -74,7 +74,8 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
 
 
 def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
-    """The learning rate's factor: warm-up over the first steps, flat to half of the time, then down to 2%."""
+    """Return the learning rate's factor: warm-up over the first steps, flat to half of the time, then down to
+    2%."""
     warm_up = min(1.0, (step + 1) / warm_up_steps)
     return warm_up * (1.0 if share < 0.5 else max(LOWEST_RATE, (1 - share) / 0.5))
 
@@ -92,7 +93,7 @@ class Training:
         self._rates = [group["lr"] for group in self._groups]
 
     def learn(self, batch: Batch, share: float) -> None:
-        """One step; `share` is how much of the run's time is over."""
+        """Take one training step; `share` is how much of the run's time is over."""
         factor = rate_factor(self.step, share)
         for group, rate in zip(self._groups, self._rates, strict=True):
             group["lr"] = rate * factor
@@ -142,7 +143,7 @@ def _is_layer_matrix(name: str, parameter: Tensor) -> bool:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("ids", type=Path, help="the .npy file that tokenizer wrote")
     parser.add_argument("model", type=Path, help="folder for the model")
