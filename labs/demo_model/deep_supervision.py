@@ -19,7 +19,7 @@ from labs.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
 
 NUM_NUMBERS = 8
 SOURCE_DEPTH, QUESTION_DEPTH = 3, 5
-"""After this many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
+"""The layers after which the sources' tokens know their positions, and an asked word its sentence."""
 MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
 """The layer and the head that find the asked word in the sources, that find the asked word from the answer, and
 that look at the token which the answer copies next.
