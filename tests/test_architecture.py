@@ -31,7 +31,7 @@ ALLOWED = {
     "startup": {"ui", "api", "desktop", "conversation", *DOMAINS, *BASE},
     "desktop": {"desktop", *BASE},
     "commands": {"commands", "api", "web", "conversation", *DOMAINS, *BASE},
-    "ui": {"ui", "web", "conversation", *BASE},
+    "ui": {"ui", "api", "web", "conversation", "chats", "documents", "models_registry", "remote", *BASE},
     "api": {"api", "web", "conversation", *BASE},
     "web": {"web", *BASE},
     "conversation": {"conversation", *DOMAINS, *BASE},

@@ -26,14 +26,18 @@ from app.ui.chat.view import ChatActions, ChatView, build_chat
 from app.ui.documents.document_panel import DocumentPanel, DocumentPanelActions, build_document_panel
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
-from app.ui.frame.app_context import AppContext, Endpoint
-from app.ui.frame.documents_service import ListCollections, listed_collections
+from app.ui.documents.view import (
+    DocumentsActions,
+    DocumentsView,
+    ListCollections,
+    build_documents_view,
+    listed_collections,
+)
 from app.ui.frame.option_controls import OptionActions, OptionPanel, OptionValues, saved_with, to_values
 from app.ui.frame.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, success_toast, toast
 from app.ui.frame.page_sessions import PageSession, PageValue
 from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
-from app.ui.frame.services import Services
+from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.live.view import XrayRenderer, XrayView
 from app.ui.models.actions import ModelsActions

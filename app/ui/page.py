@@ -12,13 +12,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import NotUploaded
-from app.ui.frame.app_context import AppContext, Endpoint
 from app.ui.frame.file_export import add_library_routes
 from app.ui.frame.page_events import PageEvents, toast
 from app.ui.frame.page_sessions import Pages, PageSession
 from app.ui.frame.page_socket import add_page_socket
 from app.ui.frame.page_stream import PolledRenderer
-from app.ui.frame.services import Services
+from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.theme import asset, head, make_theme
 from app.ui.frame.top_bar import Notice
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, named_files, upload_at

@@ -11,10 +11,8 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.system.environment import without_network_settings
-from app.ui.frame.app_context import AppContext, Endpoint
-from app.ui.frame.guard import Guard
-from app.ui.frame.key import Key
-from app.ui.frame.services import Services
+from app.ui.frame.page_access import Guard, Key
+from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import uploads_dir
 from app.web.listening import listen
 from app.web.server_thread import ServerThread

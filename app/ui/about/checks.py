@@ -8,10 +8,11 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
 
+from app.database import Database
 from app.errors import StoreError
 from app.system.network_log import NetworkLog
 from app.ui.about.sockets import Socket, own_sockets
-from app.ui.frame.app_context import AppContext, CheckableDatabase, Endpoint
+from app.ui.frame.services import AppContext, Endpoint
 from app.values.validation import require_one_of
 
 TIMEOUT_SECONDS = 5.0
@@ -145,7 +146,7 @@ def check_data_folder(folder: Path) -> Check:
     return Check(name, "passed", f"{folder} has mode {mode:o}.")
 
 
-def check_database(database: CheckableDatabase | None) -> Check:
+def check_database(database: Database | None) -> Check:
     """The database of chats and documents is not damaged."""
     name = "The database is intact"
     if database is None:

@@ -12,8 +12,7 @@ import app
 from app.system.machine_name import processor_name
 from app.system.network_log import Contact
 from app.ui.about.checks import Check
-from app.ui.frame.app_context import AppContext
-from app.ui.frame.services import Services
+from app.ui.frame.services import AppContext, Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.top_bar import describe
 from app.values.messages import EngineStatus, ModelInfo

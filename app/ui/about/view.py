@@ -7,8 +7,7 @@ import gradio as gr
 
 from app.ui.about.checks import Check, run_checks
 from app.ui.about.render import checking_html, checks_html, contacts_html, facts_html
-from app.ui.frame.app_context import AppContext, Endpoint
-from app.ui.frame.services import Services
+from app.ui.frame.services import AppContext, Endpoint, Services
 
 
 class AboutActions:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.conversation import is_private
+from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
-from app.ui.frame.documents_service import DocumentsService
 from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.uploads import discard, upload_at
@@ -23,7 +23,7 @@ def listed(collections: Sequence[Collection], chosen: Sequence[int]) -> list[Col
     return [one for one in collections if one.id in chosen or not one.is_attached]
 
 
-def unread_documents(documents: DocumentsService, collections: Sequence[Collection]) -> list[Document]:
+def unread_documents(documents: Documents, collections: Sequence[Collection]) -> list[Document]:
     """What is attached by these collections and could not be read."""
     attached = [one for one in collections if one.is_attached]
     return [each for one in attached for each in documents.documents(one.id) if each.state == "failed"]

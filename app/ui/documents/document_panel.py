@@ -16,10 +16,10 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.conversation import Conversations
+from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
-from app.ui.frame.documents_service import DocumentsService
 from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import render_macro
@@ -103,7 +103,7 @@ def _rank(rank: int) -> str:
 class DocumentPanelActions:
     """The panel's event handlers, and those of the buttons that open it."""
 
-    def __init__(self, documents: DocumentsService, conversations: Conversations) -> None:
+    def __init__(self, documents: Documents, conversations: Conversations) -> None:
         self._documents = documents
         self._conversations = conversations
 

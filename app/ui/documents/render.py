@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from app.conversation.excerpts import excerpt
+from app.documents import Documents
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
-from app.ui.documents.view import DocumentsState, SearchResult, open_collection
-from app.ui.frame.documents_service import DocumentsService, ListCollections
+from app.ui.documents.view import DocumentsState, ListCollections, SearchResult, open_collection
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words
@@ -37,7 +37,7 @@ class DocumentsRenderer:
 
     def __init__(
         self,
-        documents: DocumentsService,
+        documents: Documents,
         collections: ListCollections,
         semantic_search: SemanticSearch,
         state: DocumentsState,

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import gradio as gr
 
+from app.documents import Documents
 from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.frame.documents_service import DocumentsService, ListCollections
 from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.page_events import LISTEN, UPLOADED, PageEvents
 from app.ui.frame.page_sessions import PageValue
@@ -20,6 +20,8 @@ PAGE_SIZE = 100
 DEFAULT_COLLECTION = "My documents"
 """The collection that is created for the first document."""
 
+ListCollections = Callable[[], tuple[Collection, ...]]
+"""Returns the collections that the view lists."""
 ConfirmationKind = Literal["", "collection", "document"]
 CONFIRMED: dict[str, ConfirmationKind] = {"ask-delete": "collection", "ask-remove": "document", "no": ""}
 """What the buttons that ask for a confirmation are about; "no" cancels."""
@@ -67,12 +69,21 @@ def open_collection(collections: Sequence[Collection], state: DocumentsState) ->
     return next((one for one in collections if one.id == state.collection), first)
 
 
+def listed_collections(documents: Documents, used: Callable[[], frozenset[int]]) -> tuple[Collection, ...]:
+    """Return all but those that belong to deleted chats, which Undo brings back; `used` are those that chats ask."""
+    found = documents.collections()
+    if not any(one.is_attached for one in found):
+        return found
+    kept = used()
+    return tuple(one for one in found if one.id in kept or not one.is_attached)
+
+
 class DocumentsActions:
     """The view's event handlers."""
 
     def __init__(
         self,
-        documents: DocumentsService,
+        documents: Documents,
         collections: ListCollections,
         semantic_search: SemanticSearch,
         notify: Notify,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import gradio as gr
 
+from app.api.switch import ApiSwitch
 from app.settings import Settings
-from app.ui.frame.app_context import ApiControl, Endpoint
 from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.page_events import LISTEN, PageEvents
-from app.ui.frame.services import Services
+from app.ui.frame.services import Endpoint, Services
 from app.ui.settings.client_examples import Connection
 from app.ui.settings.render import connection_html
 
@@ -21,7 +21,7 @@ class ConnectActions:
     """The part's event handlers; `report` tells what was done, `notify` what went wrong."""
 
     def __init__(
-        self, services: Services, api: ApiControl, endpoint: Endpoint, notify: Notify, report: Notify
+        self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify, report: Notify
     ) -> None:
         self._services = services
         self._api = api

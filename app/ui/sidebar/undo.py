@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic, time
 
+from app.documents import Documents
 from app.ui.chat.state import ChatState
-from app.ui.frame.documents_service import DocumentsService
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render
 
@@ -27,7 +27,7 @@ class UndoRenderer:
     def __init__(
         self,
         state: ChatState,
-        documents: DocumentsService,
+        documents: Documents,
         now: Callable[[], float] = monotonic,
         clock: Callable[[], float] = time,
     ) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from app.ui.chat.attaching import PRIVATE, Attaching, listed
 from app.ui.chat.chat_settings import settings_of
-from app.ui.frame.documents_service import listed_collections
+from app.ui.documents.view import listed_collections
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.chat.people import Visitor, pressed
 

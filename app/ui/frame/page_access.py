@@ -6,7 +6,7 @@ Any web page that the person visits, and any other user of this machine, could t
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
     remote content     an image in a reply could send its server what was written: the
                        Content-Security-Policy lets the page fetch from its own address alone
-    another program    it has no token and no cookie (app/ui/frame/key.py)                           -> 403
+    another program    it has no token and no cookie (app/ui/frame/page_access.py)                           -> 403
 
 Requests without Origin are the page's own GETs, or programs on this machine (curl): those need the key as well.
 
@@ -14,14 +14,95 @@ What passes is logged at INFO, which the app's log leaves out: method and path, 
 """
 
 import logging
+import secrets
+from base64 import b64encode
+from functools import cache
+from hmac import compare_digest
+from html import escape
+from string import Template
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.ui.frame.key import Key
+from app.settings import assets_dir
 from app.web.request_check import refusal
+
+NO_KEY = "Foresight needs its key. Open the address that it printed when it was started."
+WRONG_KEY = "That is not the current key. Foresight makes a new one at each start."
+REDIRECT = '<meta http-equiv="refresh" content="0; url=/">'
+REDIRECT_PAGE = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Foresight</title>
+<meta name="color-scheme" content="light dark"><script>location.replace("/")</script>{REDIRECT}</head></html>"""
+"""A page in place of a redirect: after a click on another site's link a redirect would come without the cookie."""
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class Key:
+    """Checks who may use the page at this port. With an empty token everybody may."""
+
+    def __init__(self, token: str, port: int, codes: set[str] | None = None) -> None:
+        """Each of `codes` can be used once in place of the token."""
+        self._token = token
+        self._codes = codes if codes is not None else set()
+        self._cookie = secrets.token_urlsafe(32)
+        self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
+
+    def refusal(self, request: HTTPConnection) -> Response | None:
+        """Return the response to a request without the key or with it in its URL; None if it may pass."""
+        is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
+        if not self._token or (
+            self._has_key(request) and not (is_at_root and "token" in request.query_params)
+        ):
+            return None
+        if not is_at_root:
+            return PlainTextResponse(NO_KEY, 403, NO_STORE)
+        given = request.query_params.get("token", "")
+        if self._has_key(request) or self._redeem(given.strip().rpartition("token=")[2]):
+            return self._redirect()
+        return _form(WRONG_KEY if given else "", request.headers.get("sec-fetch-site", "none"))
+
+    def _redeem(self, given: str) -> bool:
+        if given in self._codes:
+            self._codes.discard(given)
+            return True
+        return _is_same(given, self._token)
+
+    def _has_key(self, request: HTTPConnection) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _is_same(token.strip(), self._token):
+            return True
+        return _is_same(request.cookies.get(self._cookie_name, ""), self._cookie)
+
+    def _redirect(self) -> Response:
+        response = HTMLResponse(REDIRECT_PAGE, headers=NO_STORE)
+        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
+        return response
+
+
+def _is_same(given: str, secret: str) -> bool:
+    return compare_digest(given.encode(errors="replace"), secret.encode())
+
+
+def _form(problem: str, fetch_site: str) -> Response:
+    """The form. A link on another site comes without the browser's cookie, so the page is loaded a second time."""
+    page = _template().substitute(
+        onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
+        problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
+        icon=_icon(),
+    )
+    return HTMLResponse(page, 403, NO_STORE)
+
+
+@cache
+def _template() -> Template:
+    return Template((assets_dir() / "ui" / "key.html").read_text(encoding="utf-8"))
+
+
+@cache
+def _icon() -> str:
+    return f"data:image/svg+xml;base64,{b64encode((assets_dir() / 'ui' / 'icon.svg').read_bytes()).decode()}"
+
 
 log = logging.getLogger(__name__)
 
