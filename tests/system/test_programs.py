@@ -13,7 +13,7 @@ from app.engine.machine.hardware import TorchCard
 from app.system.device_memory import gpu_memories
 from app.system.machine_name import machine_name
 from app.system.programs import SEARCHED, answer_of, find_program, settled
-from app.ui.settings.data_folder import open_folder
+from app.ui.settings.data import open_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs are scripts here")
 NAMES = (

@@ -20,6 +20,7 @@ from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import render_macro
@@ -109,7 +110,7 @@ class DocumentPanelActions:
 
     def click(self, chat: ChatState, state: DocumentPanelState, event: gr.EventData) -> Panel:
         """Open what a button refers to, or show more of what is open."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         match do:
             case "read":
                 return self._show(open_ref(DocumentRef.from_json(value)))
@@ -194,28 +195,13 @@ def _missing_html(state: DocumentPanelState, problem: str) -> Markup:
     return render_macro("document_panel.html", "missing", state=state, problem=problem)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPanel:
-    """The panel's components."""
-
-    state: PageValue[DocumentPanelState]
-    text: gr.HTML
-
-    def connect(
-        self,
-        actions: DocumentPanelActions,
-        openers: Sequence[gr.HTML],
-        chat: PageValue[ChatState],
-        events: PageEvents,
-    ) -> None:
-        """Join the panel, and the components whose buttons open it, with the actions."""
-        for component in (*openers, self.text):
-            events.on(component.click, actions.click, [chat, self.state], [self.state, self.text])
-
-
-def build_document_panel() -> DocumentPanel:
-    """Create the panel inside the current Blocks, outside of all views."""
+def build_document_panel(
+    actions: DocumentPanelActions, openers: Sequence[gr.HTML], chat: PageValue[ChatState], events: PageEvents
+) -> None:
+    """Build the panel inside the current Blocks, outside of all views; `openers` have buttons that open it."""
+    state = PageValue(DocumentPanelState)
     with gr.Column(elem_id="reading"):
         gr.HTML(render_macro("document_panel.html", "close_button"), elem_id="reading-bar", js_on_load=None)
         text = gr.HTML(elem_id="reading-text", js_on_load="foresight.reading(element, trigger)")
-    return DocumentPanel(PageValue(DocumentPanelState), text)
+    for component in (*openers, text):
+        events.on(component.click, actions.click, [chat, state], [state, text])

@@ -8,8 +8,14 @@ from app.conversation.excerpts import excerpt
 from app.documents import Documents
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
-from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
-from app.ui.documents.view import DocumentsState, ListCollections, SearchResult, open_collection
+from app.ui.documents.view import (
+    DocumentsState,
+    EmbeddingModelStatus,
+    ListCollections,
+    SearchResult,
+    SemanticSearch,
+    open_collection,
+)
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words

@@ -110,15 +110,10 @@ def _integer(value: float | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OptionPanel:
-    """The controls beside the chat, the first half of `OptionValues`, and the line that says what is wrong."""
+    """The controls of a part of `OptionValues`, and the line that says what is wrong."""
 
     controls: tuple[gr.components.Component, ...]
     problem: gr.HTML
-
-    @property
-    def temperature(self) -> gr.components.Component:
-        """The temperature's slider."""
-        return self.controls[OptionValues._fields.index("temperature")]
 
 
 def build_lookahead_switch(options: Options) -> gr.Checkbox:

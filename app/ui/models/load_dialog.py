@@ -9,7 +9,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.errors import AppError, BadOption
-from app.ui.frame.error_handling import unexpected
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import unexpected
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.fit_bar import fit_values
@@ -82,7 +83,7 @@ class LoadActions:
 
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
         """A control was changed, or a button pressed."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         form = dialog.form
         if do == "close-load" or form is None:
             dialog.form = None

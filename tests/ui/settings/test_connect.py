@@ -12,8 +12,7 @@ from app.api.key import KeyFile
 from app.api.switch import ApiSwitch
 from app.errors import SettingsNotSaved
 from app.ui import Endpoint, Services
-from app.ui.settings.client_examples import Connection, client_examples
-from app.ui.settings.connect import ConnectActions
+from app.ui.settings.connect import ConnectActions, Connection, client_examples
 from tests.ui.chat.people import pressed
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"

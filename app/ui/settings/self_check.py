@@ -1,8 +1,10 @@
 """The self-check: tries out what the app promises about access to the page, the network and the person's data."""
 
+import ipaddress
 import os
 import socket
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -11,9 +13,67 @@ from typing import Literal
 from app.database import Database
 from app.errors import StoreError
 from app.system.network_log import NetworkLog
-from app.ui.about.sockets import Socket, own_sockets
 from app.ui.frame.services import AppContext, Endpoint
 from app.values.validation import require_one_of
+
+LISTEN_STATE = "0A"
+TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A TCP socket: its own address, and the address of the other end."""
+
+    host: str
+    port: int
+    other: str
+    is_listening: bool
+    inode: str
+
+
+def own_sockets() -> list[Socket] | None:
+    """All TCP sockets of this process; None if the system does not list them."""
+    tables = [Path(table) for table in TABLES if Path(table).exists()]
+    if not tables:
+        return None
+    inodes = _own_inodes()
+    sockets = (one for table in tables for one in parse_sockets(table.read_text(encoding="ascii")))
+    return [one for one in sockets if one.inode in inodes]
+
+
+def _own_inodes() -> set[str]:
+    return {
+        target.removeprefix("socket:[").removesuffix("]")
+        for target in map(_target, Path("/proc/self/fd").iterdir())
+        if target.startswith("socket:[")
+    }
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # closed meanwhile
+        return ""
+
+
+def parse_sockets(table: str, byte_order: str = sys.byteorder) -> Iterator[Socket]:
+    """The sockets in the text of /proc/net/tcp or tcp6."""
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9:
+            host, _, port = fields[1].partition(":")
+            other = _address(fields[2].partition(":")[0], byte_order)
+            is_listening = fields[3] == LISTEN_STATE
+            yield Socket(_address(host, byte_order), int(port, 16), other, is_listening, fields[9])
+
+
+def _address(digits: str, byte_order: str) -> str:
+    words = [bytes.fromhex(digits[start : start + 8]) for start in range(0, len(digits), 8)]
+    packed = b"".join(word[::-1] if byte_order == "little" else word for word in words)
+    address = ipaddress.ip_address(packed)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
 
 TIMEOUT_SECONDS = 5.0
 FOREIGN_HOST = "foresight.example"
