@@ -109,17 +109,14 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
     `has_documents`: passages for the next question, which are not known before it is sent, come on top."""
     if fit is None:
         return ""
+    is_cut = leaves_out and not fit.fits and fit.fits_without_oldest
+    sent = fit.kept_tokens if is_cut else fit.tokens
     return render(
         "context_meter.html",
-        is_full=not (fit.fits or (leaves_out and fit.fits_without_oldest)),
-        share=f"{min(1.0, _sent(fit, leaves_out) / fit.context):.4f}",
+        is_full=not (fit.fits or is_cut),
+        share=f"{min(1.0, sent / fit.context):.4f}",
         words=in_words(fit, leaves_out, has_documents),
     )
-
-
-def _sent(fit: ContextFit, leaves_out: bool) -> int:
-    """The tokens that would be sent."""
-    return fit.kept_tokens if leaves_out and not fit.fits and fit.fits_without_oldest else fit.tokens
 
 
 def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from app.ui.frame.templates import render
 from app.ui.live.panel import seconds_in_words
 from app.values.chat import Provenance, TokenMark
-from app.values.messages import Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
+from app.values.messages import DecoderName, Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
 
 
 def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
@@ -72,7 +72,7 @@ def _rows(provenance: Provenance) -> Iterator[Row]:
     is_remote = bool(provenance.model.server)
     yield "Sampling", sampling_in_words(sent(options.sampling) if is_remote else options.sampling)
     yield "Seed", str(options.sampling.seed)
-    yield "Decoder", "" if is_remote else _decoder(provenance)
+    yield "Decoder", "" if is_remote else _decoder(provenance.decoder, options.decoding)
     yield from _numbers(provenance.statistics)
     yield "Ended", REASONS[provenance.reason]
     yield "Foresight", provenance.app
@@ -112,16 +112,13 @@ def sampling_in_words(sampling: Sampling) -> str:
     return ", ".join(parts)
 
 
-def _decoder(provenance: Provenance) -> str:
-    asked = provenance.options.decoding
-    sizes = _sizes(asked) if provenance.decoder == asked.decoder else f"requested: {asked.decoder}"
-    return f"{provenance.decoder} ({sizes})" if sizes else provenance.decoder
-
-
-def _sizes(decoding: Decoding) -> str:
-    if decoding.decoder == "lookahead":
-        return f"W {decoding.window}, N {decoding.ngram}, G {decoding.guesses}"
-    return f"{decoding.rows} rows" if decoding.decoder == "auto" and decoding.rows else ""
+def _decoder(decoder: DecoderName, asked: Decoding) -> str:
+    """Name the decoder with its sizes, or with the one that was requested if that is another."""
+    if decoder != asked.decoder:
+        return f"{decoder} (requested: {asked.decoder})"
+    if decoder == "lookahead":
+        return f"lookahead (W {asked.window}, N {asked.ngram}, G {asked.guesses})"
+    return f"auto ({asked.rows} rows)" if decoder == "auto" and asked.rows else decoder
 
 
 def _numbers(numbers: Statistics) -> Iterator[Row]:

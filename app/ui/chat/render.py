@@ -84,7 +84,10 @@ class ChatRenderer:
         try:
             self._thread = self._read_thread(chat)
         except ChatNotFound:  # deleted on another page
-            self._leave(chat)
+            if self._state.version.chat == chat:
+                self._state.new_chat()
+            if self._services.chat == chat:
+                self._services.chat = 0
             return self._read_chats()
         # As it was when the thread was read: a reply that ends in between is drawn at the next call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
@@ -103,12 +106,6 @@ class ChatRenderer:
         if self._state.version.chat == chat:  # and not another one, opened while this was read
             self._state.version = thread.version  # what the page is about to show is what it may change
         return thread
-
-    def _leave(self, chat: int) -> None:
-        if self._state.version.chat == chat:
-            self._state.new_chat()
-        if self._services.chat == chat:
-            self._services.chat = 0
 
     def _follow_reply(self, chat: int) -> None:
         newest, reply = self._services.conversations.newest_reply(chat), self._state.reply
@@ -146,13 +143,16 @@ class ChatRenderer:
 
     def _build_parts(self, status: EngineStatus) -> Parts:
         thread, state, unstored = self._thread, self._state, self._unstored()
-        chat = thread.version.chat
+        chat, live = thread.version.chat, ReplyHtmlBlocks()
+        if unstored:
+            live = ReplyHtmlBlocks(unstored.writing.message, unstored.blocks)
+        note = problem_html(f"{self._problem} {UNSAVED}") if self._problem else ""
+        if self._is_writing:
+            note = note_html(state.reply.state) if state.reply else ""
         return {
             "messages": self._messages,
-            "live": ReplyHtmlBlocks(unstored.writing.message, unstored.blocks)
-            if unstored
-            else ReplyHtmlBlocks(),
-            "reply-note": self._note(),
+            "live": live,
+            "reply-note": note,
             "panel": self._panel(status.model),
             "status": status_html(status),
             "meter": meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections)),
@@ -165,11 +165,6 @@ class ChatRenderer:
             # Somebody may be typing a system prompt: the boxes are filled anew only when this changes.
             "chat-settings-of": f"{state.opened}.{self._setting_changes}",
         }
-
-    def _note(self) -> str:
-        if self._is_writing:
-            return note_html(self._state.reply.state) if self._state.reply else ""
-        return problem_html(f"{self._problem} {UNSAVED}") if self._problem else ""
 
     def _panel(self, model: ModelInfo | None) -> str:
         reply = self._state.reply

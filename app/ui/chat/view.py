@@ -113,7 +113,9 @@ class ChatActions:
         if do in ANSWERS:
             return self._answer(state, do, pending_action(value), controls)
         if do == "starter":
-            return gr.skip(), self._start(state, value, controls)
+            # It was chosen for what models write at temperature 0.
+            cold = OptionValues(*controls)._replace(temperature=0)
+            return gr.skip(), self._try(state, PendingAction("ask", "", value), cold) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
         elif do == "ask-delete":
@@ -138,15 +140,12 @@ class ChatActions:
                 is_attached = self.documents.attach_text(state, pending.value)
                 return ("" if is_attached else gr.skip()), NO_QUESTION
             case "warmer" | "same":
-                return gr.skip(), self._regenerate(state, pending, controls, answer == "warmer")
+                values = OptionValues(*controls)
+                values = values._replace(temperature=WARMER) if answer == "warmer" else values
+                return gr.skip(), self._try(state, pending, values, is_meant=True) or NO_QUESTION
         question = self._try(state, pending, controls, OVERFLOWS[answer])
         is_sent = question == NO_QUESTION and pending.do == "ask"
         return ("" if is_sent else gr.skip()), question or NO_QUESTION
-
-    def _start(self, state: ChatState, prompt: str, controls: tuple[Any, ...]) -> str:
-        """Ask what an empty chat offers. It was chosen for what models write at temperature 0."""
-        values = OptionValues(*controls)._replace(temperature=0)
-        return self._try(state, PendingAction("ask", "", prompt), values) or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
         """Have what is being typed counted and kept."""
@@ -170,13 +169,6 @@ class ChatActions:
         """The same for a chat that is never stored."""
         state.new_chat(is_private=True)
         self._services.chat = 0
-
-    def _regenerate(
-        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], is_warmer: bool
-    ) -> str:
-        values = OptionValues(*controls)
-        values = values._replace(temperature=WARMER) if is_warmer else values
-        return self._try(state, pending, values, is_meant=True) or NO_QUESTION
 
     def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> tuple[Any, str]:
         """Send as much of the message as fits. The rest stays in the box."""

@@ -7,13 +7,12 @@ Of a long text only the part around the passage is sent to the page:
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from time import time_ns
 from typing import Any
 
 import gradio as gr
-from markupsafe import Markup
 
 from app.conversation import Conversations
 from app.documents import Documents
@@ -122,14 +121,21 @@ class DocumentPanelActions:
             case "passage":
                 return self._show(state)
             case "prompt":
-                return _shown(state, lambda: self._prompt_html(state))
+                return self._show(state, is_prompt=True)
         return UNCHANGED
 
-    def _show(self, state: DocumentPanelState) -> Panel:
-        return _shown(state, lambda: self._text_html(state))
+    def _show(self, state: DocumentPanelState, is_prompt: bool = False) -> Panel:
+        """Show the text, or the prompt of the answer that cites it, or why that is gone."""
+        try:
+            if not is_prompt:
+                return state, self._text_html(state)
+            messages = self._conversations.prompt_of(*state.answer)
+            return state, render_macro("document_panel.html", "prompt", state=state, messages=messages)
+        except AppError as error:
+            return _missing(state, error)
 
     def _text_html(self, state: DocumentPanelState) -> str:
-        """Loads no more of the text than it shows."""
+        """Return the shown part of the text. Loads no more of it."""
         ref, first = state.ref, state.first
         length = self._documents.document(ref.document).characters
         text = self._documents.between(ref.document, first, min(state.last, length))
@@ -140,10 +146,6 @@ class DocumentPanelActions:
             "document_panel.html", "document", state=state, parts=parts, above=first, below=below
         )
 
-    def _prompt_html(self, state: DocumentPanelState) -> str:
-        messages = self._conversations.prompt_of(*state.answer)
-        return render_macro("document_panel.html", "prompt", state=state, messages=messages)
-
     def _open_source(self, chat: int, message: int, number: int, doubt: str) -> Panel:
         """Open the source that an answer cites by this number, or say why it is gone."""
         title = "Source"
@@ -152,47 +154,34 @@ class DocumentPanelActions:
             for cited in sources.cited if sources else ():
                 if cited.number == number:
                     title = cited.title
-                    ref = self._whole(cited) if sources and sources.is_whole else self._passage(cited)
+                    ref = self._ref(cited, is_whole=sources is not None and sources.is_whole)
                     return self._show(open_ref(replace(ref, doubt=doubt), (chat, message)))
         except AppError as error:
-            state = open_ref(DocumentRef(0, title), (chat, message))
-            return state, _missing_html(state, str(error))
+            return _missing(open_ref(DocumentRef(0, title), (chat, message)), error)
         return UNCHANGED
 
     def _sources(self, chat: int, message: int) -> Sources | None:
-        """The message's sources. The store may not have those of a reply that is still being written."""
+        """Return the message's sources. The store may not have those of a reply that is still being written."""
         newest = self._conversations.newest_reply(chat)
         if newest and newest.message == message and newest.before.sources:
             return newest.before.sources
         return self._conversations.stores.of(chat).message(message).content.sources
 
-    def _whole(self, cited: Citation) -> DocumentRef:
-        """The whole document. Raises DocumentNotFound if its text has changed."""
+    def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
+        """Find the whole document, or where the cited text is now. Raises DocumentNotFound if that has changed."""
         self._documents.words(cited)
-        return DocumentRef(cited.document, cited.title, heading=WHOLE)
-
-    def _passage(self, cited: Citation) -> DocumentRef:
-        """Where the cited text is now. Raises DocumentNotFound if it is gone."""
-        self._documents.words(cited)
+        if is_whole:
+            return DocumentRef(cited.document, cited.title, heading=WHOLE)
         heading, start = "", cited.start
         if cited.passage:
             passage = self._documents.passage(cited.passage)
             heading, start = passage.heading, passage.start + cited.within
-        end = start + cited.end - cited.start
-        return DocumentRef(
-            cited.document, cited.title, start, end, heading, score_words(cited.bm25, cited.similarity)
-        )
+        end, scores = start + cited.end - cited.start, score_words(cited.bm25, cited.similarity)
+        return DocumentRef(cited.document, cited.title, start, end, heading, scores)
 
 
-def _shown(state: DocumentPanelState, html: Callable[[], str]) -> Panel:
-    try:
-        return state, html()
-    except AppError as error:
-        return state, _missing_html(state, str(error))
-
-
-def _missing_html(state: DocumentPanelState, problem: str) -> Markup:
-    return render_macro("document_panel.html", "missing", state=state, problem=problem)
+def _missing(state: DocumentPanelState, error: AppError) -> Panel:
+    return state, render_macro("document_panel.html", "missing", state=state, problem=str(error))
 
 
 def build_document_panel(

@@ -1,4 +1,6 @@
-"""The Documents view: collections on the left, the open collection's documents and search beside them."""
+"""The Documents view: collections on the left, the open collection's documents and search beside them.
+
+Semantic search needs an embedding model: the view tells whether it is installed, and downloads it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,50 +17,6 @@ from app.ui.frame.services import Services
 from app.ui.frame.uploads import discard, upload_at
 from app.values.document import Collection, PassageHit
 from app.values.model import Download
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingModelStatus:
-    """The embedding model's name and state; `obstacle` says why it cannot be downloaded."""
-
-    name: str
-    is_installed: bool = False
-    obstacle: str = ""
-    download: Download | None = None
-
-    @property
-    def is_downloading(self) -> bool:
-        """Whether the download runs or is queued."""
-        return self.download is not None and self.download.state in ("queued", "running")
-
-
-class SemanticSearch:
-    """The embedding model of the settings."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def status(self) -> EmbeddingModelStatus:
-        """The model's state. Makes no network request."""
-        library, models = self._services.settings.library, self._services.models
-        repo = models.hub_id(library.embedder)
-        obstacle = "Foresight is offline" if library.is_offline else ""
-        unfinished = (one for one in models.downloads() if one.name == repo and one.state != "done")
-        return EmbeddingModelStatus(
-            library.embedder,
-            models.is_here(library.embedder),
-            obstacle if repo else "its folder is missing",
-            next(unfinished, None),
-        )
-
-    def download(self) -> None:
-        """Start or resume the download. Raises AppError."""
-        status, models = self.status(), self._services.models
-        if status.download and status.download.state in ("paused", "failed"):
-            models.resume(status.download.name)
-        elif not status.is_downloading:
-            models.start(status.name)
-
 
 PAGE_SIZE = 100
 """Documents that are listed at first, and how many more with each "Show more"."""
@@ -121,6 +79,49 @@ def listed_collections(documents: Documents, used: Callable[[], frozenset[int]])
         return found
     kept = used()
     return tuple(one for one in found if one.id in kept or not one.is_attached)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingModelStatus:
+    """The embedding model's name and state; `obstacle` says why it cannot be downloaded."""
+
+    name: str
+    is_installed: bool = False
+    obstacle: str = ""
+    download: Download | None = None
+
+    @property
+    def is_downloading(self) -> bool:
+        """Whether the download runs or is queued."""
+        return self.download is not None and self.download.state in ("queued", "running")
+
+
+class SemanticSearch:
+    """The embedding model of the settings."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def status(self) -> EmbeddingModelStatus:
+        """The model's state. Makes no network request."""
+        library, models = self._services.settings.library, self._services.models
+        repo = models.hub_id(library.embedder)
+        obstacle = "Foresight is offline" if library.is_offline else ""
+        unfinished = (one for one in models.downloads() if one.name == repo and one.state != "done")
+        return EmbeddingModelStatus(
+            library.embedder,
+            models.is_here(library.embedder),
+            obstacle if repo else "its folder is missing",
+            next(unfinished, None),
+        )
+
+    def download(self) -> None:
+        """Start or resume the download. Raises AppError."""
+        status, models = self.status(), self._services.models
+        if status.download and status.download.state in ("paused", "failed"):
+            models.resume(status.download.name)
+        elif not status.is_downloading:
+            models.start(status.name)
 
 
 class DocumentsActions:
@@ -192,7 +193,8 @@ class DocumentsActions:
     def _do(self, state: DocumentsState, do: str, name: int, value: str) -> None:
         match do:
             case "create":
-                state.open(self._create(value))
+                with impossible_values():
+                    state.open(self._documents.create(value))
             case "choose":
                 state.open(name)
             case "ask-delete" | "ask-remove" | "no":
@@ -204,10 +206,6 @@ class DocumentsActions:
             case _ if do in self._actions:
                 state.confirmation = Confirmation()
                 self._actions[do](name, value)
-
-    def _create(self, name: str) -> int:
-        with impossible_values():
-            return self._documents.create(name)
 
     def _rename(self, collection: int, name: str) -> None:
         with impossible_values():

@@ -1,4 +1,4 @@
-"""Checks every request before any route, uploads and WebSockets included.
+"""Who may use the page: every request is checked before any route, uploads and WebSockets included.
 
 Any web page that the person visits, and any other user of this machine, could try to use a page on 127.0.0.1:
 
@@ -6,9 +6,18 @@ Any web page that the person visits, and any other user of this machine, could t
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
     remote content     an image in a reply could send its server what was written: the
                        Content-Security-Policy lets the page fetch from its own address alone
-    another program    it has no token and no cookie (app/ui/frame/page_access.py)                           -> 403
+    another program    it has no token and no cookie                                           -> 403
 
-Requests without Origin are the page's own GETs, or programs on this machine (curl): those need the key as well.
+So a browser must show that it may use the page. A token is made at each start; the address that the app prints and
+opens contains it.
+
+    GET /?token=...          sets a cookie, and redirects to / without the token; the address that the app opens in
+                             a browser has a code instead, which can be used once
+    Cookie                   what the browser sends from then on: a second secret, not the token itself
+    Authorization: Bearer    the token as programs send it: a second start, and the self-check
+
+A request without any of these gets 403, and at / a form that asks for the token. Requests without Origin are the
+page's own GETs, or programs on this machine (curl): those need the key as well.
 
 What passes is logged at INFO, which the app's log leaves out: method and path, but not the query with the token.
 """
@@ -85,23 +94,19 @@ def _is_same(given: str, secret: str) -> bool:
 
 
 def _form(problem: str, fetch_site: str) -> Response:
-    """The form. A link on another site comes without the browser's cookie, so the page is loaded a second time."""
+    """Return the form. A link on another site comes without the browser's cookie, so the page is loaded twice."""
     page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
-        icon=_icon(),
     )
     return HTMLResponse(page, 403, NO_STORE)
 
 
 @cache
 def _template() -> Template:
-    return Template((assets_dir() / "ui" / "key.html").read_text(encoding="utf-8"))
-
-
-@cache
-def _icon() -> str:
-    return f"data:image/svg+xml;base64,{b64encode((assets_dir() / 'ui' / 'icon.svg').read_bytes()).decode()}"
+    assets = assets_dir() / "ui"
+    icon = f"data:image/svg+xml;base64,{b64encode((assets / 'icon.svg').read_bytes()).decode()}"
+    return Template(Template((assets / "key.html").read_text(encoding="utf-8")).safe_substitute(icon=icon))
 
 
 log = logging.getLogger(__name__)

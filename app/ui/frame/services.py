@@ -135,10 +135,6 @@ class Services:
             options = with_next_seed(options)
         return self.asked(options, overflow)
 
-    def stop(self) -> None:
-        """Stop every reply under way; what was written stays."""
-        self.conversations.stop_all()
-
     def choose_options(self, options: Options) -> None:
         """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""
         self.change_options(lambda _: options)

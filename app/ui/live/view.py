@@ -1,7 +1,7 @@
 """The live view: the numbers beside the chat, and the X-ray that opens over the page."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from time import monotonic
@@ -13,7 +13,7 @@ from app.ui.frame.file_export import build_file_output, file_html
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.page_stream import Parts
-from app.ui.live.step_history import StepHistory, TracedReply, TracedStep
+from app.ui.live.step_history import StepHistory, TracedReply
 from app.ui.live.xray import texts_of, xray_html
 
 Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
@@ -79,13 +79,9 @@ class XrayRenderer:
         if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
             self._drawn_for = (state.is_live, state.is_live or number)
             self._drawn, self._due = shown, monotonic() + LIVE_SECONDS
-            read_texts = reply.reader.texts if reply else _no_texts
+            read_texts = reply.reader.texts if reply else lambda ids: ("",) * len(ids)
             self._parts = {"xray-picture": xray_html(history, number, state.is_live, read_texts)}
         return self._parts
-
-
-def _no_texts(ids: Sequence[int]) -> tuple[str, ...]:
-    return ("",) * len(ids)
 
 
 def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData) -> Any:
@@ -116,13 +112,12 @@ def exported(reply: TracedReply) -> str:
         "statistics": asdict(numbers)
         | {"tokens_per_step": numbers.tokens_per_step, "hit_rate": numbers.hit_rate},
         "texts": {str(token): text for token, text in texts.items()},
-        "steps": [_step(number, step) for number, step in enumerate(history.traced, start=history.first)],
+        "steps": [
+            {"number": number, **asdict(step.trace), "written": step.token_ids}
+            for number, step in enumerate(history.traced, start=history.first)
+        ],
     }
     return json.dumps(document, ensure_ascii=False)
-
-
-def _step(number: int, step: TracedStep) -> dict[str, Any]:
-    return {"number": number, **asdict(step.trace), "written": step.token_ids}
 
 
 @dataclass(frozen=True, slots=True)

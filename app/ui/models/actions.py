@@ -167,7 +167,7 @@ class ModelsActions:
         return self._installed(str(finished and finished.folder))
 
     def _stop_and_load(self, _name: str, value: str) -> str:
-        self._services.stop()
+        self._services.conversations.stop_all()
         self._services.choose_model(ModelChoice(*json.loads(value)))
         return NO_QUESTION
 
@@ -178,7 +178,7 @@ class ModelsActions:
         return NO_QUESTION
 
     def _stop_and_unload(self, _name: str) -> None:
-        self._services.stop()
+        self._services.conversations.stop_all()
         self._services.engine.unload()
 
     def _cancel(self, name: str, _value: str) -> str:

@@ -99,7 +99,7 @@ class LoadActions:
     def _load(self, dialog: LoadDialog, form: LoadForm, is_stopping: bool) -> None:
         if self._services.is_busy and not is_stopping:
             return  # it is drawn anew, with what to do about the reply
-        self._services.stop()
+        self._services.conversations.stop_all()
         dialog.form = loading = replace(form, is_loading=True)
         self._services.choose_model(form.choice, self._ended(dialog, loading))
 

@@ -43,11 +43,6 @@ def diagnostics(sections: Mapping[str, Facts]) -> str:
     return "\n".join(line for part in parts for line in part)
 
 
-def contacts_html(app_context: AppContext) -> Markup:
-    """The network contacts."""
-    return render_macro(TEMPLATE, "contacts", facts=contacts(app_context.outside.contacts()))
-
-
 def checks_html(checks: Sequence[Check]) -> Markup:
     """The results of the self-check, and how many have passed."""
     passed = sum(check.verdict == "passed" for check in checks)
@@ -56,19 +51,13 @@ def checks_html(checks: Sequence[Check]) -> Markup:
 
 def versions() -> Facts:
     """The versions of the app and of its main packages."""
-    return [
-        ("Foresight", app.__version__),
-        ("Python", platform.python_version()),
-        *((package, _installed_version(package)) for package in PACKAGES),
-        ("SQLite", sqlite3.sqlite_version),
-    ]
-
-
-def _installed_version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    facts = [("Foresight", app.__version__), ("Python", platform.python_version())]
+    for package in PACKAGES:
+        try:
+            facts.append((package, version(package)))
+        except PackageNotFoundError:
+            facts.append((package, "not installed"))
+    return [*facts, ("SQLite", sqlite3.sqlite_version)]
 
 
 def hardware(memories: Sequence[Memory], status: EngineStatus) -> Facts:
@@ -134,7 +123,9 @@ class AboutActions:
 
     def open(self) -> tuple[str, str]:
         """Return the network contacts; and versions, hardware and folders, as they are now."""
-        return contacts_html(self._app_context), facts_html(self._services, self._app_context)
+        facts = contacts(self._app_context.outside.contacts())
+        shown = render_macro(TEMPLATE, "contacts", facts=facts)
+        return shown, facts_html(self._services, self._app_context)
 
     def check(self) -> Iterator[str]:
         """Run the self-check, which sends requests to the page and reads the whole database."""

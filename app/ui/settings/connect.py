@@ -1,7 +1,6 @@
 """Connect, in the Settings view: serves the API to other programs, and shows how they are set up."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import gradio as gr
@@ -20,16 +19,6 @@ from app.ui.frame.page_events import (
 )
 from app.ui.frame.services import Endpoint, Services
 from app.ui.frame.templates import render_macro
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """What a program needs to know: the address, the key, and the model with its context in tokens."""
-
-    address: str
-    key: str
-    model: str
-    context: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +66,10 @@ OPEN_WEBUI_HINT = (
 )
 
 
-def client_examples(connection: Connection) -> list[Example]:
-    """The examples with this address, key and model."""
-    values = {
-        "address": connection.address,
-        "key": connection.key,
-        "model": json.dumps(connection.model),  # a string of Python, YAML and JSON
-        "context": connection.context,
-    }
+def client_examples(address: str, key: str, model: str, context: int) -> list[Example]:
+    """Return the examples with this address, key and model, whose context is in tokens."""
+    # The model is a string of Python, YAML and JSON.
+    values = {"address": address, "key": key, "model": json.dumps(model), "context": context}
     return [
         Example("curl", "In a terminal.", CURL.format(**values)),
         Example("openai-python", "After “pip install openai”.", OPENAI.format(**values)),
@@ -95,17 +80,6 @@ def client_examples(connection: Connection) -> list[Example]:
         ),
         Example("Open WebUI", OPEN_WEBUI_HINT),
     ]
-
-
-def connection_html(connection: Connection) -> Markup:
-    """The address, the key, and examples for programs."""
-    return render_macro(
-        "connect.html",
-        "connection",
-        address=connection.address,
-        key=connection.key,
-        examples=client_examples(connection),
-    )
 
 
 USUAL_CONTEXT = 2048
@@ -130,27 +104,26 @@ class ConnectActions:
 
     def turn(self, is_on: bool) -> tuple[bool, str]:
         """Turn the API on or off, and remember it."""
-        self._try(lambda: self._api.turn(is_on))
-        self._try(lambda: self._services.choose_api(self._api.is_on))
+        succeeded(self._notify, lambda: self._api.turn(is_on))
+        succeeded(self._notify, lambda: self._services.choose_api(self._api.is_on))
         return self.open()
 
     def click(self, event: gr.EventData) -> str:
         """Do what a button says."""
-        if pressed(event).do == "renew-key" and self._try(self._api.renew_key):
+        if pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key):
             self._report("The key was renewed. Programs with the old one are refused.")
         return self._shown()
 
     def _shown(self) -> str:
         return try_or_notify(self._notify, self._connection, "") if self._api.is_on else ""
 
-    def _connection(self) -> str:
+    def _connection(self) -> Markup:
+        """Return the address, the key, and examples for programs."""
         loaded = self._services.engine.status().model
         context = loaded.context if loaded and loaded.context else USUAL_CONTEXT
-        model = self._services.settings.local_model.name
-        return connection_html(Connection(f"{self._endpoint.origin}/v1", self._api.key(), model, context))
-
-    def _try(self, action: Callable[[], None]) -> bool:
-        return succeeded(self._notify, action)
+        address, key = f"{self._endpoint.origin}/v1", self._api.key()
+        examples = client_examples(address, key, self._services.settings.local_model.name, context)
+        return render_macro("connect.html", "connection", address=address, key=key, examples=examples)
 
 
 def build_connect(

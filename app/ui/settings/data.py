@@ -51,12 +51,9 @@ def measure_folder(folder: Path) -> list[FolderPart]:
     """The parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
     sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
     for path in _children(folder):
-        sizes[_part_of(path.name)] += _size(path)
+        names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
+        sizes[next(names, OTHER)] += _size(path)
     return [FolderPart(name, size) for name, size in sizes.items() if size]
-
-
-def _part_of(name: str) -> str:
-    return next((part for part, patterns in PARTS if any(fnmatch(name, each) for each in patterns)), OTHER)
 
 
 def _children(folder: Path) -> list[Path]:

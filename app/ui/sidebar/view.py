@@ -123,7 +123,8 @@ class SidebarActions:
     def _remove_folder(self, state: ChatState, folder: str) -> None:
         """Remove a folder; its chats are in none then."""
         moved = self._stores.stored.remove_folder(folder)
-        stay = f" {_its_chats(len(moved))} still there." if moved else ""
+        chats = "Its chat is" if len(moved) == 1 else f"Its {len(moved):,} chats are"
+        stay = f" {chats} still there." if moved else ""
         state.remember(Deletion(f"The folder “{folder}” was removed.{stay}", moved=moved, folder=folder))
 
     def _delete_folder(self, state: ChatState, folder: str) -> None:
@@ -155,10 +156,6 @@ class SidebarActions:
 
 def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
     state.expanded = {**state.expanded, folder: is_expanded}
-
-
-def _its_chats(count: int) -> str:
-    return "Its chat is" if count == 1 else f"Its {count:,} chats are"
 
 
 def build_sidebar(

@@ -50,10 +50,10 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_message_box_and_removed_t
     assert documents.note in person.look().picker
     assert ">Attached: rules.txt</button>" in person.look().picker
     [unread] = [one for one in documents.kept.values() if one.state == "failed"]
-    person.actions.choose_collection(person.state, pressed("remove-attached", unread.id))
+    person.actions.documents.choose_collection(person.state, pressed("remove-attached", unread.id))
     assert documents.note not in person.look().picker
     [rest] = documents.kept
-    person.actions.choose_collection(person.state, pressed("remove-attached", rest))
+    person.actions.documents.choose_collection(person.state, pressed("remove-attached", rest))
     assert settings_of(person.services, person.state).collections == (), "nothing is left to be asked"
 
 

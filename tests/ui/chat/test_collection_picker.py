@@ -20,7 +20,7 @@ def lease(documents: ScriptedDocuments) -> int:
 
 
 def turn(visitor: Visitor, collection: int) -> None:
-    visitor.actions.choose_collection(visitor.state, pressed("choose-collection", collection))
+    visitor.actions.documents.choose_collection(visitor.state, pressed("choose-collection", collection))
 
 
 def act(
