@@ -28,7 +28,7 @@ from app.documents import Documents
 from app.errors import AppError, ChatNotFound, DocumentError, StaleChat, StoreBroken, StoreError
 from app.main import cli
 from app.settings import Settings, SettingsFile
-from app.ui.about.checks import check_data_folder
+from app.ui.settings.self_check import check_data_folder
 from app.web.listening import listen
 from tests.advice import CHECKOUT, KINDS, commands, sentences
 from tests.commands.typed import Done, typed

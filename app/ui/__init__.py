@@ -1,7 +1,6 @@
 """The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
 
-from app.ui.frame.app_context import AppContext, Endpoint
-from app.ui.frame.services import Services
+from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import discard_all
 from app.ui.serving import Running, prepare_environment, serve
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.system.environment import without_network_settings
-from app.ui.frame.app_context import AppContext, Endpoint
-from app.ui.frame.guard import Guard
-from app.ui.frame.key import Key
-from app.ui.frame.services import Services
+from app.ui.frame.page_access import Guard, Key
+from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import uploads_dir
 from app.web.listening import listen
 from app.web.server_thread import ServerThread
@@ -36,9 +34,6 @@ def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> No
     for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    # Else Gradio sums up all events in a pandas table after each event, for a page that is closed here.
-    environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(2**31)
-    environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
     environ["GRADIO_TEMP_DIR"] = str(uploads_dir(data_dir))
     environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 

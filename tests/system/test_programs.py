@@ -12,7 +12,7 @@ from app.engine.machine.compiling import Source, compiled
 from app.engine.machine.hardware import TorchCard
 from app.system.machine import gpu_memories, machine_name
 from app.system.programs import SEARCHED, answer_of, find_program, settled
-from app.ui.settings.data_folder import open_folder
+from app.ui.settings.data import open_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs are scripts here")
 NAMES = (

@@ -16,8 +16,8 @@ import pytest
 
 from app.errors import NotUploaded
 from app.ui import AppContext, Running, Services
-from app.ui.frame.app_context import Endpoint
 from app.ui.frame.page_sessions import Pages
+from app.ui.frame.services import Endpoint
 from app.ui.page import build_blocks
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.conftest import key_of

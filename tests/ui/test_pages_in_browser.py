@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.ui import AppContext, Running, Services, serve
-from app.ui.about.sockets import own_sockets
+from app.ui.settings.self_check import own_sockets
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.support.app_process import REQUESTS

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from app.ui.chat.state import ChatState, Deletion
-from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.option_controls import OptionValues, to_options, to_values
-from app.ui.frame.page_events import UNCHECKED, PageEvents
+from app.ui.frame.page_events import UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.services import Services
 from app.ui.frame.templates import problem_html
@@ -52,10 +52,10 @@ class ChatSettingsActions:
 
     def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
         """Save whether the chat's answers are JSON, and their schema. Return what is wrong with that, as HTML."""
-        json_answers = JsonAnswers(is_on, schema)
+        json_answers, problems = JsonAnswers(is_on, schema), list[str]()
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
-        problems = list[str]()
-        try_or_notify(problems.append, lambda: self._check(json_answers), None)
+        if grammar := json_answers.grammar:
+            succeeded(problems.append, lambda: self._services.engine.check_grammar(grammar))
         return problem_html("".join(problems))
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
@@ -75,11 +75,7 @@ class ChatSettingsActions:
             state.sent_settings.add(typed_in(settings))
             save_settings(self._services, state, settings)
 
-        self._try(save)
-
-    def _check(self, json_answers: JsonAnswers) -> None:
-        if grammar := json_answers.grammar:
-            self._services.engine.check_grammar(grammar)
+        succeeded(self._notify, save)
 
     def list_presets(self) -> Any:
         """List the presets in their box."""
@@ -95,7 +91,8 @@ class ChatSettingsActions:
         sampling = preset.settings.sampling
         if sampling is None:
             return (preset.settings.system, *unchanged[1:])
-        self._try(lambda: self._services.change_options(lambda now: replace(now, sampling=sampling)))
+        change = partial(self._services.change_options, lambda now: replace(now, sampling=sampling))
+        succeeded(self._notify, change)
         return (preset.settings.system, *to_values(self._services.settings.options))
 
     def save_preset(self, state: ChatState, name: str | None, system: str, *controls: Any) -> Any:
@@ -104,12 +101,20 @@ class ChatSettingsActions:
         if not stripped:
             self._notify("Type a name for the preset into its box, then save.")
             return self.list_presets()
-        self._try(lambda: self._save(state, stripped, system, OptionValues(*controls)))
+        succeeded(self._notify, lambda: self._save(state, stripped, system, OptionValues(*controls)))
         return self.list_presets()
 
     def delete_preset(self, state: ChatState, name: str | None) -> Any:
         """Delete a preset. It can be brought back."""
-        return try_or_notify(self._notify, lambda: self._delete(state, name or ""), gr.skip())
+
+        def delete() -> Any:
+            before = self._preset(name)
+            self._store.delete_preset(name or "")
+            if before:
+                state.remember(Deletion(f"The preset \u201c{name}\u201d was deleted.", preset=before))
+            return gr.update(choices=self._names(), value=None)
+
+        return try_or_notify(self._notify, delete, gr.skip())
 
     def _names(self) -> list[str]:
         return [preset.name for preset in self._store.presets()]
@@ -117,22 +122,12 @@ class ChatSettingsActions:
     def _preset(self, name: str | None) -> ChatPreset | None:
         return next((preset for preset in self._store.presets() if preset.name == name), None)
 
-    def _delete(self, state: ChatState, name: str) -> Any:
-        before = self._preset(name)
-        self._store.delete_preset(name)
-        if before:
-            state.remember(Deletion(f"The preset \u201c{name}\u201d was deleted.", preset=before))
-        return gr.update(choices=self._names(), value=None)
-
     def _save(self, state: ChatState, name: str, system: str, values: OptionValues) -> None:
         options, before = to_options(values, self._services.settings.options), self._preset(name)
         preset = ChatPreset(name, ChatSettings(system, options.sampling))
         self._store.save_preset(preset)
         if before and before != preset:
             state.remember(Deletion(f"The preset \u201c{name}\u201d was replaced.", preset=before))
-
-    def _try(self, action: Callable[[], None]) -> None:
-        succeeded(self._notify, action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +182,13 @@ def build_chat_settings() -> ChatSettingsPanel:
             elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
             info="For this chat, from the next message on. A preset keeps it together with the sampling below.",
         )  # fmt: skip
-        is_json, schema, problem = _build_json()
+        is_json = gr.Checkbox(
+            False, label="Answer as JSON", info="For this chat, from the next reply on", elem_id="answer-json",
+            elem_classes="switch",
+        )  # fmt: skip
+        schema = gr.Textbox(
+            elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
+            info="Empty: any object",
+        )  # fmt: skip
+        problem = gr.HTML(elem_id="json-problem", elem_classes="problem-line", js_on_load=None)
     return ChatSettingsPanel(system, presets, save, delete, is_json, schema, problem)
-
-
-def _build_json() -> tuple[gr.Checkbox, gr.Textbox, gr.HTML]:
-    is_json = gr.Checkbox(
-        False, label="Answer as JSON", info="For this chat, from the next reply on", elem_id="answer-json",
-        elem_classes="switch",
-    )  # fmt: skip
-    schema = gr.Textbox(
-        elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
-        info="Empty: any object",
-    )  # fmt: skip
-    return is_json, schema, gr.HTML(elem_id="json-problem", elem_classes="problem-line", js_on_load=None)

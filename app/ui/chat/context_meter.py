@@ -5,13 +5,39 @@ import json
 from dataclasses import astuple, dataclass
 from time import monotonic
 
-from app.conversation import ContextFit
+from app.conversation import ContextFit, Conversations
 from app.errors import AppError
 from app.ui.chat.state import ChatState
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
-from app.values.chat import Thread
+from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
+
+CHARACTERS_PER_TOKEN = 16
+"""More than a token has on average in any text."""
+LEAST_SHARE = 0.8
+"""The text ends at a blank if one is in the last fifth of what fits."""
+
+
+def beginning_that_fits(
+    conversations: Conversations, settings: ChatSettings, text: str, options: Options
+) -> str:
+    """Return as much of a text as fits the context with a reply behind it; "" if nothing does."""
+    whole = conversations.fit(settings, (Message("user", text[:1]),), options)
+    if whole is None:
+        return text
+
+    def fits(length: int) -> bool:
+        fit = conversations.fit(settings, (Message("user", text[:length]),), options)
+        return fit is None or fit.fits
+
+    low, high = 0, min(len(text), whole.context * CHARACTERS_PER_TOKEN) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    blank = max(text.rfind(" ", 0, low), text.rfind("\n", 0, low))
+    return text[: blank if low < len(text) and blank > low * LEAST_SHARE else low]
+
 
 COUNT_SECONDS = 0.4
 """The context is counted no more often than this while somebody types."""
@@ -83,17 +109,14 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
     `has_documents`: passages for the next question, which are not known before it is sent, come on top."""
     if fit is None:
         return ""
+    is_cut = leaves_out and not fit.fits and fit.fits_without_oldest
+    sent = fit.kept_tokens if is_cut else fit.tokens
     return render(
         "context_meter.html",
-        is_full=not (fit.fits or (leaves_out and fit.fits_without_oldest)),
-        share=f"{min(1.0, _sent(fit, leaves_out) / fit.context):.4f}",
+        is_full=not (fit.fits or is_cut),
+        share=f"{min(1.0, sent / fit.context):.4f}",
         words=in_words(fit, leaves_out, has_documents),
     )
-
-
-def _sent(fit: ContextFit, leaves_out: bool) -> int:
-    """The tokens that would be sent."""
-    return fit.kept_tokens if leaves_out and not fit.fits and fit.fits_without_oldest else fit.tokens
 
 
 def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:

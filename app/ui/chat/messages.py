@@ -12,9 +12,8 @@ from markupsafe import Markup
 
 from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.plain_text import typed_html
-from app.ui.chat.provenance import REASONS, provenance_html
+from app.ui.chat.provenance import REASONS, coloured_html, provenance_html
 from app.ui.chat.reply_text import reply_html
-from app.ui.chat.token_colours import coloured_html
 from app.ui.frame.templates import render
 from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role, Statistics
@@ -75,37 +74,28 @@ def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str
 
 def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> dict[str, object]:
     written, is_answer = message.content, message.role == "assistant"
-    is_complete = written.state != "writing"
+    is_complete, is_coloured = written.state != "writing", is_answer and message.id in options.coloured
+    text = typed_html(message.text)
+    if is_answer:
+        text = cited_html(reply_html(written.text, written.thought), message.id, written.sources)
     return {
         "id": message.id,
         "kind": f"{message.role} last" if is_last else message.role,
         "label": LABELS[message.role],
         "versions": message.versions if len(message.versions) > 1 else (),
-        "said": Markup(_answer(message) if is_answer else typed_html(message.text)),
+        "said": Markup(text),
         "is_answer": is_answer,
-        "coloured": _coloured(message, options) if is_answer else "",
+        "coloured": coloured_html(written.text, written.marks) if is_coloured else "",
         "ending": _ending(written) if is_answer else "",
         "has_failed": written.state == "failed",
         "sources": sources_html(message.id, written.sources) if is_answer else "",
         "text": message.text,
         "has_footer": is_complete,
         "version": _version(message, options),
-        "buttons": list(
-            _answer_buttons(message, options) if is_answer else _question_buttons(message, options)
-        ),
+        "buttons": list(_buttons(message, options)),
         "menu": list(_menu(message, options)),
         "details": provenance_html(written.provenance) if written.provenance and is_complete else "",
     }
-
-
-def _answer(message: StoredMessage) -> str:
-    written = message.content
-    return cited_html(reply_html(written.text, written.thought), message.id, written.sources)
-
-
-def _coloured(message: StoredMessage, options: ThreadOptions) -> str:
-    written = message.content
-    return coloured_html(written.text, written.marks) if message.id in options.coloured else ""
 
 
 def _ending(written: MessageContent) -> str:
@@ -124,12 +114,6 @@ def _ending(written: MessageContent) -> str:
     return written.note
 
 
-def _question_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
-    yield Button("Copy", copy="message", about="Copy message")
-    if message.role == "user":
-        yield Button("Edit", show="editor", is_disabled=options.is_busy)
-
-
 def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     """What is rarely done with a message."""
     if message.role == "assistant":
@@ -138,8 +122,13 @@ def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     yield Button("Delete…", do="ask-delete", name=message.id, is_disabled=options.is_busy)
 
 
-def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
+def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     written = message.content
+    if message.role != "assistant":
+        yield Button("Copy", copy="message", about="Copy message")
+        if message.role == "user":
+            yield Button("Edit", show="editor", is_disabled=options.is_busy)
+        return
     if written.sources and written.sources.is_empty:  # the app answered, and not the model
         yield Button("Answer anyway", do="answer-anyway", name=message.id, is_disabled=options.is_busy)
     yield Button("Copy", copy="message", about="Copy answer")

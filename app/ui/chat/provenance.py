@@ -1,13 +1,53 @@
 """Renders where a reply came from as a table: enough to write it again."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import get_args
 
 from markupsafe import Markup
 
 from app.ui.frame.templates import render
 from app.ui.live.panel import seconds_in_words
-from app.values.chat import Provenance
-from app.values.messages import Decoding, ModelInfo, Sampling, Statistics, StopReason
+from app.values.chat import Provenance, TokenMark
+from app.values.messages import DecoderName, Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
+
+
+def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
+    """Return the text as it was written, a span for each token and one around each step, below a legend."""
+    steps, start = [], 0
+    for _, step in groupby(marks, key=attrgetter("step")):
+        tokens = tuple(step)
+        if spans := list(_spans(text, start, tokens)):
+            steps.append(spans)
+        start = tokens[-1].end
+    return render("token_colours.html", legend=list(_legend(marks)), steps=steps, rest=text[start:])
+
+
+def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
+    """The origin, the tooltip and the text of each token of a step; tokens inside a character add no text."""
+    for mark in tokens:
+        piece, start = text[start : mark.end], max(start, mark.end)
+        if piece:
+            yield mark.origin, in_words(mark, len(tokens)), piece
+
+
+def in_words(mark: TokenMark, tokens: int) -> str:
+    """Describe how a token came: "history · step 12 · 4 tokens in one step"."""
+    if mark.step == 0:
+        return f"{mark.origin} · with the prompt"
+    together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"
+    return f"{mark.origin} · step {mark.step:,} · {together}"
+
+
+def _legend(marks: Sequence[TokenMark]) -> Iterator[tuple[str, str]]:
+    """What the colours mean, and how much of the text each has."""
+    counts = Counter(mark.origin for mark in marks)
+    for origin in get_args(Origin):
+        if counts[origin]:
+            yield origin, f"{counts[origin] / len(marks):.0%}"
+
 
 REASONS: dict[StopReason, str] = {
     "eos": "the model ended it",
@@ -32,7 +72,7 @@ def _rows(provenance: Provenance) -> Iterator[Row]:
     is_remote = bool(provenance.model.server)
     yield "Sampling", sampling_in_words(sent(options.sampling) if is_remote else options.sampling)
     yield "Seed", str(options.sampling.seed)
-    yield "Decoder", "" if is_remote else _decoder(provenance)
+    yield "Decoder", "" if is_remote else _decoder(provenance.decoder, options.decoding)
     yield from _numbers(provenance.statistics)
     yield "Ended", REASONS[provenance.reason]
     yield "Foresight", provenance.app
@@ -72,16 +112,13 @@ def sampling_in_words(sampling: Sampling) -> str:
     return ", ".join(parts)
 
 
-def _decoder(provenance: Provenance) -> str:
-    asked = provenance.options.decoding
-    sizes = _sizes(asked) if provenance.decoder == asked.decoder else f"requested: {asked.decoder}"
-    return f"{provenance.decoder} ({sizes})" if sizes else provenance.decoder
-
-
-def _sizes(decoding: Decoding) -> str:
-    if decoding.decoder == "lookahead":
-        return f"W {decoding.window}, N {decoding.ngram}, G {decoding.guesses}"
-    return f"{decoding.rows} rows" if decoding.decoder == "auto" and decoding.rows else ""
+def _decoder(decoder: DecoderName, asked: Decoding) -> str:
+    """Name the decoder with its sizes, or with the one that was requested if that is another."""
+    if decoder != asked.decoder:
+        return f"{decoder} (requested: {asked.decoder})"
+    if decoder == "lookahead":
+        return f"lookahead (W {asked.window}, N {asked.ngram}, G {asked.guesses})"
+    return f"auto ({asked.rows} rows)" if decoder == "auto" and asked.rows else decoder
 
 
 def _numbers(numbers: Statistics) -> Iterator[Row]:

@@ -1,16 +1,14 @@
-"""What one page shows of its chat, the list of chats and the engine, as parts for the page stream.
+"""What one page shows of its chat and the engine, as parts for the page stream.
 
 Rendering costs next to nothing while nothing happened: the stores count their changes, and of a reply only the new
 events are read.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 
 from app.conversation import ReplyState, is_private
 from app.errors import ChatNotFound
-from app.ui.chat.attaching import listed, unread_documents
+from app.ui.chat.chat_documents import chosen_collections_html
 from app.ui.chat.chat_settings import typed_in
 from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
@@ -22,15 +20,12 @@ from app.ui.frame.templates import problem_html, render
 from app.ui.frame.top_bar import status_html
 from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
-from app.ui.sidebar.render import chat_list, chat_list_html, without_number
 from app.values.chat import ChatVersion, StoredMessage, Thread
-from app.values.document import ATTACHED, Collection, Document
 from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo
 
 LONG = 100_000
 """Characters on the page from which on messages are drawn before they are counted."""
 UNSAVED = "The reply above is not saved. Foresight will try again when you send a message or close it."
-GONE = "A deleted collection"
 
 
 class ChatRenderer:
@@ -42,7 +37,7 @@ class ChatRenderer:
         self._key: tuple[object, ...] = ()
         self._thread = Thread(ChatVersion())
         self._is_writing, self._problem, self._setting_changes = False, "", 0
-        self._messages = self._sidebar = self._collections = ""
+        self._messages = self._collections = ""
         self._cut = (0, True)
         self._meter = ContextMeter(services, count_seconds)
         self._status: EngineStatus | None = None
@@ -77,8 +72,8 @@ class ChatRenderer:
         chat = state.version.chat
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
-            state.opened, state.message_limit, state.coloured, state.search, state.chat_limit,
-            state.expanded, state.is_private, state.settings, self._services.documents.changes,
+            state.opened, state.message_limit, state.coloured, state.is_private, state.settings,
+            self._services.documents.changes,
         )  # fmt: skip
 
     def _read_chats(self) -> bool:
@@ -89,17 +84,17 @@ class ChatRenderer:
         try:
             self._thread = self._read_thread(chat)
         except ChatNotFound:  # deleted on another page
-            self._leave(chat)
+            if self._state.version.chat == chat:
+                self._state.new_chat()
+            if self._services.chat == chat:
+                self._services.chat = 0
             return self._read_chats()
         # As it was when the thread was read: a reply that ends in between is drawn at the next call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)
-        self._sidebar = chat_list_html(chat_list(self._services, self._state), date.today())
         chosen = self._thread.settings.collections
-        collections = listed(self._services.documents.collections(), chosen)
-        unread = unread_documents(self._services.documents, collections)
-        self._collections = collection_picker_html(collections, chosen, unread)
+        self._collections = chosen_collections_html(self._services.documents, chosen)
         self._follow_reply(chat)
         self._key = key
         return True
@@ -111,12 +106,6 @@ class ChatRenderer:
         if self._state.version.chat == chat:  # and not another one, opened while this was read
             self._state.version = thread.version  # what the page is about to show is what it may change
         return thread
-
-    def _leave(self, chat: int) -> None:
-        if self._state.version.chat == chat:
-            self._state.new_chat()
-        if self._services.chat == chat:
-            self._services.chat = 0
 
     def _follow_reply(self, chat: int) -> None:
         newest, reply = self._services.conversations.newest_reply(chat), self._state.reply
@@ -154,14 +143,16 @@ class ChatRenderer:
 
     def _build_parts(self, status: EngineStatus) -> Parts:
         thread, state, unstored = self._thread, self._state, self._unstored()
-        chat = thread.version.chat
+        chat, live = thread.version.chat, ReplyHtmlBlocks()
+        if unstored:
+            live = ReplyHtmlBlocks(unstored.writing.message, unstored.blocks)
+        note = problem_html(f"{self._problem} {UNSAVED}") if self._problem else ""
+        if self._is_writing:
+            note = note_html(state.reply.state) if state.reply else ""
         return {
-            "chats": self._sidebar,
             "messages": self._messages,
-            "live": ReplyHtmlBlocks(unstored.writing.message, unstored.blocks)
-            if unstored
-            else ReplyHtmlBlocks(),
-            "reply-note": self._note(),
+            "live": live,
+            "reply-note": note,
             "panel": self._panel(status.model),
             "status": status_html(status),
             "meter": meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections)),
@@ -174,11 +165,6 @@ class ChatRenderer:
             # Somebody may be typing a system prompt: the boxes are filled anew only when this changes.
             "chat-settings-of": f"{state.opened}.{self._setting_changes}",
         }
-
-    def _note(self) -> str:
-        if self._is_writing:
-            return note_html(self._state.reply.state) if self._state.reply else ""
-        return problem_html(f"{self._problem} {UNSAVED}") if self._problem else ""
 
     def _panel(self, model: ModelInfo | None) -> str:
         reply = self._state.reply
@@ -225,28 +211,3 @@ def note_html(state: ReplyState) -> str:
             words = "Writing…"
     has_progress = bool(total) and state.phase in ("loading", "prefilling")
     return render("reply_note.html", words=words, done=done, total=total, has_progress=has_progress)
-
-
-def collection_picker_html(
-    collections: Sequence[Collection], chosen: Sequence[int], unread: Sequence[Document] = ()
-) -> str:
-    """Return the button above the message box with the collections that the chat asks, and those to choose from.
-
-    A collection without documents is not offered. `unread` are attached documents that could not be read.
-    assets/ui/documents.js opens it."""
-    names = {one.id: _name(one, unread) for one in collections if one.documents or one.id in chosen}
-    names |= {one: GONE for one in chosen if one not in names}
-    if not names:
-        return ""
-    choices = [(one, name, one in chosen) for one, name in names.items()]
-    label = ", ".join(names[one] for one in chosen) or "off"
-    label = label if label.startswith(ATTACHED) else f"Documents: {label}"
-    return render("collection_picker.html", chosen=chosen, label=label, choices=choices, unread=unread)
-
-
-def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """What is attached is named by its first document, without the number that tells it from another chat's."""
-    if not collection.is_attached:
-        return collection.name
-    more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
-    return without_number(collection.name)[0] + (f" and {more:,} more" if more > 0 else "")

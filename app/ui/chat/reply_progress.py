@@ -7,21 +7,16 @@ from app.conversation import ReplyState, StartedReply, TokenReader, fold
 from app.conversation.thinking import ThoughtClock
 from app.ui.chat.citations import cited_html
 from app.ui.chat.reply_text import LiveReplyText
-from app.ui.live.step_history import StepHistory, extend
+from app.ui.live.step_history import TracedReply, extend
 from app.values.messages import Piece
 
 
-class ReplyProgress:
+class ReplyProgress(TracedReply):
     """A reply as far as it was read. One thread at a time reads on; `state` and `history` are values."""
 
     def __init__(self, writing: StartedReply, reader: Callable[[], TokenReader]) -> None:
-        """`reader` returns the tokenizer of the model that is loaded now."""
-        self.writing = writing
+        super().__init__(writing, reader)
         self.state = ReplyState(text=writing.before.text)
-        self.history = StepHistory()
-        self._newest_reader = reader
-        self.reader = reader()
-        """The tokenizer of the model that writes the reply."""
         self._text = LiveReplyText()
         self._clock = ThoughtClock(writing.before)
         self._events_read = 0

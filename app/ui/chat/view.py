@@ -1,32 +1,37 @@
 """The chat's view: the thread, the reply being written, the message box, and what their events do."""
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from app.conversation import ChatTooLong, Continuation, NewChat, NewQuestion, Overflow, Regeneration, Turn
-from app.ui.chat.attaching import Attaching
-from app.ui.chat.chat_settings import save_settings, settings_of
-from app.ui.chat.context_meter import PendingAction, overflow_html, pending_action
-from app.ui.chat.message_changes import (
-    CHANGES,
-    WARMER,
-    delete_question,
-    same_text_question_html,
-    writes_the_same,
+from app.conversation import (
+    ChatStores,
+    ChatTooLong,
+    Continuation,
+    NewChat,
+    NewQuestion,
+    Overflow,
+    Regeneration,
+    Turn,
 )
+from app.ui.chat.chat_documents import ChatDocuments
+from app.ui.chat.chat_settings import settings_of
+from app.ui.chat.context_meter import PendingAction, beginning_that_fits, overflow_html, pending_action
 from app.ui.chat.messages import MESSAGE_LIMIT
-from app.ui.chat.shortening import beginning_that_fits
 from app.ui.chat.state import ChatState
-from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.option_controls import OptionValues, to_options
-from app.ui.frame.page_events import LISTEN, UNCHECKED, PageEvents
+from app.ui.frame.page_events import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.services import Services
+from app.ui.frame.templates import render
 from app.ui.welcome.view import WelcomeView, build_welcome
 from app.values.chat import ChatVersion
+from app.values.display_text import counted
 from app.values.messages import Options
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
@@ -42,6 +47,18 @@ OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
 """The buttons of all questions before a message is sent."""
+Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
+CHANGES: dict[str, Change] = {
+    "version": lambda stores, version, message, _: stores.of(version.chat).show(version, message),
+    "edit-reply": lambda stores, version, message, text: stores.of(version.chat).edit_reply(
+        version, message, text
+    ),
+    "delete": lambda stores, version, message, _: stores.of(version.chat).remove(version, message),
+    "fork": lambda stores, version, message, _: stores.of(version.chat).fork(version.chat, message),
+}
+"""By the button's name: each returns the chat to show then."""
+WARMER = 0.7
+"""The temperature that is offered for another answer where 0 would repeat the text."""
 ACTIONS = ("regenerate", "answer-anyway", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
@@ -52,12 +69,36 @@ class ChatActions:
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
-        self._attaching = Attaching(services, notify)
+        self.documents = ChatDocuments(services, notify)
 
     def open_last(self, state: ChatState) -> None:
         """Have a new page show the chat that was open last."""
         if self._services.chat:
             state.open_chat(ChatVersion(self._services.chat))
+
+    def open_chat(self, state: ChatState, event: gr.EventData) -> None:
+        """Show the chat that the page's address names: a new one for 0, and where there is none of that number."""
+        name = pressed(event).name
+        chat = int(name) if name.isdecimal() else 0
+        if not chat or not succeeded(self._notify, lambda: self._open(state, chat)):
+            state.new_chat()
+            self._services.chat = 0
+
+    def fill_draft(self, state: ChatState, left: str, typed: str) -> Any:
+        """Keep what was typed in the chat that the page left ("" for a page that is new), and return what was typed
+        in the one that it shows. What is typed before a new page is drawn stays."""
+        drafts, chat = self._services.conversations.drafts, state.version.chat
+        state.filled = state.opened
+        if left == "" and typed:
+            state.draft = typed
+            return gr.skip()
+        if left.isdecimal() and typed.strip() != state.sent:
+            drafts.keep(int(left), typed)
+        # A private chat that is not begun has no place for a draft.
+        is_kept = chat or not state.is_private
+        state.draft = try_or_notify(self._notify, lambda: drafts.of(chat), "") if is_kept else ""
+        # Without an answer the box keeps what is typed into it meanwhile.
+        return gr.skip() if state.draft == typed else state.draft
 
     def send(self, state: ChatState, message: str, *controls: Any) -> tuple[Any, str]:
         """Send the message. Its box is emptied only once it is on its way."""
@@ -68,15 +109,17 @@ class ChatActions:
 
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
         """Do what a button in the thread or in a question says."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         if do in ANSWERS:
             return self._answer(state, do, pending_action(value), controls)
         if do == "starter":
-            return gr.skip(), self._start(state, value, controls)
+            # It was chosen for what models write at temperature 0.
+            cold = OptionValues(*controls)._replace(temperature=0)
+            return gr.skip(), self._try(state, PendingAction("ask", "", value), cold) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
         elif do == "ask-delete":
-            asked = partial(delete_question, self._services, state, int(name))
+            asked = partial(self._delete_question, state, int(name))
             return gr.skip(), try_or_notify(self._notify, asked, NO_QUESTION)
         elif do == "earlier":
             state.message_limit += MESSAGE_LIMIT
@@ -94,18 +137,15 @@ class ChatActions:
             case "cut":
                 return self._send_beginning(state, pending.value, controls)
             case "attach":
-                is_attached = self._attaching.attach_text(state, pending.value)
+                is_attached = self.documents.attach_text(state, pending.value)
                 return ("" if is_attached else gr.skip()), NO_QUESTION
             case "warmer" | "same":
-                return gr.skip(), self._regenerate(state, pending, controls, answer == "warmer")
+                values = OptionValues(*controls)
+                values = values._replace(temperature=WARMER) if answer == "warmer" else values
+                return gr.skip(), self._try(state, pending, values, is_meant=True) or NO_QUESTION
         question = self._try(state, pending, controls, OVERFLOWS[answer])
         is_sent = question == NO_QUESTION and pending.do == "ask"
         return ("" if is_sent else gr.skip()), question or NO_QUESTION
-
-    def _start(self, state: ChatState, prompt: str, controls: tuple[Any, ...]) -> str:
-        """Ask what an empty chat offers. It was chosen for what models write at temperature 0."""
-        values = OptionValues(*controls)._replace(temperature=0)
-        return self._try(state, PendingAction("ask", "", prompt), values) or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
         """Have what is being typed counted and kept."""
@@ -130,27 +170,6 @@ class ChatActions:
         state.new_chat(is_private=True)
         self._services.chat = 0
 
-    def choose_collection(self, state: ChatState, event: gr.EventData) -> None:
-        """Have this chat ask a collection of documents, or no longer; or remove a document that is attached."""
-        do, name = (str(event._data.get(key, "")) for key in ("do", "name"))
-        if do == "choose-collection":
-            succeeded(self._notify, lambda: self._toggle_collection(state, int(name)))
-        elif do == "remove-attached":
-            succeeded(self._notify, lambda: self._attaching.remove(state, int(name)))
-
-    def _toggle_collection(self, state: ChatState, collection: int) -> None:
-        settings = settings_of(self._services, state)
-        others = tuple(one for one in settings.collections if one != collection)
-        chosen = others if collection in settings.collections else (*others, collection)
-        save_settings(self._services, state, replace(settings, collections=chosen))
-
-    def _regenerate(
-        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], is_warmer: bool
-    ) -> str:
-        values = OptionValues(*controls)
-        values = values._replace(temperature=WARMER) if is_warmer else values
-        return self._try(state, pending, values, is_meant=True) or NO_QUESTION
-
     def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> tuple[Any, str]:
         """Send as much of the message as fits. The rest stays in the box."""
         options = to_options(OptionValues(*controls), self._services.settings.options)
@@ -171,14 +190,38 @@ class ChatActions:
 
         def run() -> str:
             try:
-                if not is_meant and writes_the_same(self._services, state, pending, controls):
-                    return same_text_question_html(pending)
+                if not is_meant and self._writes_the_same(state, pending, controls):
+                    question = json.dumps(astuple(pending))
+                    return render("same_text_question.html", warmer=WARMER, pending=question)
                 self._do(state, pending, controls, overflow)
             except ChatTooLong as error:
                 return overflow_html(error.fit, pending)
             return NO_QUESTION
 
         return try_or_notify(self._notify, run, None)
+
+    def _open(self, state: ChatState, chat: int) -> None:
+        state.open_chat(self._services.conversations.thread(chat, 1).version)
+        self._services.chat = chat
+
+    def _delete_question(self, state: ChatState, message: int) -> str:
+        """Return the question before a message is deleted: what follows it goes, too."""
+        thread = self._services.conversations.thread(state.version.chat, state.message_limit)
+        ids = [each.id for each in thread.messages]
+        following = len(ids) - ids.index(message) - 1 if message in ids else 0
+        messages = f"{counted(following, 'message')} that follow{'s' if following == 1 else ''} it"
+        rest = f" and the {messages}" if following else ""
+        return render("delete_question.html", rest=rest, message=message)
+
+    def _writes_the_same(self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...]) -> bool:
+        """Return whether an answer written anew at temperature 0 by this model would repeat one that is there."""
+        services = self._services
+        if pending.do != "regenerate" or settings_of(services, state).collections:
+            return False  # documents may have changed since
+        options = to_options(OptionValues(*controls), services.settings.options)
+        model, chat = services.engine.status().model, state.version.chat
+        is_greedy = options.sampling.temperature == 0 and not (model and model.server)
+        return is_greedy and services.conversations.has_written(chat, int(pending.name), options, model)
 
     def _do(
         self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], overflow: Overflow
@@ -249,7 +292,7 @@ class ChatView:
             events.on(buttons.click, actions.act, inputs, outputs, **UNCHECKED)
         events.on(self.message.input, actions.type, [state, self.message], trigger_mode="always_last")
         events.on(self.stop.click, actions.stop, state)
-        events.on(self.collection_picker.click, actions.choose_collection, state)
+        events.on(self.collection_picker.click, actions.documents.choose_collection, state)
 
 
 def build_chat() -> ChatView:

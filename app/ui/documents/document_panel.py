@@ -7,19 +7,19 @@ Of a long text only the part around the passage is sent to the page:
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from time import time_ns
 from typing import Any
 
 import gradio as gr
-from markupsafe import Markup
 
 from app.conversation import Conversations
+from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
-from app.ui.frame.documents_service import DocumentsService
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import render_macro
@@ -103,13 +103,13 @@ def _rank(rank: int) -> str:
 class DocumentPanelActions:
     """The panel's event handlers, and those of the buttons that open it."""
 
-    def __init__(self, documents: DocumentsService, conversations: Conversations) -> None:
+    def __init__(self, documents: Documents, conversations: Conversations) -> None:
         self._documents = documents
         self._conversations = conversations
 
     def click(self, chat: ChatState, state: DocumentPanelState, event: gr.EventData) -> Panel:
         """Open what a button refers to, or show more of what is open."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         match do:
             case "read":
                 return self._show(open_ref(DocumentRef.from_json(value)))
@@ -121,14 +121,21 @@ class DocumentPanelActions:
             case "passage":
                 return self._show(state)
             case "prompt":
-                return _shown(state, lambda: self._prompt_html(state))
+                return self._show(state, is_prompt=True)
         return UNCHANGED
 
-    def _show(self, state: DocumentPanelState) -> Panel:
-        return _shown(state, lambda: self._text_html(state))
+    def _show(self, state: DocumentPanelState, is_prompt: bool = False) -> Panel:
+        """Show the text, or the prompt of the answer that cites it, or why that is gone."""
+        try:
+            if not is_prompt:
+                return state, self._text_html(state)
+            messages = self._conversations.prompt_of(*state.answer)
+            return state, render_macro("document_panel.html", "prompt", state=state, messages=messages)
+        except AppError as error:
+            return _missing(state, error)
 
     def _text_html(self, state: DocumentPanelState) -> str:
-        """Loads no more of the text than it shows."""
+        """Return the shown part of the text. Loads no more of it."""
         ref, first = state.ref, state.first
         length = self._documents.document(ref.document).characters
         text = self._documents.between(ref.document, first, min(state.last, length))
@@ -139,10 +146,6 @@ class DocumentPanelActions:
             "document_panel.html", "document", state=state, parts=parts, above=first, below=below
         )
 
-    def _prompt_html(self, state: DocumentPanelState) -> str:
-        messages = self._conversations.prompt_of(*state.answer)
-        return render_macro("document_panel.html", "prompt", state=state, messages=messages)
-
     def _open_source(self, chat: int, message: int, number: int, doubt: str) -> Panel:
         """Open the source that an answer cites by this number, or say why it is gone."""
         title = "Source"
@@ -151,71 +154,43 @@ class DocumentPanelActions:
             for cited in sources.cited if sources else ():
                 if cited.number == number:
                     title = cited.title
-                    ref = self._whole(cited) if sources and sources.is_whole else self._passage(cited)
+                    ref = self._ref(cited, is_whole=sources is not None and sources.is_whole)
                     return self._show(open_ref(replace(ref, doubt=doubt), (chat, message)))
         except AppError as error:
-            state = open_ref(DocumentRef(0, title), (chat, message))
-            return state, _missing_html(state, str(error))
+            return _missing(open_ref(DocumentRef(0, title), (chat, message)), error)
         return UNCHANGED
 
     def _sources(self, chat: int, message: int) -> Sources | None:
-        """The message's sources. The store may not have those of a reply that is still being written."""
+        """Return the message's sources. The store may not have those of a reply that is still being written."""
         newest = self._conversations.newest_reply(chat)
         if newest and newest.message == message and newest.before.sources:
             return newest.before.sources
         return self._conversations.stores.of(chat).message(message).content.sources
 
-    def _whole(self, cited: Citation) -> DocumentRef:
-        """The whole document. Raises DocumentNotFound if its text has changed."""
+    def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
+        """Find the whole document, or where the cited text is now. Raises DocumentNotFound if that has changed."""
         self._documents.words(cited)
-        return DocumentRef(cited.document, cited.title, heading=WHOLE)
-
-    def _passage(self, cited: Citation) -> DocumentRef:
-        """Where the cited text is now. Raises DocumentNotFound if it is gone."""
-        self._documents.words(cited)
+        if is_whole:
+            return DocumentRef(cited.document, cited.title, heading=WHOLE)
         heading, start = "", cited.start
         if cited.passage:
             passage = self._documents.passage(cited.passage)
             heading, start = passage.heading, passage.start + cited.within
-        end = start + cited.end - cited.start
-        return DocumentRef(
-            cited.document, cited.title, start, end, heading, score_words(cited.bm25, cited.similarity)
-        )
+        end, scores = start + cited.end - cited.start, score_words(cited.bm25, cited.similarity)
+        return DocumentRef(cited.document, cited.title, start, end, heading, scores)
 
 
-def _shown(state: DocumentPanelState, html: Callable[[], str]) -> Panel:
-    try:
-        return state, html()
-    except AppError as error:
-        return state, _missing_html(state, str(error))
+def _missing(state: DocumentPanelState, error: AppError) -> Panel:
+    return state, render_macro("document_panel.html", "missing", state=state, problem=str(error))
 
 
-def _missing_html(state: DocumentPanelState, problem: str) -> Markup:
-    return render_macro("document_panel.html", "missing", state=state, problem=problem)
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentPanel:
-    """The panel's components."""
-
-    state: PageValue[DocumentPanelState]
-    text: gr.HTML
-
-    def connect(
-        self,
-        actions: DocumentPanelActions,
-        openers: Sequence[gr.HTML],
-        chat: PageValue[ChatState],
-        events: PageEvents,
-    ) -> None:
-        """Join the panel, and the components whose buttons open it, with the actions."""
-        for component in (*openers, self.text):
-            events.on(component.click, actions.click, [chat, self.state], [self.state, self.text])
-
-
-def build_document_panel() -> DocumentPanel:
-    """Create the panel inside the current Blocks, outside of all views."""
+def build_document_panel(
+    actions: DocumentPanelActions, openers: Sequence[gr.HTML], chat: PageValue[ChatState], events: PageEvents
+) -> None:
+    """Build the panel inside the current Blocks, outside of all views; `openers` have buttons that open it."""
+    state = PageValue(DocumentPanelState)
     with gr.Column(elem_id="reading"):
         gr.HTML(render_macro("document_panel.html", "close_button"), elem_id="reading-bar", js_on_load=None)
         text = gr.HTML(elem_id="reading-text", js_on_load="foresight.reading(element, trigger)")
-    return DocumentPanel(PageValue(DocumentPanelState), text)
+    for component in (*openers, text):
+        events.on(component.click, actions.click, [chat, state], [state, text])

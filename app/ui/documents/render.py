@@ -1,20 +1,27 @@
 """What the Documents view shows: reads the documents service and renders assets/ui/templates/documents.html."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from app.conversation.excerpts import excerpt
+from app.documents import Documents
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
-from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
-from app.ui.documents.view import DocumentsState, SearchResult, open_collection
-from app.ui.frame.documents_service import DocumentsService, ListCollections
+from app.ui.documents.view import (
+    DocumentsState,
+    EmbeddingModelStatus,
+    ListCollections,
+    SearchResult,
+    SemanticSearch,
+    open_collection,
+)
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words
 from app.values.display_text import counted
-from app.values.document import Collection, Document, DocumentState, PassageHit
+from app.values.document import Collection, Document, DocumentState
 
 TEMPLATE = "documents.html"
 STATES: dict[DocumentState, str] = {
@@ -37,7 +44,7 @@ class DocumentsRenderer:
 
     def __init__(
         self,
-        documents: DocumentsService,
+        documents: Documents,
         collections: ListCollections,
         semantic_search: SemanticSearch,
         state: DocumentsState,
@@ -66,23 +73,17 @@ class DocumentsRenderer:
         state, collections = self._state, self._collections()
         shown = open_collection(collections, state)
         documents = self._documents.documents(shown.id) if shown else ()
-        ask_about = state.confirmation.id_of
+        ask_about, ids = state.confirmation.id_of, {document.id for document in documents}
+        hits = tuple(hit for hit in state.result.hits if hit.passage.document in ids)  # and not removed since
         return {
             "collections": collections_html(collections, shown.id if shown else 0, ask_about("collection")),
             "collection-title": title_html(shown),
             "semantic-search": semantic_search_html(embedder),
-            "search-results": results_html(_without_removed(state.result, documents)),
+            "search-results": results_html(replace(state.result, hits=hits)),
             "document-list": documents_html(
                 documents, state.listed, ask_about("document"), self._documents.problem
             ),
         }
-
-
-def _without_removed(result: SearchResult, documents: Sequence[Document]) -> SearchResult:
-    """The result without passages of documents that were removed since."""
-    ids = {document.id for document in documents}
-    hits = tuple(hit for hit in result.hits if hit.passage.document in ids)
-    return SearchResult(result.question, hits, result.problem)
 
 
 def collections_html(collections: Sequence[Collection], shown: int, confirming: int = 0) -> Markup:
@@ -94,7 +95,9 @@ def collections_html(collections: Sequence[Collection], shown: int, confirming: 
 
 def title_html(collection: Collection | None) -> Markup:
     """The open collection's name and size."""
-    facts = _collection_facts(collection) if collection else []
+    facts = [counted(collection.documents, "document")] if collection else []
+    if collection and collection.passages:
+        facts += [counted(collection.characters, "character"), counted(collection.passages, "passage")]
     return render_macro(TEMPLATE, "title", collection=collection, facts=facts)
 
 
@@ -113,7 +116,13 @@ def documents_html(
 
 def results_html(result: SearchResult) -> Markup:
     """The passages that a search found; nothing before a search."""
-    rows = [_result_row(hit, result.question) for hit in result.hits]
+    rows = []
+    for hit in result.hits:
+        passage = hit.passage
+        scores = score_words(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
+        place = passage.start, passage.end, passage.heading, scores
+        ref = DocumentRef(passage.document, passage.title, *place)
+        rows.append({"ref": ref, "excerpt": list(excerpt(passage, result.question, EXCERPT))})
     return render_macro(TEMPLATE, "results", result=result, rows=rows)
 
 
@@ -138,21 +147,17 @@ def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
     return render_macro(TEMPLATE, "semantic_search", words=words, name=name, label=label, download=running)
 
 
-def _collection_facts(collection: Collection) -> list[str]:
-    facts = [counted(collection.documents, "document")]
-    if collection.passages:
-        facts += [counted(collection.characters, "character"), counted(collection.passages, "passage")]
-    return facts
-
-
 def _document_row(document: Document) -> dict[str, object]:
     ref = DocumentRef(document.id, document.title) if document.characters else None
+    status, has_progress = STATES[document.state], document.state in ("reading", "indexing")
+    if document.total and has_progress:
+        status = f"{status}, {document.done:,} of {document.total:,}"
     return {
         "document": document,
         "ref": ref,
         "facts": list(_document_facts(document)),
-        "status": "" if document.state == "ready" else _progress_words(document),
-        "has_progress": document.state in ("reading", "indexing"),
+        "status": "" if document.state == "ready" else status,
+        "has_progress": has_progress,
         "is_unfinished": document.state in UNFINISHED,
         "can_retry": document.state in ("failed", "cancelled"),
     }
@@ -166,26 +171,10 @@ def _document_facts(document: Document) -> Iterator[str]:
         yield counted(document.characters, "character")
     if document.state == "ready" and document.passages:
         yield counted(document.passages, "passage")
-        yield _search_words(document)
-
-
-def _search_words(document: Document) -> str:
-    if not document.embedded:
-        return "keyword search"
-    if document.embedded < document.passages:
-        return f"keyword search, semantic search for {document.embedded:,} of {document.passages:,} passages"
-    return "keyword and semantic search"
-
-
-def _progress_words(document: Document) -> str:
-    """ "Indexing, 120 of 340"."""
-    state = STATES[document.state]
-    is_counted = document.total and document.state in ("reading", "indexing")
-    return f"{state}, {document.done:,} of {document.total:,}" if is_counted else state
-
-
-def _result_row(hit: PassageHit, question: str) -> dict[str, object]:
-    passage = hit.passage
-    scores = score_words(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
-    ref = DocumentRef(passage.document, passage.title, passage.start, passage.end, passage.heading, scores)
-    return {"ref": ref, "excerpt": list(excerpt(passage, question, EXCERPT))}
+        if not document.embedded:
+            yield "keyword search"
+        elif document.embedded < document.passages:
+            some = f"{document.embedded:,} of {document.passages:,} passages"
+            yield f"keyword search, semantic search for {some}"
+        else:
+            yield "keyword and semantic search"

@@ -1,4 +1,6 @@
-"""The Documents view: collections on the left, the open collection's documents and search beside them."""
+"""The Documents view: collections on the left, the open collection's documents and search beside them.
+
+Semantic search needs an embedding model: the view tells whether it is installed, and downloads it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,20 +8,23 @@ from typing import Any, Literal
 
 import gradio as gr
 
+from app.documents import Documents
 from app.errors import AppError, impossible_values
-from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.frame.documents_service import DocumentsService, ListCollections
-from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
-from app.ui.frame.page_events import LISTEN, UPLOADED, PageEvents
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.services import Services
 from app.ui.frame.uploads import discard, upload_at
 from app.values.document import Collection, PassageHit
+from app.values.model import Download
 
 PAGE_SIZE = 100
 """Documents that are listed at first, and how many more with each "Show more"."""
 DEFAULT_COLLECTION = "My documents"
 """The collection that is created for the first document."""
 
+ListCollections = Callable[[], tuple[Collection, ...]]
+"""Returns the collections that the view lists."""
 ConfirmationKind = Literal["", "collection", "document"]
 CONFIRMED: dict[str, ConfirmationKind] = {"ask-delete": "collection", "ask-remove": "document", "no": ""}
 """What the buttons that ask for a confirmation are about; "no" cancels."""
@@ -67,12 +72,64 @@ def open_collection(collections: Sequence[Collection], state: DocumentsState) ->
     return next((one for one in collections if one.id == state.collection), first)
 
 
+def listed_collections(documents: Documents, used: Callable[[], frozenset[int]]) -> tuple[Collection, ...]:
+    """Return all collections but those of deleted chats, which Undo brings back; chats ask those in `used`."""
+    found = documents.collections()
+    if not any(one.is_attached for one in found):
+        return found
+    kept = used()
+    return tuple(one for one in found if one.id in kept or not one.is_attached)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingModelStatus:
+    """The embedding model's name and state; `obstacle` says why it cannot be downloaded."""
+
+    name: str
+    is_installed: bool = False
+    obstacle: str = ""
+    download: Download | None = None
+
+    @property
+    def is_downloading(self) -> bool:
+        """Whether the download runs or is queued."""
+        return self.download is not None and self.download.state in ("queued", "running")
+
+
+class SemanticSearch:
+    """The embedding model of the settings."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def status(self) -> EmbeddingModelStatus:
+        """The model's state. Makes no network request."""
+        library, models = self._services.settings.library, self._services.models
+        repo = models.hub_id(library.embedder)
+        obstacle = "Foresight is offline" if library.is_offline else ""
+        unfinished = (one for one in models.downloads() if one.name == repo and one.state != "done")
+        return EmbeddingModelStatus(
+            library.embedder,
+            models.is_here(library.embedder),
+            obstacle if repo else "its folder is missing",
+            next(unfinished, None),
+        )
+
+    def download(self) -> None:
+        """Start or resume the download. Raises AppError."""
+        status, models = self.status(), self._services.models
+        if status.download and status.download.state in ("paused", "failed"):
+            models.resume(status.download.name)
+        elif not status.is_downloading:
+            models.start(status.name)
+
+
 class DocumentsActions:
     """The view's event handlers."""
 
     def __init__(
         self,
-        documents: DocumentsService,
+        documents: Documents,
         collections: ListCollections,
         semantic_search: SemanticSearch,
         notify: Notify,
@@ -92,7 +149,7 @@ class DocumentsActions:
 
     def click(self, state: DocumentsState, event: gr.EventData) -> None:
         """Handle a button of a list."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         succeeded(self._notify, lambda: self._do(state, do, int(name or 0), value))
 
     def paste(self, state: DocumentsState, text: str, title: str) -> tuple[Any, Any]:
@@ -136,7 +193,8 @@ class DocumentsActions:
     def _do(self, state: DocumentsState, do: str, name: int, value: str) -> None:
         match do:
             case "create":
-                state.open(self._create(value))
+                with impossible_values():
+                    state.open(self._documents.create(value))
             case "choose":
                 state.open(name)
             case "ask-delete" | "ask-remove" | "no":
@@ -148,10 +206,6 @@ class DocumentsActions:
             case _ if do in self._actions:
                 state.confirmation = Confirmation()
                 self._actions[do](name, value)
-
-    def _create(self, name: str) -> int:
-        with impossible_values():
-            return self._documents.create(name)
 
     def _rename(self, collection: int, name: str) -> None:
         with impossible_values():
@@ -169,51 +223,32 @@ class DocumentsActions:
 
 @dataclass(frozen=True, slots=True)
 class DocumentsView:
-    """The view's components."""
+    """What others need of the view: its state, and the lists whose buttons open the document panel."""
 
     state: PageValue[DocumentsState]
-    collections: gr.HTML
-    text: gr.Textbox
-    title: gr.Textbox
-    add: gr.Button
-    files: gr.UploadButton
-    question: gr.Textbox
-    search: gr.Button
-    semantic_search: gr.HTML
     results: gr.HTML
     documents: gr.HTML
 
-    def connect(self, actions: DocumentsActions, events: PageEvents) -> None:
-        """Join events with actions."""
-        for listing in (self.collections, self.semantic_search, self.results, self.documents):
-            events.on(listing.click, actions.click, self.state)
-        pasted = [self.text, self.title]
-        for submitted in (self.add.click, self.title.submit):
-            events.on(submitted, actions.paste, [self.state, *pasted], pasted)
-        events.on(self.files.upload, actions.add_files, [self.state, self.files], **UPLOADED)
-        for submitted in (self.search.click, self.question.submit):
-            events.on(submitted, actions.search, [self.state, self.question])
 
-
-def build_documents_view() -> DocumentsView:
-    """Create the components inside the current Blocks."""
+def build_documents_view(actions: DocumentsActions, events: PageEvents) -> DocumentsView:
+    """Build the view inside the current Blocks, and join its events."""
+    state = PageValue(DocumentsState)
     with gr.Row(elem_id="documents"):
         with gr.Column(elem_id="collections-pane", scale=0, min_width=220):
             collections = gr.HTML(elem_id="collections", elem_classes="asks", js_on_load=LISTEN)
         with gr.Column(elem_id="collection", scale=1):
             gr.HTML(elem_id="collection-title", js_on_load=None)
-            text, title, add, files = _import_boxes()
-            question, search = _search_box()
+            _build_import(actions, state, events)
+            _build_search(actions, state, events)
             semantic_search = gr.HTML(elem_id="semantic-search", js_on_load=LISTEN)
             results = gr.HTML(elem_id="search-results", js_on_load=LISTEN)
             documents = gr.HTML(elem_id="document-list", elem_classes="asks", js_on_load=LISTEN)
-    return DocumentsView(
-        PageValue(DocumentsState), collections, text, title, add, files, question, search, semantic_search,
-        results, documents,
-    )  # fmt: skip
+    for listing in (collections, semantic_search, results, documents):
+        events.on(listing.click, actions.click, state)
+    return DocumentsView(state, results, documents)
 
 
-def _import_boxes() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.UploadButton]:
+def _build_import(actions: DocumentsActions, state: PageValue[DocumentsState], events: PageEvents) -> None:
     with gr.Row(elem_id="import"):
         with gr.Column(elem_id="paste-column", scale=1, min_width=0):
             text = gr.Textbox(
@@ -230,14 +265,17 @@ def _import_boxes() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.UploadButton]
         files = gr.UploadButton(
             "Drop files here, or click to choose", elem_id="files", file_count="multiple", scale=0, min_width=220,
         )  # fmt: skip
-    return text, title, add, files
+    for submitted in (add.click, title.submit):
+        events.on(submitted, actions.paste, [state, text, title], [text, title])
+    events.on(files.upload, actions.add_files, [state, files], **UPLOADED)
 
 
-def _search_box() -> tuple[gr.Textbox, gr.Button]:
+def _build_search(actions: DocumentsActions, state: PageValue[DocumentsState], events: PageEvents) -> None:
     with gr.Row(elem_id="document-search"):
         question = gr.Textbox(
             elem_id="document-search-text", label="Search this collection", show_label=False, container=False,
             max_lines=1, placeholder="Search this collection as a chat would", scale=1,
         )  # fmt: skip
         search = gr.Button("Search", elem_id="document-search-button", scale=0, min_width=0)
-    return question, search
+    for submitted in (search.click, question.submit):
+        events.on(submitted, actions.search, [state, question])

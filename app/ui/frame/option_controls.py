@@ -59,42 +59,28 @@ def to_values(options: Options) -> OptionValues:
 
 def to_options(values: OptionValues, base: Options) -> Options:
     """Return the options for these values; what has no control is taken from `base`. Raises BadOption."""
-    _refuse_empty(values)
-    with impossible_values():
-        return replace(
-            base,
-            sampling=_sampling(values),
-            decoding=_decoding(values),
-            max_new_tokens=_integer(values.max_new_tokens),
-        )
-
-
-def _refuse_empty(values: OptionValues) -> None:
     for name, value in values._asdict().items():
         if value is None:
             raise BadOption(f"The box for {name.replace('_', ' ')} is empty: type a number.")
-
-
-def _sampling(values: OptionValues) -> Sampling:
-    return Sampling(
-        temperature=_number(values.temperature),
-        top_k=_integer(values.top_k),
-        top_p=_number(values.top_p),
-        min_p=_number(values.min_p),
-        repetition_penalty=_number(values.repetition_penalty),
-        seed=_integer(values.seed),
-    )
-
-
-def _decoding(values: OptionValues) -> Decoding:
-    return Decoding(
-        decoder=values.decoder if values.lookahead else "plain",
-        window=_integer(values.window),
-        ngram=_integer(values.ngram),
-        guesses=_integer(values.guesses),
-        rows=_integer(values.rows),
-        same_text=values.same_text,
-    )
+    with impossible_values():
+        sampling = Sampling(
+            temperature=_number(values.temperature),
+            top_k=_integer(values.top_k),
+            top_p=_number(values.top_p),
+            min_p=_number(values.min_p),
+            repetition_penalty=_number(values.repetition_penalty),
+            seed=_integer(values.seed),
+        )
+        decoding = Decoding(
+            decoder=values.decoder if values.lookahead else "plain",
+            window=_integer(values.window),
+            ngram=_integer(values.ngram),
+            guesses=_integer(values.guesses),
+            rows=_integer(values.rows),
+            same_text=values.same_text,
+        )
+        longest = _integer(values.max_new_tokens)
+        return replace(base, sampling=sampling, decoding=decoding, max_new_tokens=longest)
 
 
 def _number(value: float | None) -> float:
@@ -110,15 +96,10 @@ def _integer(value: float | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OptionPanel:
-    """The controls beside the chat, the first half of `OptionValues`, and the line that says what is wrong."""
+    """The controls of a part of `OptionValues`, and the line that says what is wrong."""
 
     controls: tuple[gr.components.Component, ...]
     problem: gr.HTML
-
-    @property
-    def temperature(self) -> gr.components.Component:
-        """The temperature's slider."""
-        return self.controls[OptionValues._fields.index("temperature")]
 
 
 def build_lookahead_switch(options: Options) -> gr.Checkbox:

@@ -1,18 +1,72 @@
 """What every page shares while the app runs: the chats, the engine, the models, the documents and the settings."""
 
+import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
+from app.api.switch import ApiSwitch
 from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
+from app.database import Database
+from app.documents import Documents
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
-from app.ui.frame.documents_service import DocumentsService
+from app.system.network_log import NetworkLog
 from app.ui.frame.models_service import ModelsService, ServersService
 from app.values.chat import ChatSettings
 from app.values.messages import DecoderName, ModelChoice, Options
+
+
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """The app's folders, its log of contacts outside this machine, the API, and the database.
+
+    `note` tells what the person must know, such as that a damaged file was replaced; "" for nothing."""
+
+    data_dir: Path
+    hub_cache: Path
+    log: Path
+    outside: NetworkLog
+    api: ApiSwitch
+    database: Database | None = None
+    note: Callable[[], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the page is served. `token` gives access if one is needed; each of `one_time_codes` does so once.
+
+    `quit_requested` ends the app; `raise_requested` brings its own window, if it has one, to the front."""
+
+    host: str
+    port: int
+    is_native: bool = False
+    token: str = ""
+    one_time_codes: set[str] = field(default_factory=set)
+    quit_requested: threading.Event = field(default_factory=threading.Event)
+    raise_requested: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def origin(self) -> str:
+        """The page's address without the token."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The page's address with the token. It can be opened any number of times."""
+        return f"{self.origin}/?token={self.token}" if self.token else self.origin
+
+    def one_time_url(self) -> str:
+        """The page's address with a code that is void once the browser has used it.
+
+        A browser gets the address as an argument, which every user of the machine can read."""
+        if not self.token:
+            return self.origin
+        self.one_time_codes.add(code := secrets.token_urlsafe(32))
+        return f"{self.origin}/?token={code}"
 
 
 class Services:
@@ -24,7 +78,7 @@ class Services:
         engine: ModelEngine,
         models: ModelsService,
         race: Race,
-        documents: DocumentsService,
+        documents: Documents,
         file: SettingsFile,
         settings: Settings,
         servers: ServersService,
@@ -80,10 +134,6 @@ class Services:
         while options in used:
             options = with_next_seed(options)
         return self.asked(options, overflow)
-
-    def stop(self) -> None:
-        """Stop every reply under way; what was written stays."""
-        self.conversations.stop_all()
 
     def choose_options(self, options: Options) -> None:
         """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""

@@ -3,6 +3,7 @@
 A template gets values and loops over them; decisions are made in Python. `macros.html` has what several views use.
 """
 
+import re
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,8 @@ from markupsafe import Markup
 from app.settings import assets_dir
 from app.values.display_text import counted
 from app.values.model import gigabytes
+
+NUMBER = re.compile(r" (\(\d+\))$")
 
 
 @cache
@@ -51,3 +54,9 @@ def parameters_in_words(count: int) -> str:
             size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
             return f"{size.removesuffix('.0')}{letter} parameters"
     return f"{count} parameters"
+
+
+def without_number(title: str) -> tuple[str, str]:
+    """Return a title and the number behind it, "" for none: "Dinner (2)" is "Dinner" and "(2)"."""
+    number = NUMBER.search(title)
+    return (title[: number.start()], number[1]) if number else (title, "")

@@ -22,80 +22,54 @@ INK = Color(
     "#faf9f6", "#f3f1ec", "#e6e3db", "#d2cec4", "#a8a49a", "#7d7a72",
     "#5d5b55", "#46453f", "#2b2c2c", "#1d1f20", "#141617", name="ink",
 )  # fmt: skip
-
-
-COLOURS: Mapping[str, str] = {
-    "body_background_fill": "#faf9f6",
-    "body_background_fill_dark": "#141617",
-    "body_text_color": "#1d1f20",
-    "body_text_color_dark": "#e8e6e1",
-    "body_text_color_subdued": "#5d5b55",
-    "body_text_color_subdued_dark": "#a8a49a",
-    "background_fill_primary": "#ffffff",
-    "background_fill_primary_dark": "#1d1f20",
-    "background_fill_secondary": "#f3f1ec",
-    "background_fill_secondary_dark": "#191b1c",
-    "border_color_primary": "#e0ddd5",
-    "border_color_primary_dark": "#33363a",
-    "block_background_fill": "transparent",
-    "block_background_fill_dark": "transparent",
-    "block_label_background_fill": "transparent",
-    "block_label_background_fill_dark": "transparent",
-    "input_background_fill": "#ffffff",
-    "input_background_fill_dark": "#1d1f20",
-    "input_border_color": "#d2cec4",
-    "input_border_color_dark": "#3c4044",
-    "input_border_color_focus": "#0f766e",
-    "input_border_color_focus_dark": "#6fcfc0",
-    "button_primary_background_fill": "#0f766e",
-    "button_primary_background_fill_dark": "#6fcfc0",
-    "button_primary_background_fill_hover": "#10605a",
-    "button_primary_background_fill_hover_dark": "#8bdccf",
-    "button_primary_text_color": "#ffffff",
-    "button_primary_text_color_dark": "#08211f",
-    "button_secondary_background_fill": "transparent",
-    "button_secondary_background_fill_dark": "transparent",
-    "button_secondary_background_fill_hover": "#f1efe9",
-    "button_secondary_background_fill_hover_dark": "#2a2d30",
-    "button_secondary_border_color": "#d2cec4",
-    "button_secondary_border_color_dark": "#3c4044",
-    "button_secondary_text_color": "#1d1f20",
-    "button_secondary_text_color_dark": "#e8e6e1",
-    "slider_color": "#0f766e",
-    "slider_color_dark": "#6fcfc0",
-    "checkbox_background_color_selected": "#0f766e",
-    "checkbox_background_color_selected_dark": "#2f9286",
-    "block_title_text_color": "#1d1f20",
-    "block_title_text_color_dark": "#e8e6e1",
-    "link_text_color": "#0f766e",
-    "link_text_color_dark": "#6fcfc0",
+COLOURS: Mapping[str, tuple[str, str]] = {
+    "body_background_fill": ("#faf9f6", "#141617"),
+    "body_text_color": ("#1d1f20", "#e8e6e1"),
+    "body_text_color_subdued": ("#5d5b55", "#a8a49a"),
+    "background_fill_primary": ("#ffffff", "#1d1f20"),
+    "background_fill_secondary": ("#f3f1ec", "#191b1c"),
+    "border_color_primary": ("#e0ddd5", "#33363a"),
+    "block_background_fill": ("transparent", "transparent"),
+    "block_label_background_fill": ("transparent", "transparent"),
+    "input_background_fill": ("#ffffff", "#1d1f20"),
+    "input_border_color": ("#d2cec4", "#3c4044"),
+    "input_border_color_focus": ("#0f766e", "#6fcfc0"),
+    "button_primary_background_fill": ("#0f766e", "#6fcfc0"),
+    "button_primary_background_fill_hover": ("#10605a", "#8bdccf"),
+    "button_primary_text_color": ("#ffffff", "#08211f"),
+    "button_secondary_background_fill": ("transparent", "transparent"),
+    "button_secondary_background_fill_hover": ("#f1efe9", "#2a2d30"),
+    "button_secondary_border_color": ("#d2cec4", "#3c4044"),
+    "button_secondary_text_color": ("#1d1f20", "#e8e6e1"),
+    "slider_color": ("#0f766e", "#6fcfc0"),
+    "checkbox_background_color_selected": ("#0f766e", "#2f9286"),
+    "block_title_text_color": ("#1d1f20", "#e8e6e1"),
+    "link_text_color": ("#0f766e", "#6fcfc0"),
 }
-"""Gradio's names of the colours; `_dark` are those of the dark page."""
+"""By Gradio's names: the colours of the light page and of the dark one."""
+SHAPES = {
+    "block_border_width": "0px",
+    "block_padding": "0px",
+    "block_shadow": "none",
+    "block_label_border_width": "0px",
+    "block_title_text_size": "0.8125rem",
+    "block_title_text_weight": "500",
+    "block_info_text_size": "0.75rem",
+    "input_radius": "10px",
+    "input_shadow": "none",
+    "button_large_radius": "10px",
+    "button_large_text_weight": "550",
+    "button_border_width": "1px",
+    "layout_gap": "14px",
+}
 
 
 def make_theme() -> Base:
     """Paper and ink with one accent, in light and dark."""
     theme = Base(primary_hue=TEAL, secondary_hue=TEAL, neutral_hue=INK, font=SANS, font_mono=MONO)
-    theme.set(**COLOURS, **_shapes())
+    dark = {f"{name}_dark": colour for name, (_, colour) in COLOURS.items()}
+    theme.set(**{name: colour for name, (colour, _) in COLOURS.items()}, **dark, **SHAPES)
     return theme
-
-
-def _shapes() -> dict[str, str]:
-    return {
-        "block_border_width": "0px",
-        "block_padding": "0px",
-        "block_shadow": "none",
-        "block_label_border_width": "0px",
-        "block_title_text_size": "0.8125rem",
-        "block_title_text_weight": "500",
-        "block_info_text_size": "0.75rem",
-        "input_radius": "10px",
-        "input_shadow": "none",
-        "button_large_radius": "10px",
-        "button_large_text_weight": "550",
-        "button_border_width": "1px",
-        "layout_gap": "14px",
-    }
 
 
 def asset(name: str) -> Path:

@@ -21,6 +21,10 @@ TOGGLE_SIDE = (
     "?</button>"
 )
 SKIP = '<button type="button" id="skip-to-message">Skip to the message box</button>'
+OPEN_CHATS = (
+    '<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">'
+    "\N{TRIGRAM FOR HEAVEN}</button>"
+)
 VIEW_NAME = '<h2 id="view-name" class="unseen">Chat</h2>'
 """The view that is shown, for who cannot see it: assets/ui/foresight.js writes it."""
 
@@ -40,31 +44,21 @@ def describe(model: ModelInfo) -> str:
         return f"{model.name} · remote · {model.device}"
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
     size = parameters_in_words(model.parameters)
-    attention = [f"{model.attention} attention"] if model.attention else []
-    return " · ".join([name, size, *_quantisation_in_words(model), model.dtype, model.device, *attention])
-
-
-def _quantisation_in_words(model: ModelInfo) -> list[str]:
-    """Experts and a tied head are not quantised: where they are much of the model, the share is given."""
-    if model.quantisation == "none":
-        return []
-    is_most = model.quantised_share >= MOSTLY_QUANTISED
-    return [
-        f"{model.quantisation} weights"
-        if is_most
-        else f"{model.quantisation} for {model.quantised_share:.0%}"
-    ]
-
-
-def _in_short(model: ModelInfo) -> str:
-    """The model in one line, and where to read what this machine has and is not used."""
-    return f"{describe(model)} · see About for what is not used" if model.refusals else describe(model)
+    attention = f"{model.attention} attention" if model.attention else ""
+    quantised = "" if model.quantisation == "none" else f"{model.quantisation} weights"
+    # Experts and a tied head are not quantised: if they are much of the model, the share is given.
+    if quantised and model.quantised_share < MOSTLY_QUANTISED:
+        quantised = f"{model.quantisation} for {model.quantised_share:.0%}"
+    return " · ".join(filter(None, (name, size, quantised, model.dtype, model.device, attention)))
 
 
 def status_html(status: EngineStatus) -> str:
     """Return the status line: the loaded model, or what the worker does."""
     is_plain = status.model is not None and status.phase in ("ready", "busy") and not status.note
-    words = _in_short(status.model) if status.model and is_plain else status.note or PHASES[status.phase]
+    words = status.note or PHASES[status.phase]
+    if status.model and is_plain:
+        words = describe(status.model)
+        words += " · see About for what is not used" if status.model.refusals else ""
     kind = status.phase if not status.note or status.model is None else "noted"
     return render("status.html", kind=kind, words=words)
 
@@ -98,7 +92,11 @@ class TopBar:
 def build_top_bar() -> TopBar:
     """Build the bar inside the current Blocks."""
     with gr.Row(elem_id="top"):
-        gr.HTML(_brand(), elem_id="brand", js_on_load=None)
+        gr.HTML(
+            f"{SKIP}{OPEN_CHATS}{asset('icon.svg').read_text(encoding='utf-8')}<h1>Foresight</h1>{VIEW_NAME}",
+            elem_id="brand",
+            js_on_load=None,
+        )
         gr.HTML(elem_id="status", js_on_load=None)
         _view_button("Chat")
         to_models = _view_button("Models")
@@ -112,12 +110,6 @@ def build_top_bar() -> TopBar:
 
 def _view_button(view: str) -> gr.Button:
     return gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
-
-
-def _brand() -> str:
-    sign = "\N{TRIGRAM FOR HEAVEN}"
-    chats = f'<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">{sign}</button>'
-    return f"{SKIP}{chats}{asset('icon.svg').read_text(encoding='utf-8')}<h1>Foresight</h1>{VIEW_NAME}"
 
 
 def build_notice(notice: Notice, events: PageEvents) -> None:

@@ -3,8 +3,7 @@
 Gradio names an upload by its path on this machine, and the page sends that path back with an event. An event could
 name any file, so only files in the folder of uploads are touched.
 
-Gradio's own route gives two uploads of the same file one path, and the first event would remove what the second one
-names. Here each upload has a folder of its own."""
+Gradio takes seconds to import, and importing this module must not: functions that need it import it themselves."""
 
 import re
 import shutil
@@ -21,8 +20,6 @@ from starlette.requests import ClientDisconnect
 
 from app.errors import NotUploaded
 
-UPLOAD = "/gradio_api/upload"
-"""Where Gradio's components send files."""
 LARGEST_UPLOAD = 300 * 2**20
 """More than a document may have, so that a document that is too long is refused in a sentence, not by Gradio."""
 FOLDER = "upload-"
@@ -35,6 +32,7 @@ RESERVE = 1_000_000
 
 def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
     """Take the files that the page sends, each request's into a folder of its own, unless the disk has no room."""
+    from app.ui.frame.gradio_internals import UPLOAD
 
     @app.post(UPLOAD)
     async def upload(request: fastapi.Request) -> fastapi.Response:
@@ -56,20 +54,17 @@ def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
 
 
 async def _received(request: fastapi.Request) -> list[str]:
-    """Return the paths of the request's files; of files that are not received whole, nothing stays."""
-    # Gradio takes seconds to import, and is imported already once there is a page.
-    from gradio.route_utils import upload_fn
-    from gradio.utils import get_upload_folder
+    """Return the paths of the request's files. Leaves nothing of files that are not received whole."""
+    from app.ui.frame.gradio_internals import receive_files, upload_folder
 
-    place = Path(get_upload_folder())
+    place = upload_folder()
     place.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix=FOLDER, dir=place)
     try:
-        paths, *_ = await upload_fn(request, folder, LARGEST_UPLOAD, None)
+        return await receive_files(request, folder, LARGEST_UPLOAD)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return list(paths)
 
 
 def _has_room(data_dir: Path, content_length: str) -> bool:
@@ -89,9 +84,9 @@ def uploads_dir(data_dir: Path) -> Path:
 
 def upload_at(path: str) -> Path:
     """Return the upload that the page names. Raises NotUploaded for anything else: links, folders, URLs."""
-    from gradio.utils import get_upload_folder  # imported already once there is a page, else it takes seconds
+    from app.ui.frame.gradio_internals import upload_folder
 
-    folder = Path(get_upload_folder()).resolve()
+    folder = upload_folder().resolve()
     try:
         file = Path(path).resolve(strict=True)
         is_upload = Path(path).is_absolute() and file.is_file() and file.is_relative_to(folder)
@@ -113,6 +108,12 @@ def named_files(value: Any) -> Iterator[str]:
             waiting.extend(part.values())
         elif isinstance(part, list | tuple):
             waiting.extend(part)
+
+
+def check_uploads(inputs: Any) -> None:
+    """Raise NotUploaded if the data of an event names a file that was not uploaded to the page."""
+    for path in named_files(inputs):
+        upload_at(path)
 
 
 def discard(upload: Path) -> None:

@@ -67,16 +67,11 @@ def _labels(history: StepHistory, tokens: list[int], hits: list[int]) -> str:
     )
 
 
-def _grid() -> str:
-    end = (CHART_STEPS - 1) * STEP
-    lines = "".join(
-        f'<line class="{name}" x1="0" x2="{end}" y1="{y}" y2="{y}"/>'
-        for name, y in (("rule", TOP), ("plain", PLAIN), ("rule", ALL), ("rule", NONE))
-    )
-    return f'{lines}<text x="0" y="{PLAIN + 10}">1.0 plain</text>'
-
-
-_GRID = _grid()
+_GRID = "".join(
+    f'<line class="{name}" x1="0" x2="{(CHART_STEPS - 1) * STEP}" y1="{y}" y2="{y}"/>'
+    for name, y in (("rule", TOP), ("plain", PLAIN), ("rule", ALL), ("rule", NONE))
+)
+_GRID += f'<text x="0" y="{PLAIN + 10}">1.0 plain</text>'
 _TITLE = f"<title>Tokens per step and share of steps with a hit, as means over {MEAN_STEPS} steps</title>"
 
 

@@ -165,10 +165,13 @@ def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts)
 def _node(
     one: Placed, columns: Sequence[float], texts: Texts, chosen: int | None, is_alone: bool
 ) -> dict[str, object]:
-    """What the template needs of a node; `chosen` is what the model chose after its parent, if it got there."""
+    """Return what the template needs of a node; `chosen` is what the model chose after its parent, if it got there.
+
+    The caption after the model's own token says whether it continued the drafts or replaced one."""
     x, y, width = columns[one.depth], _middle(one), _width(one, texts)
+    state = "accepted" if one.node.is_accepted else "rejected"
     return {
-        "kind": " ".join(_kinds(one)),
+        "kind": f"{state} {'root ' if one.parent < 0 else ''}{one.node.origin}",
         "about": _about(one, chosen, texts),
         "x": f"{x:.0f}",
         "y": y,
@@ -177,22 +180,8 @@ def _node(
         "text_x": f"{x + 14:.0f}",
         "text": shortened(texts[one.node.token]),
         "caption_x": f"{x + width + 8:.0f}",
-        "caption": _caption(one.node, is_alone),
+        "caption": "" if one.node.row >= 0 else "the model itself" if is_alone else "chosen instead",
     }
-
-
-def _kinds(one: Placed) -> Iterator[str]:
-    yield "accepted" if one.node.is_accepted else "rejected"
-    if one.parent < 0:
-        yield "root"
-    yield one.node.origin
-
-
-def _caption(node: Node, is_alone: bool) -> str:
-    """What stands after the model's own token: it continued the drafts, or replaced one."""
-    if node.row >= 0:
-        return ""
-    return "the model itself" if is_alone else "chosen instead"
 
 
 def _about(one: Placed, chosen: int | None, texts: Texts) -> str:

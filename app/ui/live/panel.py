@@ -22,14 +22,17 @@ def panel_html(
     numbers, hero = state.statistics, hero_number(state.statistics)
     writer = state.finished.model if state.finished else model
     is_remote = writer is not None and bool(writer.server)
+    charts = None
+    if history.means:  # a reply that was written before the app started has only its sums
+        drawn = average_chart(history), step_bars(history), length_histogram(history)
+        charts = dict(zip(("averages", "steps", "lengths"), drawn, strict=True))
     return render(
         "panel.html",
         tokens_per_step=hero,
         sentence=remote_in_words(state) if is_remote else in_words(numbers, decoder),
         auto_sentence=auto_in_words(numbers, lately(history)) if decoder == "auto" and hero else "",
-        # A reply that was written before the app started has no history, only its sums.
-        charts=_charts(history) if history.means else None,
-        tiles=[_tile(*tile) for tile in _tiles(numbers, is_remote)] if numbers.steps or is_remote else [],
+        charts=charts,
+        tiles=list(_tiles(numbers, is_remote)) if numbers.steps or is_remote else [],
         origins=list(_origins(history)),
         notes=list(_notes(writer)),
     )
@@ -94,14 +97,6 @@ def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
     return f"Auto: {' and '.join(parts)}. A step costs {split.cost:.2f}x a plain one and writes {mean}."
 
 
-def _charts(history: StepHistory) -> dict[str, Markup]:
-    return {
-        "averages": average_chart(history),
-        "steps": step_bars(history),
-        "lengths": length_histogram(history),
-    }
-
-
 def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
     """How many of the written tokens each origin proposed. The rows are the legend of the colours, too."""
     tokens = sum(history.written) or 1
@@ -116,33 +111,26 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
         }
 
 
-def _tiles(statistics: Statistics, is_remote: bool) -> Iterator[tuple[str, str, bool, str]]:
-    """The label, the value, whether it is known, and the id of each tile. A server tells no more than two."""
-    decoded = bool(statistics.steps)
-    speed = statistics.tokens_per_second
-    yield "Tokens/s", f"{speed:,.0f}", speed > 0 or decoded, "tokens-per-second"
-    first = statistics.time_to_first_token
-    yield "First token", seconds_in_words(first), first > 0, "first-token"
+def _tiles(statistics: Statistics, is_remote: bool) -> Iterator[dict[str, str]]:
+    """Yield the tiles; what is not known yet has a dash. A server tells no more than the first two."""
+
+    def tile(name: str, label: str, value: str, is_known: bool, hint: str) -> dict[str, str]:
+        return {"id": name, "label": label, "value": value if is_known else UNKNOWN, "hint": hint}
+
+    now, decoded = statistics, bool(statistics.steps)
+    speed, first = now.tokens_per_second, now.time_to_first_token
+    hint = "Decoding speed, without the prefill"
+    yield tile("tokens-per-second", "Tokens/s", f"{speed:,.0f}", speed > 0 or decoded, hint)
+    yield tile("first-token", "First token", seconds_in_words(first), first > 0, "Time to the first token")
     if is_remote:
         return
-    yield "Hit rate", f"{statistics.hit_rate:.0%}", decoded, "hit-rate"
-    yield "Coverage", f"{statistics.coverage:.0%}", decoded, "coverage"
-    yield "Rows per step", f"{statistics.rows_per_step:.1f}", decoded, "rows-per-step"
-    yield "Pool size", f"{statistics.pool_size:,}", decoded, "pool-size"
-
-
-def _tile(label: str, value: str, is_known: bool, name: str) -> dict[str, str]:
-    return {"label": label, "value": value if is_known else UNKNOWN, "id": name, "hint": HINTS[name]}
-
-
-HINTS = {
-    "tokens-per-second": "Decoding speed, without the prefill",
-    "first-token": "Time to the first token",
-    "hit-rate": "Steps in which at least one drafted token was accepted",
-    "coverage": "Steps for which the pool had any draft",
-    "rows-per-step": "Mean number of rows that a forward pass computed",
-    "pool-size": "N-grams in the pool",
-}
+    hint = "Steps in which at least one drafted token was accepted"
+    yield tile("hit-rate", "Hit rate", f"{now.hit_rate:.0%}", decoded, hint)
+    hint = "Steps for which the pool had any draft"
+    yield tile("coverage", "Coverage", f"{now.coverage:.0%}", decoded, hint)
+    hint = "Mean number of rows that a forward pass computed"
+    yield tile("rows-per-step", "Rows per step", f"{now.rows_per_step:.1f}", decoded, hint)
+    yield tile("pool-size", "Pool size", f"{now.pool_size:,}", decoded, "N-grams in the pool")
 
 
 def seconds_in_words(seconds: float) -> str:

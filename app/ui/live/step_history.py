@@ -10,9 +10,10 @@ Steps that wrote 1, 3 and 1 tokens, the second with two drafts of the window acc
     traced    the newest TRACED_STEPS steps with their draft trees
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from app.conversation import StartedReply, TokenReader
 from app.ui.live.tokens import ORIGINS
 from app.values.messages import Event, Origin, Piece, Statistics
 from app.values.trace import TRACED_STEPS, StepTrace
@@ -62,6 +63,18 @@ class StepHistory:
     def first(self) -> int:
         """The number of the oldest step whose trace is kept."""
         return self.last - len(self.traced) + 1
+
+
+class TracedReply:
+    """A reply of which a page follows the steps."""
+
+    def __init__(self, writing: StartedReply, newest_reader: Callable[[], TokenReader]) -> None:
+        """`newest_reader` returns the tokenizer of the model that is loaded now."""
+        self.writing = writing
+        self.history = StepHistory()
+        self._newest_reader = newest_reader
+        self.reader = newest_reader()
+        """The tokenizer of the model that writes the reply."""
 
 
 def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:

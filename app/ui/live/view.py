@@ -1,7 +1,7 @@
 """The live view: the numbers beside the chat, and the X-ray that opens over the page."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from time import monotonic
@@ -9,13 +9,11 @@ from typing import Any, Literal, cast, get_args
 
 import gradio as gr
 
-from app.ui.chat.reply_progress import ReplyProgress
-from app.ui.chat.state import ChatState
 from app.ui.frame.file_export import build_file_output, file_html
-from app.ui.frame.page_events import PageEvents
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.page_stream import Parts
-from app.ui.live.step_history import StepHistory, TracedStep
+from app.ui.live.step_history import StepHistory, TracedReply
 from app.ui.live.xray import texts_of, xray_html
 
 Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
@@ -55,11 +53,11 @@ class XrayState:
 
 
 class XrayRenderer:
-    """Draws one page's X-ray while it is open, from the reply that the page's chat follows."""
+    """Draws one page's X-ray while it is open, from the reply that the page follows."""
 
-    def __init__(self, state: XrayState, chat: ChatState) -> None:
+    def __init__(self, state: XrayState, followed: Callable[[], TracedReply | None]) -> None:
         self._state = state
-        self._chat = chat
+        self._followed = followed
         self._parts: Parts = {}
         self._drawn: tuple[object, ...] = ()
         self._drawn_for: tuple[object, ...] = ()
@@ -72,7 +70,7 @@ class XrayRenderer:
 
     def render(self) -> Parts:
         """Return the picture; the same object while nothing changed."""
-        state, reply = self._state, self._chat.reply
+        state, reply = self._state, self._followed()
         history = reply.history if reply else StepHistory()
         number = state.number(history)
         shown = (state.is_live, number, history.first, history.last, reply)
@@ -81,34 +79,26 @@ class XrayRenderer:
         if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
             self._drawn_for = (state.is_live, state.is_live or number)
             self._drawn, self._due = shown, monotonic() + LIVE_SECONDS
-            read_texts = reply.reader.texts if reply else _no_texts
+            read_texts = reply.reader.texts if reply else lambda ids: ("",) * len(ids)
             self._parts = {"xray-picture": xray_html(history, number, state.is_live, read_texts)}
         return self._parts
 
 
-def _no_texts(ids: Sequence[int]) -> tuple[str, ...]:
-    return ("",) * len(ids)
-
-
-def use_control(state: XrayState, chat: ChatState, event: gr.EventData) -> Any:
+def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData) -> Any:
     """Do what a control says: a move, `open`, `close` or `export`. `value` is the step on the screen."""
-    do, value = (str(event._data.get(part) or "") for part in ("do", "value"))
-    if do == "export" and chat.reply:
-        return _file(chat.reply)
+    do, _, value = pressed(event)
+    if do == "export" and reply:
+        name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"
+        return file_html(name, exported(reply), "application/json")
     if do in ("open", "close"):
         state.is_open = do == "open"
     elif do in MOVES:
-        history = chat.reply.history if chat.reply else StepHistory()
+        history = reply.history if reply else StepHistory()
         state.move(cast(Move, do), int(value) if value.isdecimal() else 0, history)
     return gr.skip()
 
 
-def _file(reply: ReplyProgress) -> str:
-    name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"
-    return file_html(name, exported(reply), "application/json")
-
-
-def exported(reply: ReplyProgress) -> str:
+def exported(reply: TracedReply) -> str:
     """Return the kept steps as JSON: token ids as the engine had them, `texts` by id, and the settings."""
     history, numbers = reply.history, reply.history.statistics
     texts = texts_of(history.traced, (), reply.reader.texts)
@@ -122,13 +112,12 @@ def exported(reply: ReplyProgress) -> str:
         "statistics": asdict(numbers)
         | {"tokens_per_step": numbers.tokens_per_step, "hit_rate": numbers.hit_rate},
         "texts": {str(token): text for token, text in texts.items()},
-        "steps": [_step(number, step) for number, step in enumerate(history.traced, start=history.first)],
+        "steps": [
+            {"number": number, **asdict(step.trace), "written": step.token_ids}
+            for number, step in enumerate(history.traced, start=history.first)
+        ],
     }
     return json.dumps(document, ensure_ascii=False)
-
-
-def _step(number: int, step: TracedStep) -> dict[str, Any]:
-    return {"number": number, **asdict(step.trace), "written": step.token_ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +127,6 @@ class XrayView:
     state: PageValue[XrayState]
     bar: gr.HTML
     file: gr.HTML
-
-    def connect(self, chat: PageValue[ChatState], events: PageEvents) -> None:
-        """Join the controls with their action."""
-        # Every press counts, also while an earlier one is on its way.
-        events.on(self.bar.click, use_control, [self.state, chat], self.file, trigger_mode="multiple")
 
 
 def build_live_panel() -> None:

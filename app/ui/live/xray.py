@@ -126,7 +126,10 @@ def window_rows(
     `ahead` are the current token and the known tokens after it, `fresh` of them written by this step."""
     reach = _reach(window)
     rows = [
-        (_age(age, len(window)), _guess_cells(age, guesses, ahead, reach, texts))
+        (
+            "newest" if age == len(window) - 1 else "" if age else "oldest",
+            _guess_cells(age, guesses, ahead, reach, texts),
+        )
         for age, guesses in reversed(list(enumerate(window)))
     ]
     written = [
@@ -134,10 +137,6 @@ def window_rows(
         for place, token in enumerate(ahead[:reach])
     ]
     return [*rows, ("written", [*written, *[Cell()] * (reach - len(written))])] if window else []
-
-
-def _age(age: int, count: int) -> str:
-    return "newest" if age == count - 1 else "oldest" if not age else ""
 
 
 def _guess_cells(

@@ -8,7 +8,8 @@ from typing import Any
 import gradio as gr
 
 from app.errors import AppError
-from app.ui.frame.error_handling import Notify, try_or_notify
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import Notify, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.discover import Filters, SearchResults, Size, Task, matching, results_html, searching_html
@@ -59,7 +60,7 @@ class ModelsActions:
 
     def click(self, results: SearchResults, dialog: LoadDialog, event: gr.EventData) -> tuple[Any, ...]:
         """Handle a button of a list: the search results, their HTML, and the question to answer first."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         if do == "inspect":
             return *self._shown(self._inspect(results, name)), NO_QUESTION
         if do == "clear":
@@ -166,7 +167,7 @@ class ModelsActions:
         return self._installed(str(finished and finished.folder))
 
     def _stop_and_load(self, _name: str, value: str) -> str:
-        self._services.stop()
+        self._services.conversations.stop_all()
         self._services.choose_model(ModelChoice(*json.loads(value)))
         return NO_QUESTION
 
@@ -177,7 +178,7 @@ class ModelsActions:
         return NO_QUESTION
 
     def _stop_and_unload(self, _name: str) -> None:
-        self._services.stop()
+        self._services.conversations.stop_all()
         self._services.engine.unload()
 
     def _cancel(self, name: str, _value: str) -> str:

@@ -9,7 +9,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.errors import AppError, BadOption
-from app.ui.frame.error_handling import unexpected
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import unexpected
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.fit_bar import fit_values
@@ -82,7 +83,7 @@ class LoadActions:
 
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
         """A control was changed, or a button pressed."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         form = dialog.form
         if do == "close-load" or form is None:
             dialog.form = None
@@ -98,7 +99,7 @@ class LoadActions:
     def _load(self, dialog: LoadDialog, form: LoadForm, is_stopping: bool) -> None:
         if self._services.is_busy and not is_stopping:
             return  # it is drawn anew, with what to do about the reply
-        self._services.stop()
+        self._services.conversations.stop_all()
         dialog.form = loading = replace(form, is_loading=True)
         self._services.choose_model(form.choice, self._ended(dialog, loading))
 

@@ -10,6 +10,7 @@ from app.conversation.race.race import Race
 from app.conversation.race.race_setup import next_prompt
 from app.errors import AppError
 from app.ui.frame.file_export import build_file_output
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import LISTEN, PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import problem_html
@@ -59,7 +60,7 @@ class RaceActions:
 
     def choose_remote(self, state: RaceViewState, event: gr.EventData) -> None:
         """Add a remote lane, or take it away."""
-        state.remote.choose(str(event._data.get("value", "")))
+        state.remote.choose(pressed(event).value)
 
     def start(
         self, state: RaceViewState, kind: TextKind, text: str, tokens: float | None, *lanes: Any

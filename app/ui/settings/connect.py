@@ -1,17 +1,86 @@
 """Connect, in the Settings view: serves the API to other programs, and shows how they are set up."""
 
-from collections.abc import Callable
+import json
 from dataclasses import dataclass
 
 import gradio as gr
+from markupsafe import Markup
 
-from app.settings import Settings
-from app.ui.frame.app_context import ApiControl, Endpoint
-from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
-from app.ui.frame.page_events import LISTEN, PageEvents
-from app.ui.frame.services import Services
-from app.ui.settings.client_examples import Connection
-from app.ui.settings.render import connection_html
+from app.api.switch import ApiSwitch
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import (
+    LISTEN,
+    Notify,
+    PageEvents,
+    succeeded,
+    success_toast,
+    toast,
+    try_or_notify,
+)
+from app.ui.frame.services import Endpoint, Services
+from app.ui.frame.templates import render_macro
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example for a program: where it goes, and its text, if there is one."""
+
+    program: str
+    hint: str
+    text: str = ""
+
+
+CURL = """\
+curl {address}/chat/completions -H "Authorization: Bearer {key}" \\
+  -H "Content-Type: application/json" -d '{{"messages": [{{"role": "user", "content": "Hello"}}]}}'"""
+OPENAI = """\
+from openai import OpenAI
+
+client = OpenAI(base_url="{address}", api_key="{key}")
+answer = client.chat.completions.create(model={model}, messages=[{{"role": "user", "content": "Hello"}}])
+print(answer.choices[0].message.content, answer.usage.completion_tokens_details.accepted_prediction_tokens)"""
+LLM = """\
+- model_id: foresight
+  model_name: {model}
+  api_base: {address}
+  api_key_name: foresight"""
+LLM_HINT = (
+    "In extra-openai-models.yaml, beside the file that “llm logs path” names. "
+    "Then “llm keys set foresight” with the key, and “llm -m foresight Hello”."
+)
+CONTINUE = """\
+models:
+  - name: Foresight
+    provider: openai
+    model: {model}
+    apiBase: {address}
+    apiKey: {key}"""
+ZED = """\
+"language_models": {{"openai_compatible": {{"Foresight": {{
+  "api_url": "{address}",
+  "available_models": [{{"name": {model}, "max_tokens": {context}}}]
+}}}}}}"""
+OPEN_WEBUI_HINT = (
+    "Under Admin Settings, Connections, OpenAI API: the address and the key above. A container can't reach this "
+    "computer's own address: run it with --network=host."
+)
+
+
+def client_examples(address: str, key: str, model: str, context: int) -> list[Example]:
+    """Return the examples with this address, key and model, whose context is in tokens."""
+    # The model is a string of Python, YAML and JSON.
+    values = {"address": address, "key": key, "model": json.dumps(model), "context": context}
+    return [
+        Example("curl", "In a terminal.", CURL.format(**values)),
+        Example("openai-python", "After “pip install openai”.", OPENAI.format(**values)),
+        Example("llm", LLM_HINT, LLM.format(**values)),
+        Example("Continue", "In ~/.continue/config.yaml.", CONTINUE.format(**values)),
+        Example(
+            "Zed", "In settings.json. The key goes into the agent panel's settings.", ZED.format(**values)
+        ),
+        Example("Open WebUI", OPEN_WEBUI_HINT),
+    ]
+
 
 USUAL_CONTEXT = 2048
 """Tokens that a client is told while no model is loaded."""
@@ -21,7 +90,7 @@ class ConnectActions:
     """The part's event handlers; `report` tells what was done, `notify` what went wrong."""
 
     def __init__(
-        self, services: Services, api: ApiControl, endpoint: Endpoint, notify: Notify, report: Notify
+        self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify, report: Notify
     ) -> None:
         self._services = services
         self._api = api
@@ -35,51 +104,40 @@ class ConnectActions:
 
     def turn(self, is_on: bool) -> tuple[bool, str]:
         """Turn the API on or off, and remember it."""
-        self._try(lambda: self._api.turn(is_on))
-        self._try(lambda: self._services.choose_api(self._api.is_on))
+        succeeded(self._notify, lambda: self._api.turn(is_on))
+        succeeded(self._notify, lambda: self._services.choose_api(self._api.is_on))
         return self.open()
 
     def click(self, event: gr.EventData) -> str:
         """Do what a button says."""
-        if event._data.get("do") == "renew-key" and self._try(self._api.renew_key):
+        if pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key):
             self._report("The key was renewed. Programs with the old one are refused.")
         return self._shown()
 
     def _shown(self) -> str:
         return try_or_notify(self._notify, self._connection, "") if self._api.is_on else ""
 
-    def _connection(self) -> str:
+    def _connection(self) -> Markup:
+        """Return the address, the key, and examples for programs."""
         loaded = self._services.engine.status().model
         context = loaded.context if loaded and loaded.context else USUAL_CONTEXT
-        model = self._services.settings.local_model.name
-        return connection_html(Connection(f"{self._endpoint.origin}/v1", self._api.key(), model, context))
-
-    def _try(self, action: Callable[[], None]) -> bool:
-        return succeeded(self._notify, action)
+        address, key = f"{self._endpoint.origin}/v1", self._api.key()
+        examples = client_examples(address, key, self._services.settings.local_model.name, context)
+        return render_macro("connect.html", "connection", address=address, key=key, examples=examples)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectControls:
-    """The components."""
-
-    switch: gr.Checkbox
-    connection: gr.HTML
-
-    def connect(self, actions: ConnectActions, opening: gr.Button, events: PageEvents) -> None:
-        """Join events with actions; `opening` leads to the Settings view."""
-        both = [self.switch, self.connection]
-        events.on(self.switch.input, actions.turn, self.switch, both)
-        events.on(self.connection.click, actions.click, outputs=self.connection)
-        events.on(opening.click, actions.open, outputs=both)
-
-
-def build_connect_controls(settings: Settings) -> ConnectControls:
-    """Build the part inside the current Blocks."""
+def build_connect(
+    services: Services, api: ApiSwitch, endpoint: Endpoint, opening: gr.Button, events: PageEvents
+) -> None:
+    """Build the part inside the current Blocks, and join its events; `opening` leads to the Settings view."""
+    actions = ConnectActions(services, api, endpoint, toast, success_toast)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Connect</h3>", js_on_load=None)
         switch = gr.Checkbox(
-            settings.has_api, label="Serve other programs", elem_id="serve-api", elem_classes="switch",
+            services.settings.has_api, label="Serve other programs", elem_id="serve-api", elem_classes="switch",
             info="Editors and scripts on this computer can use the model by OpenAI's API, with a key.",
         )  # fmt: skip
     connection = gr.HTML(elem_id="connection-details", js_on_load=LISTEN)
-    return ConnectControls(switch, connection)
+    events.on(switch.input, actions.turn, switch, [switch, connection])
+    events.on(connection.click, actions.click, outputs=connection)
+    events.on(opening.click, actions.open, outputs=[switch, connection])

@@ -1,24 +1,96 @@
 """Data, in the Settings view: the data folder, export and import of chats, backups, and deleting all chats."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from app.database.restoring import discard_copies, stage
 from app.errors import ImportBroken
-from app.ui.frame.error_handling import Notify, try_or_notify
+from app.system.programs import OWN_FOLDER, find_program, settled
 from app.ui.frame.file_export import BACKUP, CHATS
-from app.ui.frame.page_events import LISTEN, UPLOADED, PageEvents
+from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, success_toast, toast, try_or_notify
+from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
+from app.ui.frame.templates import render_macro
 from app.ui.frame.uploads import discard, discard_all, upload_at
-from app.ui.settings.data_folder import measure_folder, open_folder
-from app.ui.settings.render import backups_html, delete_chats_html, exports_html, folder_html
 from app.values.chat import ImportResult
 from app.values.display_text import counted
+
+PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Chats and documents", ("*.sqlite*", "documents-inbox")),
+    ("Backups", ("backups",)),
+    ("Measurements of models", ("steps",)),
+    ("Unfinished downloads", ("downloads",)),
+    ("Logs", ("logs",)),
+    ("Temporary files", ("gradio",)),
+    ("Settings", ("settings.json*",)),
+)
+"""The parts, and the names of the files and folders at the top of the data folder that belong to each."""
+OTHER = "Other"
+FILE_MANAGERS = {"darwin": "open", "win32": "explorer"}
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPart:
+    """A part of the data folder, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+def measure_folder(folder: Path) -> list[FolderPart]:
+    """The parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
+    sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
+    for path in _children(folder):
+        names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
+        sizes[next(names, OTHER)] += _size(path)
+    return [FolderPart(name, size) for name, size in sizes.items() if size]
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _size(path: Path) -> int:
+    """The size of a file or a folder; links are not followed."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            return sum(map(_size, _children(path)))
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def file_manager_command(platform: str, folder: Path) -> list[str]:
+    """The command that shows a folder in the system's file manager."""
+    return [FILE_MANAGERS.get(platform, "xdg-open"), str(folder)]
+
+
+def open_folder(folder: Path) -> str:
+    """Show the folder in the file manager. Returns why that failed, or ""."""
+    name, *arguments = file_manager_command(sys.platform, folder)
+    try:
+        if program := find_program(name):
+            subprocess.Popen(
+                [program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=os.name == "posix", cwd=OWN_FOLDER, env=settled(os.environ),
+            )  # fmt: skip
+            return ""
+    except OSError as error:
+        return f"The file manager did not start ({error.strerror}). Open {folder} yourself."
+    return f"Can't find a file manager. Open {folder} yourself."
 
 
 class DataActions:
@@ -97,38 +169,59 @@ def import_summary(imported: ImportResult) -> str:
     return f"{new} {'One was' if imported.known == 1 else f'{imported.known:,} were'} here already."
 
 
-@dataclass(frozen=True, slots=True)
-class DataControls:
-    """The components. The question stands apart from the folder, so that it stays when the sizes are drawn anew."""
-
-    folder: gr.HTML
-    importing: gr.UploadButton
-    restoring: gr.UploadButton
-    delete: gr.HTML
-
-    def connect(self, actions: DataActions, events: PageEvents) -> None:
-        """Join events with actions."""
-        events.on(self.folder.click, actions.open_data_folder)
-        events.on(self.importing.upload, actions.import_chats, self.importing, **UPLOADED)
-        events.on(self.restoring.upload, actions.restore_backup, self.restoring, **UPLOADED)
-        events.on(self.delete.click, actions.delete_chats, outputs=[self.folder, self.delete])
+def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
+    """The data folder's path and its parts."""
+    total = sum(part.size for part in parts)
+    return render_macro("settings.html", "data_folder", folder=folder, parts=parts, total=total)
 
 
-def build_data_controls() -> DataControls:
-    """Build the part inside the current Blocks."""
+def delete_chats_html() -> Markup:
+    """Return the question whether to delete all chats, closed."""
+    return render_macro("settings.html", "delete_chats")
+
+
+class ImportRenderer:
+    """Renders how far an import of chats has come, for one page."""
+
+    def __init__(self, progress: Callable[[], tuple[int, int]]) -> None:
+        self._progress = progress
+        self._shown = (0, 0)
+        self._parts: Parts = {"import-progress": ""}
+
+    def render(self) -> Parts:
+        """The part; the same object while nothing changed."""
+        progress = self._progress()
+        if progress != self._shown:
+            self._shown = done, total = progress
+            html = render_macro("settings.html", "import_progress", done=done, total=total) if total else ""
+            self._parts = {"import-progress": html}
+        return self._parts
+
+
+def build_data(services: Services, data_dir: Path, opening: gr.Button, events: PageEvents) -> None:
+    """Build the part inside the current Blocks, and join its events; `opening` leads to the Settings view.
+
+    The question stands apart from the folder, so that it stays when the sizes are drawn anew."""
+    actions = DataActions(services, data_dir, toast, success_toast)
     with gr.Column(elem_classes="part"):
-        gr.HTML(exports_html(CHATS), elem_id="export-chats", js_on_load=None)
+        exports = render_macro("settings.html", "exports", address=CHATS)
+        gr.HTML(exports, elem_id="export-chats", js_on_load=None)
         importing = _upload("Import…", "import-chats", ".json")
         gr.HTML(elem_id="import-progress", js_on_load=None)
     with gr.Column(elem_classes="part"):
-        gr.HTML(backups_html(BACKUP), elem_id="back-up", js_on_load=None)
+        backups = render_macro("settings.html", "backups", address=BACKUP)
+        gr.HTML(backups, elem_id="back-up", js_on_load=None)
         restoring = _upload("Restore…", "restore-backup", ".sqlite")
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Data folder</h3>", js_on_load=None)
         folder = gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
     with gr.Column(elem_classes="part"):
         delete = gr.HTML(delete_chats_html(), elem_id="delete-chats", js_on_load=LISTEN)
-    return DataControls(folder, importing, restoring, delete)
+    events.on(folder.click, actions.open_data_folder)
+    events.on(importing.upload, actions.import_chats, importing, **UPLOADED)
+    events.on(restoring.upload, actions.restore_backup, restoring, **UPLOADED)
+    events.on(delete.click, actions.delete_chats, outputs=[folder, delete])
+    events.on(opening.click, actions.folder, outputs=folder)
 
 
 def _upload(label: str, name: str, ending: str) -> gr.UploadButton:

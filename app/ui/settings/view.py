@@ -1,42 +1,47 @@
-"""The Settings view: sections, of which links on the left show one at a time."""
+"""The Settings view: sections, of which links on the left show one at a time: see assets/ui/settings.js."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
 import gradio as gr
+from markupsafe import Markup
 
-from app.settings import Settings, Theme
-from app.ui.about.view import (
-    AboutActions,
-    AboutControls,
-    PrivacyControls,
-    build_about_controls,
-    build_privacy_controls,
-)
-from app.ui.frame.error_handling import Notify, try_or_notify
-from app.ui.frame.option_controls import OptionValues, to_values
-from app.ui.frame.page_events import LISTEN, UNCHECKED, PageEvents
+from app.settings import Theme
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.option_controls import OptionActions, OptionPanel, OptionValues, to_values
+from app.ui.frame.page_events import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
 from app.ui.frame.page_sessions import PageValue
-from app.ui.frame.services import Services
-from app.ui.settings.chat_controls import ChatControls, build_chat_controls
-from app.ui.settings.connect import ConnectControls, build_connect_controls
-from app.ui.settings.data import DataActions, DataControls, build_data_controls
-from app.ui.settings.decoder_controls import DecoderControls, build_decoder_controls
-from app.ui.settings.navigation import build_navigation, section
-from app.ui.settings.render import cost_html, restored_html, theme_html
+from app.ui.frame.services import AppContext, Endpoint, Services
+from app.ui.frame.templates import render_macro
+from app.ui.settings.about import AboutActions, build_about, build_privacy
+from app.ui.settings.connect import build_connect
+from app.ui.settings.controls import DecoderControls, build_chat_defaults, build_decoder_controls, cost_html
+from app.ui.settings.data import build_data
 from app.values.messages import PRESETS, Decoding, Options
 from app.values.model import Precision, RowPrice
+
+SECTIONS = {
+    "general": "General",
+    "appearance": "Appearance",
+    "chats": "Chat defaults",
+    "lookahead": "Lookahead",
+    "data": "Data",
+    "connect": "Connect",
+    "privacy": "Privacy",
+    "about": "About",
+}
+"""By the last part of their address: #/settings/connect."""
+THEMES: dict[Theme, str] = {"system": "System", "light": "Light", "dark": "Dark"}
 
 
 class SettingsActions:
     """The view's event handlers."""
 
-    def __init__(self, services: Services, notify: Notify, quit_app: Callable[[], None]) -> None:
+    def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
-        self._quit = quit_app
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
 
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
@@ -55,7 +60,7 @@ class SettingsActions:
 
     def preset(self, event: gr.EventData) -> tuple[Any, ...]:
         """Choose recommended sizes, and the decoder that uses them."""
-        name = event._data.get("name")
+        name: Any = pressed(event).name
         if name not in PRESETS:
             return (gr.skip(),) * 4
         window, ngram, guesses = PRESETS[name]
@@ -70,7 +75,7 @@ class SettingsActions:
 
     def choose_theme(self, event: gr.EventData) -> None:
         """Save the appearance. The page itself has changed already."""
-        theme = event._data.get("name")
+        theme: Any = pressed(event).name
         if theme in get_args(Theme):
             self._try(lambda: self._services.choose_theme(theme))
 
@@ -79,7 +84,7 @@ class SettingsActions:
         before = self._services.settings
         self._try(self._services.restore_options)
         self._try(lambda: self._services.choose_theme("system"))
-        return before, restored_html(), *to_values(self._services.settings.options)
+        return before, render_macro("settings.html", "restored"), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
         """Undo `restore`."""
@@ -88,10 +93,6 @@ class SettingsActions:
         self._try(lambda: self._services.choose_options(before.options))
         self._try(lambda: self._services.choose_theme(before.theme))
         return None, "", *to_values(before.options)
-
-    def quit(self) -> None:
-        """End the app."""
-        self._quit()
 
     def _price(self) -> RowPrice | None:
         """The memory that a row takes with the loaded model. Each model is asked once."""
@@ -109,92 +110,61 @@ class SettingsActions:
         return try_or_notify(self._notify, action, None)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsView:
-    """The view's components; `before` are the settings that Undo brings back."""
-
-    restore: gr.Button
-    restored: gr.HTML
-    quit: gr.Button
-    theme: gr.HTML
-    chats: ChatControls
-    decoder: DecoderControls
-    data: DataControls
-    api: ConnectControls
-    privacy: PrivacyControls
-    about: AboutControls
-    before: PageValue[Any]
-
-    def connect(
-        self,
-        actions: SettingsActions,
-        panel: tuple[gr.components.Component, ...],
-        opening: gr.Button,
-        events: PageEvents,
-    ) -> None:
-        """Join events with actions. `panel` has the controls beside the chat; `opening` leads to this view."""
-        decoder = self.decoder
-        sizes = [panel[0], *decoder.sizes]
-        # `change`, so that the cost is also right after a page load, a preset and restored defaults.
-        changes = [control.change for control in sizes]  # type: ignore[attr-defined]
-        events.on(
-            partial(gr.on, changes),
-            actions.cost,
-            sizes,
-            decoder.cost,
-            trigger_mode="always_last",
-            **UNCHECKED,
-        )
-        events.on(decoder.decoder.input, actions.open_sizes, decoder.decoder, decoder.advanced)
-        chosen = [decoder.decoder, decoder.window, decoder.ngram, decoder.guesses]
-        events.on(decoder.presets.click, actions.preset, outputs=chosen)
-        # One after the other: the newest of quick choices is to be the last that is saved.
-        events.on(self.theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
-        restored = [self.before, self.restored, *panel, *decoder.controls]
-        events.on(self.restore.click, actions.restore, outputs=restored)
-        events.on(self.restored.click, actions.undo, self.before, restored)
-        events.on(self.quit.click, actions.quit)
-        events.on(opening.click, actions.cost, sizes, decoder.cost, **UNCHECKED)
-
-    def connect_data(self, actions: DataActions, opening: gr.Button, events: PageEvents) -> None:
-        """Join the events of the data folder with their actions."""
-        self.data.connect(actions, events)
-        events.on(opening.click, actions.folder, outputs=self.data.folder)
-
-    def connect_about(self, actions: AboutActions, opening: gr.Button, events: PageEvents) -> None:
-        """Join the events of Privacy and About with their actions."""
-        events.on(self.privacy.check.click, actions.check, outputs=self.privacy.checks)
-        events.on(opening.click, actions.open, outputs=[self.privacy.contacts, self.about.facts])
+def theme_html(chosen: Theme) -> Markup:
+    """Return the appearance as radio buttons. assets/ui/settings.js applies a choice at once."""
+    return render_macro("settings.html", "theme", themes=THEMES, chosen=chosen)
 
 
-def build_settings_view(settings: Settings) -> SettingsView:
-    """Create the components inside the current Blocks."""
+def build_settings_view(
+    services: Services,
+    app_context: AppContext,
+    endpoint: Endpoint,
+    beside_chat: OptionPanel,
+    opening: gr.Button,
+    events: PageEvents,
+) -> DecoderControls:
+    """Build the view inside the current Blocks, and join its events. `opening` leads to it.
+
+    Returns the decoder's controls; `beside_chat` has the other option controls."""
+    actions = SettingsActions(services, toast)
+    about = AboutActions(services, app_context, endpoint)
     with gr.Row(elem_id="settings"):
-        build_navigation()
+        links = render_macro("settings.html", "navigation", sections=SECTIONS)
+        gr.HTML(links, elem_id="settings-nav", js_on_load="foresight.settingsNav(element)")
         with gr.Column(elem_id="choices", scale=1):
-            with section("general"):
-                restore, restored, quit_app = _buttons()
-            with section("appearance"), gr.Column(elem_classes="part"):
-                appearance = gr.HTML(theme_html(settings.theme), elem_id="theme", js_on_load=LISTEN)
-            with section("chats"):
-                chats = build_chat_controls(settings)
-            with section("lookahead"):
-                decoder = build_decoder_controls(to_values(settings.options))
-            with section("data"):
-                data = build_data_controls()
-            with section("connect"):
-                connect = build_connect_controls(settings)
-            with section("privacy"):
-                privacy = build_privacy_controls()
-            with section("about"):
-                about = build_about_controls()
-    before: PageValue[Any] = PageValue(lambda: None)
-    return SettingsView(
-        restore, restored, quit_app, appearance, chats, decoder, data, connect, privacy, about, before
-    )
+            with _section("general"):
+                restore, restored = _build_general(endpoint, events)
+            with _section("appearance"), gr.Column(elem_classes="part"):
+                theme = gr.HTML(theme_html(services.settings.theme), elem_id="theme", js_on_load=LISTEN)
+                # One after the other: the newest of quick choices is to be the last that is saved.
+                events.on(theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
+            with _section("chats"):
+                sampling = build_chat_defaults(services, events)
+            with _section("lookahead"):
+                decoder = build_decoder_controls(to_values(services.settings.options))
+            with _section("data"):
+                build_data(services, app_context.data_dir, opening, events)
+            with _section("connect"):
+                build_connect(services, app_context.api, endpoint, opening, events)
+            with _section("privacy"):
+                contacts = build_privacy(about, events)
+            with _section("about"):
+                build_about(about, contacts, opening, events)
+    controls = [*beside_chat.controls, *decoder.controls]
+    sampling.connect(OptionActions(services), controls, events)
+    _connect_decoder(actions, beside_chat, decoder, opening, events)
+    before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo brings back
+    events.on(restore.click, actions.restore, outputs=[before, restored, *controls])
+    events.on(restored.click, actions.undo, before, [before, restored, *controls])
+    return decoder
 
 
-def _buttons() -> tuple[gr.Button, gr.HTML, gr.Button]:
+def _section(name: str) -> gr.Column:
+    return gr.Column(elem_id=f"settings-{name}", elem_classes="section")
+
+
+def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, gr.HTML]:
+    """Build the buttons that restore the defaults and quit; what is returned shows what was restored."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Defaults</h3><p class='hint'>Sampling, decoder and appearance. The model stays.</p>",
@@ -208,4 +178,23 @@ def _buttons() -> tuple[gr.Button, gr.HTML, gr.Button]:
             js_on_load=None,
         )
         quit_app = gr.Button("Quit Foresight", elem_id="quit", size="sm", scale=0)
-    return restore, restored, quit_app
+        events.on(quit_app.click, endpoint.quit_requested.set)
+    return restore, restored
+
+
+def _connect_decoder(
+    actions: SettingsActions, beside_chat: OptionPanel, decoder: DecoderControls, opening: gr.Button,
+    events: PageEvents,
+) -> None:  # fmt: skip
+    """Join what depends on the decoder: its cost, its sizes and the recommended sizes."""
+    box, *sizes, _same_text = decoder.controls
+    _rows, *recommended = sizes
+    given = [beside_chat.controls[0], box, *sizes]
+    # `change`, so that the cost is also right after a page load, a preset and restored defaults.
+    changes = [control.change for control in given]  # type: ignore[attr-defined]
+    events.on(
+        partial(gr.on, changes), actions.cost, given, decoder.cost, trigger_mode="always_last", **UNCHECKED
+    )
+    events.on(opening.click, actions.cost, given, decoder.cost, **UNCHECKED)
+    events.on(box.input, actions.open_sizes, box, decoder.sizes)  # type: ignore[attr-defined]
+    events.on(decoder.presets.click, actions.preset, outputs=[box, *recommended])

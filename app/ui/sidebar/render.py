@@ -4,24 +4,75 @@ A folder is one line with a count until it is expanded. The folder of the curren
 collapsed. Of a long list the newest chats are listed, and more on request.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from html import escape
+from time import monotonic, time
 
 from markupsafe import Markup
 
 from app.conversation import is_private
+from app.documents import Documents
 from app.ui.chat.state import CHAT_LIMIT, ChatState
+from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
-from app.ui.frame.templates import render
+from app.ui.frame.templates import render, without_number
 from app.values.chat import ChatSearchResult, ChatSummary
+
+UNDO_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What can be undone: the sentence about it, when it was done, and the document that was replaced, or 0."""
+
+    message: str
+    at: float
+    document: int = 0
+
+
+class UndoRenderer:
+    """Renders the toast of one page."""
+
+    def __init__(
+        self,
+        state: ChatState,
+        documents: Documents,
+        now: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`now` tells when a page deleted something, `clock` when a document was replaced."""
+        self._state = state
+        self._documents = documents
+        self._now = now
+        self._clock = clock
+        self._shown: Offer | None = None
+        self._parts: Parts = {"undo": ""}
+
+    def render(self) -> Parts:
+        """The toast's part; the same object while nothing changed."""
+        ages = {offer: age for offer, age in self._offers() if age <= UNDO_SECONDS}
+        newest = min(ages, key=lambda offer: ages[offer], default=None)
+        if newest != self._shown:
+            self._shown = newest
+            self._parts = {"undo": render("undo.html", offer=newest) if newest else ""}
+        return self._parts
+
+    def _offers(self) -> Iterator[tuple[Offer, float]]:
+        """What can be undone, and its age in seconds."""
+        if self._state.deletions:
+            last = self._state.deletions[-1]
+            yield Offer(last.message, last.at), self._now() - last.at
+        clock = self._clock()
+        for document in self._documents.replaced_since(clock - UNDO_SECONDS)[-1:]:
+            message = f"\u201c{document.title}\u201d was replaced by a newer version. Undo keeps both."
+            yield Offer(message, document.replaced, document.id), clock - document.replaced
+
 
 FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))
 LATER = (*(title for _, title in DAYS), "Older")
-NUMBER = re.compile(r" (\(\d+\))$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +102,35 @@ class Group:
     is_expanded: bool | None = None
 
 
+class ChatListRenderer:
+    """Renders the list of one page."""
+
+    def __init__(self, services: Services, state: ChatState) -> None:
+        self._services = services
+        self._state = state
+        self._key: tuple[object, ...] = ()
+        self._parts: Parts = {}
+
+    def render(self) -> Parts:
+        """Return the list's part; the same object while nothing changed."""
+        if (key := self._current_key()) != self._key:
+            self._parts = {"chats": chat_list_html(chat_list(self._services, self._state), date.today())}
+            self._key = key
+        return self._parts
+
+    def is_slow(self) -> bool:
+        """Whether the next call reads and renders the list."""
+        return self._current_key() != self._key
+
+    def _current_key(self) -> tuple[object, ...]:
+        state, conversations = self._state, self._services.conversations
+        chat = state.version.chat
+        return (
+            conversations.is_writing(chat), conversations.stores.changes, chat, state.opened, state.search,
+            state.chat_limit, state.expanded,
+        )  # fmt: skip
+
+
 def chat_list(services: Services, state: ChatState) -> ChatList:
     """Return the list as this page shows it now."""
     conversations = services.conversations
@@ -78,12 +158,6 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
         is_private=is_private,
         without_number=without_number,
     )
-
-
-def without_number(title: str) -> tuple[str, str]:
-    """Return a title and the number behind it, "" for none: "Dinner (2)" is "Dinner" and "(2)"."""
-    number = NUMBER.search(title)
-    return (title[: number.start()], number[1]) if number else (title, "")
 
 
 def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:

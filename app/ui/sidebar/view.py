@@ -1,16 +1,15 @@
 """The sidebar: buttons for new chats, the search, the list of chats, undo, and saving a chat."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import gradio as gr
 
 from app.errors import ChatNotFound
 from app.ui.chat.state import ChatState, Deletion
 from app.ui.chat.view import ChatActions
-from app.ui.frame.error_handling import Notify, succeeded, try_or_notify
 from app.ui.frame.file_export import build_file_output, file_html
-from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import LISTEN, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.services import Services
 from app.values.chat import ChatVersion
@@ -52,7 +51,7 @@ class SidebarActions:
 
     def act(self, state: ChatState, event: gr.EventData) -> str:
         """Do what a button in the list says. The result is a file to save, or nothing."""
-        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        do, name, value = pressed(event)
         if action := self._folder_actions.get(do):
             succeeded(self._notify, lambda: action(state, name, value))
             return NO_FILE
@@ -124,7 +123,8 @@ class SidebarActions:
     def _remove_folder(self, state: ChatState, folder: str) -> None:
         """Remove a folder; its chats are in none then."""
         moved = self._stores.stored.remove_folder(folder)
-        stay = f" {_its_chats(len(moved))} still there." if moved else ""
+        chats = "Its chat is" if len(moved) == 1 else f"Its {len(moved):,} chats are"
+        stay = f" {chats} still there." if moved else ""
         state.remember(Deletion(f"The folder “{folder}” was removed.{stay}", moved=moved, folder=folder))
 
     def _delete_folder(self, state: ChatState, folder: str) -> None:
@@ -158,49 +158,16 @@ def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
     state.expanded = {**state.expanded, folder: is_expanded}
 
 
-def _its_chats(count: int) -> str:
-    return "Its chat is" if count == 1 else f"Its {count:,} chats are"
-
-
-@dataclass(frozen=True, slots=True)
-class SidebarView:
-    """The sidebar's components."""
-
-    new_chat: gr.Button
-    new_private_chat: gr.Button
-    search: gr.Textbox
-    chats: gr.HTML
-    file: gr.HTML
-
-    def connect(
-        self,
-        undo: gr.HTML,
-        actions: SidebarActions,
-        chat: ChatActions,
-        state: PageValue[ChatState],
-        events: PageEvents,
-    ) -> None:
-        """Join the sidebar's events with their actions; `undo` is the toast, which stands over all views."""
-        events.on(self.new_chat.click, chat.new_chat, state)
-        events.on(self.new_private_chat.click, chat.new_private_chat, state)
-        for buttons in (self.chats, undo):
-            events.on(buttons.click, actions.act, state, self.file)
-        events.on(self.search.input, actions.search, [state, self.search], trigger_mode="always_last")
-
-
-def build_sidebar() -> SidebarView:
-    """Build the sidebar inside the current Blocks."""
+def build_sidebar(
+    actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
+) -> gr.HTML:
+    """Build the sidebar inside the current Blocks, and join its events. Returns what a saved chat is put into."""
     with gr.Column(elem_id="sidebar", scale=0, min_width=220):
         with gr.Row(elem_id="begin"):
             new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)
             private = gr.Button("Private", elem_id="new-private-chat", size="sm", scale=0, min_width=0)
-            gr.Button(
-                "\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}",
-                elem_id="hide-sidebar",
-                size="sm",
-                scale=0,
-                min_width=0,
-            )
+            sign = "\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}"
+            gr.Button(sign, elem_id="hide-sidebar", size="sm", scale=0, min_width=0)
         search = gr.Textbox(
             elem_id="chat-search", label="Search chats", show_label=False, container=False, max_lines=1,
             placeholder="Search chats  (Ctrl+K)",
@@ -208,4 +175,8 @@ def build_sidebar() -> SidebarView:
         chats = gr.HTML(elem_id="chats", js_on_load=LISTEN)
         file = build_file_output("save-chats")
         gr.HTML(EDGE, elem_id="sidebar-edge", js_on_load=None)
-    return SidebarView(new_chat, private, search, chats, file)
+    events.on(new_chat.click, chat.new_chat, state)
+    events.on(private.click, chat.new_private_chat, state)
+    events.on(chats.click, actions.act, state, file)
+    events.on(search.input, actions.search, [state, search], trigger_mode="always_last")
+    return file

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.frame.error_handling import Notify, try_or_notify
-from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import LISTEN, Notify, PageEvents, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.models.inventory import InventoryCache
 from app.ui.welcome.offers import ModelGetter
@@ -40,7 +40,7 @@ class OfferActions:
 
     def click(self, event: gr.EventData) -> None:
         """Do what a button says."""
-        do, name = (str(event._data.get(key, "")) for key in ("do", "name"))
+        do, name, _ = pressed(event)
         if action := self._actions.get(do):
             try_or_notify(self._notify, lambda: action(name), None)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import zip_longest
 from time import monotonic, sleep
 from typing import Any
 
@@ -16,6 +17,7 @@ from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.frame.option_controls import OptionValues, to_values
 from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
+from app.ui.sidebar.render import ChatListRenderer
 from app.values.chat import ChatSettings, StoredMessage, Thread
 from app.values.messages import Options
 
@@ -68,6 +70,8 @@ class Visitor:
         self.heard: list[str] = []
         self.actions = ChatActions(services, self.heard.append)
         self.renderer = ChatRenderer(services, self.state, count_seconds=0)
+        self.chats = ChatListRenderer(services, self.state)
+        self._parts: tuple[Parts, ...] = ()
         self._screen = Screen({})
         self.controls: OptionValues = to_values(Options())
 
@@ -98,9 +102,9 @@ class Visitor:
 
     def look(self) -> Screen:
         """The page as it is now."""
-        parts = self.renderer.render()
-        if parts is not self._screen.parts:
-            self._screen = Screen(parts)
+        parts = self.renderer.render(), self.chats.render()
+        if any(now is not then for now, then in zip_longest(parts, self._parts)):
+            self._parts, self._screen = parts, Screen({**parts[0], **parts[1]})
         return self._screen
 
     def look_until_done(self) -> list[Screen]:

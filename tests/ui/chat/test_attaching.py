@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
-from app.ui.chat.attaching import PRIVATE, Attaching, listed
+from app.ui.chat.chat_documents import PRIVATE, ChatDocuments, chosen_collections_html
 from app.ui.chat.chat_settings import settings_of
-from app.ui.frame.documents_service import listed_collections
+from app.ui.documents.view import listed_collections
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.chat.people import Visitor, pressed
 
 
 def attach(person: Visitor, *files: Path) -> None:
-    Attaching(person.services, person.heard.append).attach_files(person.state, [str(file) for file in files])
+    ChatDocuments(person.services, person.heard.append).attach_files(
+        person.state, [str(file) for file in files]
+    )
 
 
 def written(folder: Path, name: str) -> Path:
@@ -30,7 +32,7 @@ def test_files_are_searched_by_their_chat_alone(
     assert [name for name, _ in documents.uploads] == ["rules.txt", "more.txt"]
     assert list(documents.names.values()) == ["Attached: rules.txt"], "a chat has one collection of its own"
     chosen = settings_of(person.services, person.state).collections
-    assert listed(documents.collections(), chosen) and not listed(documents.collections(), ())
+    assert chosen_collections_html(documents, chosen) and not chosen_collections_html(documents, ())
     assert "Attached: rules.txt" in person.look().picker
     assert "rules" not in other.look().picker
     other.get("Two")
@@ -48,10 +50,10 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_message_box_and_removed_t
     assert documents.note in person.look().picker
     assert ">Attached: rules.txt</button>" in person.look().picker
     [unread] = [one for one in documents.kept.values() if one.state == "failed"]
-    person.actions.choose_collection(person.state, pressed("remove-attached", unread.id))
+    person.actions.documents.choose_collection(person.state, pressed("remove-attached", unread.id))
     assert documents.note not in person.look().picker
     [rest] = documents.kept
-    person.actions.choose_collection(person.state, pressed("remove-attached", rest))
+    person.actions.documents.choose_collection(person.state, pressed("remove-attached", rest))
     assert settings_of(person.services, person.state).collections == (), "nothing is left to be asked"
 
 
@@ -97,7 +99,7 @@ def test_nothing_is_attached_to_a_private_chat(
 
 
 def test_a_long_text_is_attached_as_a_document(person: Visitor, documents: ScriptedDocuments) -> None:
-    attaching = Attaching(person.services, person.heard.append)
+    attaching = ChatDocuments(person.services, person.heard.append)
     assert attaching.attach_text(person.state, "A long story\n\nIt goes on.")
     assert list(documents.names.values()) == ["Attached: A long story"]
     documents.refuses = "The disk is full."

@@ -3,8 +3,8 @@
 import pytest
 
 from app.ui import Services
+from app.ui.chat.chat_documents import collection_picker_html
 from app.ui.chat.citations import UNSUPPORTED
-from app.ui.chat.render import collection_picker_html
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from app.values.document import Collection
 from tests.fake_documents import ScriptedDocuments
@@ -20,7 +20,7 @@ def lease(documents: ScriptedDocuments) -> int:
 
 
 def turn(visitor: Visitor, collection: int) -> None:
-    visitor.actions.choose_collection(visitor.state, pressed("choose-collection", collection))
+    visitor.actions.documents.choose_collection(visitor.state, pressed("choose-collection", collection))
 
 
 def act(

@@ -2,7 +2,7 @@
 
 import json
 
-from app.ui.chat.message_changes import WARMER
+from app.ui.chat.view import WARMER
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 

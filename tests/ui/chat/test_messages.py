@@ -8,9 +8,8 @@ import pytest
 
 from app.settings import assets_dir
 from app.ui.chat.messages import ThreadOptions, can_continue, thread_html
-from app.ui.chat.provenance import provenance_html, sampling_in_words
+from app.ui.chat.provenance import coloured_html, provenance_html, sampling_in_words
 from app.ui.chat.reply_text import thought_summary
-from app.ui.chat.token_colours import coloured_html
 from app.values.chat import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
 from app.values.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
 from tests.fakes import DEMO

@@ -104,7 +104,7 @@ def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: Scrip
         "by which it knows what was opened in it"
     )
     assert len({str(one["blocks"]) for one in shown}) == len(shown)
-    person.services.stop()
+    person.services.conversations.stop_all()
 
 
 class NotingReader(WordReader):
@@ -144,4 +144,4 @@ def test_a_page_that_cannot_be_read_says_so_and_looks_on(
     first, second = frames([replace(view_of(late), render=render)], 2)
     assert first == {"problem": "Another program holds the file."}
     assert "One" in second["messages"] and second["problem"] == ""
-    person.services.stop()
+    person.services.conversations.stop_all()

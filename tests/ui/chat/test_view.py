@@ -215,7 +215,7 @@ def test_stopping_reaches_the_reply_of_this_chat_alone(
     person.actions.stop(person.state)
     person.wait()
     assert other.look().is_busy
-    person.services.stop()
+    person.services.conversations.stop_all()
 
 
 def test_stopping_without_a_reply_does_nothing(person: Visitor) -> None:
@@ -255,4 +255,4 @@ def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine:
     person.actions.new_chat(person.state)
     assert person.look().is_empty
     assert person.services.is_busy
-    person.services.stop()
+    person.services.conversations.stop_all()

@@ -8,8 +8,7 @@ import pytest
 
 from app.settings import DEFAULT_EMBEDDER, ModelSettings
 from app.ui.documents.render import semantic_search_html
-from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.documents.view import DocumentsActions, DocumentsState
+from app.ui.documents.view import DocumentsActions, DocumentsState, SemanticSearch
 from app.ui.frame.services import Services
 from app.values.model import Download, DownloadState, FileProgress, InstalledModel
 from tests.fake_documents import ScriptedDocuments

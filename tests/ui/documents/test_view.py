@@ -7,8 +7,7 @@ import pytest
 
 from app.errors import NotUploaded
 from app.ui.documents.render import DocumentsRenderer
-from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.documents.view import DEFAULT_COLLECTION, DocumentsActions, DocumentsState
+from app.ui.documents.view import DEFAULT_COLLECTION, DocumentsActions, DocumentsState, SemanticSearch
 from app.ui.frame.services import Services
 from tests.fake_documents import ScriptedDocuments
 

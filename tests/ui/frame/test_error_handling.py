@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from app.errors import BadOption
-from app.ui.frame.error_handling import succeeded, try_or_notify
+from app.ui.frame.page_events import succeeded, try_or_notify
 
 
 def fail_with(error: Exception) -> None:

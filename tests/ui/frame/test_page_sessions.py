@@ -6,8 +6,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.ui.frame.error_handling import RELOAD
-from app.ui.frame.page_events import PageEvents
+from app.ui.frame.page_events import RELOAD, PageEvents
 from app.ui.frame.page_sessions import KEPT, Pages, PageValue
 
 COUNT = PageValue(lambda: 3)

@@ -9,7 +9,8 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.errors import NotUploaded
-from app.ui.frame.uploads import UPLOAD, add_upload_route, discard, discard_all, named_files, upload_at
+from app.ui.frame.gradio_internals import UPLOAD
+from app.ui.frame.uploads import add_upload_route, discard, discard_all, named_files, upload_at
 
 MUCH = str(10**18)
 PART = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\n%b\r\n'

@@ -10,7 +10,6 @@ import pytest
 
 from app.conversation import Reply, ReplySettings, StartedReply
 from app.ui.chat.reply_progress import ReplyProgress
-from app.ui.chat.state import ChatState
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.view import Move, XrayRenderer, XrayState, exported, use_control
 from app.values.messages import ModelChoice, Options, Piece, Statistics
@@ -18,14 +17,14 @@ from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, history_of
 
 
-def chat_with(*steps: TracedStep) -> tuple[ChatState, Reply]:
-    """A page whose chat follows a reply of these steps."""
+def reply_with(*steps: TracedStep) -> tuple[ReplyProgress, Reply]:
+    """A reply of these steps as a page follows it."""
     log = Reply()
     for number, step in enumerate(steps, start=1):
         append(log, number, step)
     progress = ReplyProgress(StartedReply(2, ReplySettings(ModelChoice("demo"), Options()), log), WordReader)
     progress.read()
-    return ChatState(reply=progress), log
+    return progress, log
 
 
 def append(log: Reply, number: int, step: TracedStep) -> None:
@@ -73,38 +72,38 @@ def test_moving_where_there_is_nothing_is_harmless() -> None:
 
 
 def test_it_is_drawn_while_it_is_open_and_only_when_something_changed() -> None:
-    chat, log = chat_with(ESSAY, PLAIN)
+    reply, log = reply_with(ESSAY, PLAIN)
     state = XrayState()
-    renderer = XrayRenderer(state, chat)
+    renderer = XrayRenderer(state, lambda: reply)
     assert renderer.render() == {} and not renderer.is_open
-    use_control(state, chat, said("open"))
+    use_control(state, reply, said("open"))
     first = renderer.render()
     assert 'data-live="yes" data-first="1" data-last="2" data-shown="2"' in str(first["xray-picture"])
     assert renderer.render() is first
     append(log, 3, ESSAY)
-    assert chat.reply and chat.reply.read()
-    use_control(state, chat, said("back", "2"))
+    assert reply.read()
+    use_control(state, reply, said("back", "2"))
     assert 'data-live="no" data-first="1" data-last="3" data-shown="1"' in str(
         renderer.render()["xray-picture"]
     )
-    use_control(state, chat, said("close"))
+    use_control(state, reply, said("close"))
     last = renderer.render()
     append(log, 4, ESSAY)
-    chat.reply.read()
+    reply.read()
     assert renderer.render() is last
 
 
 def test_a_reply_that_goes_on_is_drawn_now_and_then() -> None:
-    chat, log = chat_with(ESSAY)
-    renderer = XrayRenderer(XrayState(is_open=True), chat)
+    reply, log = reply_with(ESSAY)
+    renderer = XrayRenderer(XrayState(is_open=True), lambda: reply)
     first = renderer.render()
     append(log, 2, PLAIN)
-    assert chat.reply and chat.reply.read()
+    assert reply.read()
     assert renderer.render() is first, "a moment later"
 
 
 def test_without_a_reply_it_says_what_will_come() -> None:
-    html = XrayRenderer(XrayState(is_open=True), ChatState()).render()["xray-picture"]
+    html = XrayRenderer(XrayState(is_open=True), lambda: None).render()["xray-picture"]
     assert "Nothing to see yet" in str(html)
 
 
@@ -113,17 +112,16 @@ def is_skip(update: Any) -> bool:
 
 
 def test_the_export_is_a_file() -> None:
-    chat, _ = chat_with(ESSAY, PLAIN)
-    file = use_control(XrayState(), chat, said("export"))
+    reply, _ = reply_with(ESSAY, PLAIN)
+    file = use_control(XrayState(), reply, said("export"))
     assert re.search(r'data-file="foresight-xray-\d{8}-\d{6}\.json" data-kind="application/json"', file)
     [text] = re.findall(r'data-text="([^"]*)"', file)
-    assert chat.reply and unescape(text) == exported(chat.reply)
+    assert unescape(text) == exported(reply)
 
 
 def test_the_export_has_every_step_with_texts_settings_and_numbers() -> None:
-    chat, _ = chat_with(ESSAY, PLAIN)
-    assert chat.reply
-    document = json.loads(exported(chat.reply))
+    reply, _ = reply_with(ESSAY, PLAIN)
+    document = json.loads(exported(reply))
     assert document["settings"]["model"]["name"] == "demo"
     assert document["statistics"]["steps"] == 2
     assert [step["number"] for step in document["steps"]] == [1, 2]
@@ -136,4 +134,4 @@ def test_the_export_has_every_step_with_texts_settings_and_numbers() -> None:
     ("do", "value"), [("", ""), ("explode", "1"), ("go", "x"), ("go", "-1"), ("go", "²"), ("export", "")]
 )
 def test_what_no_control_says_does_no_harm(do: str, value: str) -> None:
-    assert is_skip(use_control(XrayState(), ChatState(), said(do, value)))
+    assert is_skip(use_control(XrayState(), None, said(do, value)))

@@ -266,7 +266,7 @@ def writing(services: Services, engine: ScriptedEngine) -> Iterator[None]:
     engine.pause, engine.text = 0.01, "word " * 300
     services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "hi"))
     yield
-    services.stop()
+    services.conversations.stop_all()
 
 
 @pytest.mark.usefixtures("writing")

@@ -12,8 +12,7 @@ from app.api.key import KeyFile
 from app.api.switch import ApiSwitch
 from app.errors import SettingsNotSaved
 from app.ui import Endpoint, Services
-from app.ui.settings.client_examples import Connection, client_examples
-from app.ui.settings.connect import ConnectActions
+from app.ui.settings.connect import ConnectActions, client_examples
 from tests.ui.chat.people import pressed
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"
@@ -84,13 +83,13 @@ def test_a_key_that_cannot_be_written_leaves_the_switch_off(
 
 def test_the_examples_are_those_of_the_documentation() -> None:
     documented = DOCS.read_text(encoding="utf-8")
-    for example in client_examples(Connection(f"{ADDRESS}/v1", "KEY", "demo", 1024)):
+    for example in client_examples(f"{ADDRESS}/v1", "KEY", "demo", 1024):
         assert example.program in documented and example.text in documented
 
 
 def test_any_name_of_a_model_is_one_string_in_the_examples() -> None:
     name = 'C:\\models\\a "model"'
-    texts = {one.program: one.text for one in client_examples(Connection(ADDRESS, "KEY", name, 1024))}
+    texts = {one.program: one.text for one in client_examples(ADDRESS, "KEY", name, 1024)}
     zed = json.loads("{" + texts["Zed"] + "}")
     [model] = zed["language_models"]["openai_compatible"]["Foresight"]["available_models"]
     assert model == {"name": name, "max_tokens": 1024}

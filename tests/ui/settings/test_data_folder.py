@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from app.ui.settings.data_folder import FolderPart, file_manager_command, measure_folder, open_folder
-from app.ui.settings.render import folder_html
+from app.ui.settings.data import (
+    FolderPart,
+    ImportRenderer,
+    file_manager_command,
+    folder_html,
+    measure_folder,
+    open_folder,
+)  # fmt: skip
 
 
 def write(path: Path, size: int) -> None:
@@ -58,3 +64,13 @@ def test_without_a_file_manager_the_path_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
     assert str(tmp_path) in open_folder(tmp_path)
+
+
+def test_how_far_an_import_has_come_is_shown_until_it_ends() -> None:
+    seen = iter([(0, 0), (3, 1_200), (3, 1_200), (0, 0)])
+    renderer = ImportRenderer(lambda: next(seen))
+    assert renderer.render()["import-progress"] == ""
+    shown = renderer.render()
+    assert "Importing chats: 3 of 1,200." in str(shown["import-progress"])
+    assert renderer.render() is shown
+    assert renderer.render()["import-progress"] == ""

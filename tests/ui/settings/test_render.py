@@ -1,6 +1,6 @@
-"""What the settings say a decoder costs."""
+"""What the settings say that a decoder costs."""
 
-from app.ui.settings.render import ImportRenderer, cost_html
+from app.ui.settings.controls import cost_html
 from app.values.messages import Decoding
 from app.values.model import RowPrice
 
@@ -33,13 +33,3 @@ def test_a_models_name_cannot_write_html() -> None:
 
 def test_the_page_can_tell_which_decoder_it_is_about() -> None:
     assert 'data-decoder="jacobi"' in cost_html(Decoding("jacobi"), None, "")
-
-
-def test_how_far_an_import_has_come_is_shown_until_it_ends() -> None:
-    seen = iter([(0, 0), (3, 1_200), (3, 1_200), (0, 0)])
-    renderer = ImportRenderer(lambda: next(seen))
-    assert renderer.render()["import-progress"] == ""
-    shown = renderer.render()
-    assert "Importing chats: 3 of 1,200." in str(shown["import-progress"])
-    assert renderer.render() is shown
-    assert renderer.render()["import-progress"] == ""

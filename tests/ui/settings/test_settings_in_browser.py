@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from app.ui import Running, Services
-from app.ui.settings.navigation import SECTIONS
+from app.ui.settings.view import SECTIONS
 from tests.accessibility import grave_by_day_and_by_night, grave_findings
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver

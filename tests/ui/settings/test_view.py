@@ -1,6 +1,5 @@
 """The actions of the Settings view: they change the settings, report errors, and can be undone."""
 
-from threading import Event
 from typing import Any
 
 import gradio as gr
@@ -12,13 +11,7 @@ from app.ui.settings.view import SettingsActions
 from app.values.messages import EngineStatus, Options, Sampling
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
-
-
-class Pressed:
-    """A press on a button inside a list."""
-
-    def __init__(self, do: str, name: str = "") -> None:
-        self._data = {"do": do, "name": name}
+from tests.ui.chat.people import pressed
 
 
 @pytest.fixture
@@ -27,17 +20,8 @@ def notified() -> list[str]:
 
 
 @pytest.fixture
-def quit_requested() -> Event:
-    return Event()
-
-
-@pytest.fixture
-def actions(services: Services, notified: list[str], quit_requested: Event) -> SettingsActions:
-    return SettingsActions(services, notified.append, quit_requested.set)
-
-
-def press(do: str, name: str = "") -> Any:
-    return Pressed(do, name)
+def actions(services: Services, notified: list[str]) -> SettingsActions:
+    return SettingsActions(services, notified.append)
 
 
 def test_the_cost_follows_the_sizes_and_the_switch(actions: SettingsActions) -> None:
@@ -75,14 +59,14 @@ def test_a_price_that_cannot_be_had_is_said(
 
 
 def test_a_preset_is_shown_and_remembered(actions: SettingsActions, services: Services) -> None:
-    assert actions.preset(press("preset", "13b")) == ("lookahead", 10, 5, 10)
+    assert actions.preset(pressed("preset", "13b")) == ("lookahead", 10, 5, 10)
     decoding = services.settings.options.decoding
     assert (decoding.decoder, decoding.window, decoding.ngram, decoding.guesses) == ("lookahead", 10, 5, 10)
 
 
 def test_looks_are_remembered_and_nonsense_is_not(actions: SettingsActions, services: Services) -> None:
-    actions.choose_theme(press("theme", "dark"))
-    actions.choose_theme(press("theme", "pink"))
+    actions.choose_theme(pressed("theme", "dark"))
+    actions.choose_theme(pressed("theme", "pink"))
     assert services.settings.theme == "dark"
 
 
@@ -100,8 +84,3 @@ def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, services
 def test_there_is_nothing_to_undo_at_first(actions: SettingsActions, services: Services) -> None:
     actions.undo(None)
     assert services.settings == Settings()
-
-
-def test_quit_ends_the_app(actions: SettingsActions, quit_requested: Event) -> None:
-    actions.quit()
-    assert quit_requested.is_set()

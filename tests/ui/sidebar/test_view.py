@@ -8,7 +8,7 @@ from time import time
 import pytest
 
 from app.ui import Services
-from app.ui.sidebar.undo import UndoRenderer
+from app.ui.sidebar.render import UndoRenderer
 from app.ui.sidebar.view import SidebarActions
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine

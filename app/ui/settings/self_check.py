@@ -1,23 +1,38 @@
 """The self-check: tries out what the app promises about access to the page, the network and the person's data."""
 
+import ipaddress
 import os
 import socket
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
 
+from app.database import Database
 from app.errors import StoreError
 from app.system.network_log import NetworkLog
-from app.ui.about.sockets import Socket, own_sockets
-from app.ui.frame.app_context import AppContext, CheckableDatabase, Endpoint
+from app.ui.frame.services import AppContext, Endpoint
 from app.values.validation import require_one_of
 
+LISTEN_STATE = "0A"
+TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 TIMEOUT_SECONDS = 5.0
 FOREIGN_HOST = "foresight.example"
 LOOPBACK = ("127.0.0.1", "::1")
 Verdict = Literal["passed", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A TCP socket: its own address, and the address of the other end."""
+
+    host: str
+    port: int
+    other: str
+    is_listening: bool
+    inode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +89,8 @@ def check_key(endpoint: Endpoint) -> Check:
     """Other users and programs of this computer are refused, since they don't have the key."""
     name = "Requests without the key are refused"
     if not endpoint.token:
-        return Check(
-            name,
-            "failed",
-            "All users and programs of this computer can use this page. Start without --no-token.",
-        )
+        everybody = "All users and programs of this computer can use this page. Start without --no-token."
+        return Check(name, "failed", everybody)
     return _expect(name, replace(endpoint, token=""), {}, 403)
 
 
@@ -114,18 +126,16 @@ def check_contacts(outside: NetworkLog, sockets: Sequence[Socket] | None) -> Che
     name = "No unexpected network contacts"
     contacts = outside.contacts()
     unexpected = [one.host for one in contacts if not one.why]
-    connected = {
-        one.other for one in sockets or () if not one.is_listening and not outside.is_here(one.other)
-    }
+    others = (one.other for one in sockets or () if not one.is_listening)
+    connected = {other for other in others if not outside.is_here(other)}
     if unexpected:
-        return Check(
-            name, "failed", f"Contacted for no known reason: {', '.join(unexpected)}. Please report this."
-        )
+        words = f"Contacted for no known reason: {', '.join(unexpected)}. Please report this."
+        return Check(name, "failed", words)
     if connected and not contacts:
-        hosts = ", ".join(sorted(connected))
-        return Check(
-            name, "failed", f"A library of this process is connected to {hosts}. Please report this."
+        words = (
+            f"A library of this process is connected to {', '.join(sorted(connected))}. Please report this."
         )
+        return Check(name, "failed", words)
     hosts = ", ".join(one.host for one in contacts)
     details = f"Contacted since the start: {hosts}." if hosts else "No request has left this computer."
     return Check(name, "passed", f"{details} Downloads run in their own processes and contact the hub only.")
@@ -145,7 +155,7 @@ def check_data_folder(folder: Path) -> Check:
     return Check(name, "passed", f"{folder} has mode {mode:o}.")
 
 
-def check_database(database: CheckableDatabase | None) -> Check:
+def check_database(database: Database | None) -> Check:
     """The database of chats and documents is not damaged."""
     name = "The database is intact"
     if database is None:
@@ -154,6 +164,48 @@ def check_database(database: CheckableDatabase | None) -> Check:
         problem = database.is_healthy()
     except StoreError as error:  # busy, or no space to check in
         return Check(name, "unknown", str(error))
-    return (
-        Check(name, "failed", problem) if problem else Check(name, "passed", "It passed its integrity check.")
-    )
+    return Check(name, "failed" if problem else "passed", problem or "It passed its integrity check.")
+
+
+def own_sockets() -> list[Socket] | None:
+    """Return all TCP sockets of this process as Linux lists them; None if the system does not.
+
+    Those of libraries that are not written in Python are among them."""
+    tables = [Path(table) for table in TABLES if Path(table).exists()]
+    if not tables:
+        return None
+    files = map(_target, Path("/proc/self/fd").iterdir())
+    inodes = {
+        file.removeprefix("socket:[").removesuffix("]") for file in files if file.startswith("socket:[")
+    }
+    sockets = (one for table in tables for one in parse_sockets(table.read_text(encoding="ascii")))
+    return [one for one in sockets if one.inode in inodes]
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # closed meanwhile
+        return ""
+
+
+def parse_sockets(table: str, byte_order: str = sys.byteorder) -> Iterator[Socket]:
+    """Yield the sockets in the text of /proc/net/tcp or tcp6, which has one line per socket.
+
+    Addresses are hexadecimal, four bytes at a time in the machine's byte order: `0100007F:1EB4` is 127.0.0.1:7860
+    on a little-endian machine."""
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9:
+            host, _, port = fields[1].partition(":")
+            other = _address(fields[2].partition(":")[0], byte_order)
+            is_listening = fields[3] == LISTEN_STATE
+            yield Socket(_address(host, byte_order), int(port, 16), other, is_listening, fields[9])
+
+
+def _address(digits: str, byte_order: str) -> str:
+    words = [bytes.fromhex(digits[start : start + 8]) for start in range(0, len(digits), 8)]
+    packed = b"".join(word[::-1] if byte_order == "little" else word for word in words)
+    address = ipaddress.ip_address(packed)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

@@ -10,15 +10,15 @@ import pytest
 from app.system.machine import parse_cpuinfo
 from app.system.network_log import Contact
 from app.ui import AppContext, Services
-from app.ui.about.checks import Check
-from app.ui.about.render import checks_html, contacts, facts_html, hardware, versions
+from app.ui.settings.about import checks_html, contacts, facts_html, hardware, versions
+from app.ui.settings.self_check import Check
 from app.values.messages import EngineStatus
 from app.values.model import Memory
 from tests.fakes import DEMO
 
 CHECKOUT = Path(__file__).parents[3]
 WITHOUT_TORCH = (
-    "import sys; from app.ui.about.render import versions; versions(); sys.exit('torch' in sys.modules)"
+    "import sys; from app.ui.settings.about import versions; versions(); sys.exit('torch' in sys.modules)"
 )
 
 

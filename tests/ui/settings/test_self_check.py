@@ -13,8 +13,9 @@ import pytest
 
 from app.errors import StoreNotUsable
 from app.system.network_log import NetworkLog
-from app.ui import AppContext, Endpoint, Running, Services
-from app.ui.about.checks import (
+from app.ui import AppContext, Endpoint, Running
+from app.ui.settings.self_check import (
+    Socket,
     check_contacts,
     check_data_folder,
     check_database,
@@ -22,9 +23,10 @@ from app.ui.about.checks import (
     check_key,
     check_listening,
     check_origin,
+    own_sockets,
+    parse_sockets,
+    run_checks,
 )
-from app.ui.about.sockets import Socket, own_sockets, parse_sockets
-from app.ui.about.view import AboutActions
 
 ENDPOINT = Endpoint("127.0.0.1", 7860, token="secret")
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -36,8 +38,8 @@ TABLE6 = """  sl  local_address                         remote_address          
 """
 
 
-def test_the_real_page_passes(running: Running, services: Services, app_context: AppContext) -> None:
-    checks = AboutActions(services, app_context, running.endpoint).checks()
+def test_the_real_page_passes(running: Running, app_context: AppContext) -> None:
+    checks = run_checks(app_context, running.endpoint)
     assert {check.name: check.details for check in checks if check.verdict == "failed"} == {}
     assert [check.name for check in checks if check.verdict == "unknown"] == ["The database is intact"]
     assert len(checks) == 7

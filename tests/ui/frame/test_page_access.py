@@ -12,8 +12,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from app.ui import Running, serve
-from app.ui.frame.guard import Guard
-from app.ui.frame.key import Key
+from app.ui.frame.page_access import Guard, Key
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
@@ -129,7 +128,7 @@ def test_uploads_are_taken_up_to_the_limit(running: Running, megabytes: int, sta
 
 
 def test_what_passes_is_logged_without_its_query(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "app.ui.frame.guard")
+    caplog.set_level(logging.INFO, "app.ui.frame.page_access")
     answer(running, "GET", f"/?token={running.endpoint.token}", {})
     answer(running, "GET", "/?secret=1", {})
     answer(running, "GET", "/?secret=1", key_of(running))

@@ -1,21 +1,22 @@
-"""What Privacy and About show: versions, hardware, folders and network contacts, found without importing torch."""
+"""Privacy and About, in the Settings view: versions, hardware, folders and network contacts."""
 
 import os
 import platform
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
+import gradio as gr
 from markupsafe import Markup
 
 import app
 from app.system.machine import processor_name
 from app.system.network_log import Contact
-from app.ui.about.checks import Check
-from app.ui.frame.app_context import AppContext
-from app.ui.frame.services import Services
+from app.ui.frame.page_events import PageEvents
+from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.top_bar import describe
+from app.ui.settings.self_check import Check, run_checks
 from app.values.messages import EngineStatus, ModelInfo
 from app.values.model import Memory, gigabytes
 
@@ -42,37 +43,21 @@ def diagnostics(sections: Mapping[str, Facts]) -> str:
     return "\n".join(line for part in parts for line in part)
 
 
-def contacts_html(app_context: AppContext) -> Markup:
-    """The network contacts."""
-    return render_macro(TEMPLATE, "contacts", facts=contacts(app_context.outside.contacts()))
-
-
 def checks_html(checks: Sequence[Check]) -> Markup:
     """The results of the self-check, and how many have passed."""
     passed = sum(check.verdict == "passed" for check in checks)
     return render_macro(TEMPLATE, "checks", checks=checks, passed=passed)
 
 
-def checking_html() -> Markup:
-    """What is shown while the self-check runs."""
-    return render_macro(TEMPLATE, "checking")
-
-
 def versions() -> Facts:
     """The versions of the app and of its main packages."""
-    return [
-        ("Foresight", app.__version__),
-        ("Python", platform.python_version()),
-        *((package, _installed_version(package)) for package in PACKAGES),
-        ("SQLite", sqlite3.sqlite_version),
-    ]
-
-
-def _installed_version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    facts = [("Foresight", app.__version__), ("Python", platform.python_version())]
+    for package in PACKAGES:
+        try:
+            facts.append((package, version(package)))
+        except PackageNotFoundError:
+            facts.append((package, "not installed"))
+    return [*facts, ("SQLite", sqlite3.sqlite_version)]
 
 
 def hardware(memories: Sequence[Memory], status: EngineStatus) -> Facts:
@@ -126,3 +111,43 @@ def _times(contact: Contact) -> str:
     if not contact.times:
         return "name looked up"
     return "once" if contact.times == 1 else f"{contact.times} times"
+
+
+class AboutActions:
+    """The event handlers of both."""
+
+    def __init__(self, services: Services, app_context: AppContext, endpoint: Endpoint) -> None:
+        self._services = services
+        self._app_context = app_context
+        self._endpoint = endpoint
+
+    def open(self) -> tuple[str, str]:
+        """Return the network contacts; and versions, hardware and folders, as they are now."""
+        facts = contacts(self._app_context.outside.contacts())
+        shown = render_macro(TEMPLATE, "contacts", facts=facts)
+        return shown, facts_html(self._services, self._app_context)
+
+    def check(self) -> Iterator[str]:
+        """Run the self-check, which sends requests to the page and reads the whole database."""
+        yield render_macro(TEMPLATE, "checking")
+        yield checks_html(run_checks(self._app_context, self._endpoint))
+
+
+def build_privacy(actions: AboutActions, events: PageEvents) -> gr.HTML:
+    """Build Privacy inside the current Blocks, and return what shows the network contacts."""
+    with gr.Column(elem_classes="part"):
+        gr.HTML(
+            "<h3>Self-check</h3><p class='hint'>Everything runs on this computer. The self-check verifies it.</p>",
+            js_on_load=None,
+        )
+        check = gr.Button("Run self-check", elem_id="self-check", size="sm", scale=0)
+        events.on(check.click, actions.check, outputs=gr.HTML(elem_id="checks", js_on_load=None))
+    with gr.Column(elem_classes="part"):
+        return gr.HTML(elem_id="contacts", js_on_load=None)
+
+
+def build_about(actions: AboutActions, contacts: gr.HTML, opening: gr.Button, events: PageEvents) -> None:
+    """Build About inside the current Blocks; `opening` leads to the Settings view, which then fills both parts."""
+    with gr.Column(elem_classes="part"):
+        facts = gr.HTML(elem_id="facts", js_on_load=None)
+    events.on(opening.click, actions.open, outputs=[contacts, facts])

@@ -1,0 +1,120 @@
+"""The documents of a chat: the collections that it asks, and files and long texts that are attached to it.
+
+What is attached goes into a collection that this chat alone lists and searches."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+
+from app.conversation import is_private
+from app.documents import Documents
+from app.errors import AppError
+from app.ui.chat.chat_settings import save_settings, settings_of
+from app.ui.chat.state import ChatState
+from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import Notify, succeeded, try_or_notify
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render, without_number
+from app.ui.frame.uploads import discard, upload_at
+from app.values.display_text import title_of
+from app.values.document import ATTACHED, Collection, Document
+
+PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
+GONE = "A deleted collection"
+
+
+def chosen_collections_html(documents: Documents, chosen: Sequence[int]) -> str:
+    """Return the picker for a chat that asks these collections: it may choose all but those of other chats."""
+    collections = [one for one in documents.collections() if one.id in chosen or not one.is_attached]
+    attached = [one for one in collections if one.is_attached]
+    unread = [each for one in attached for each in documents.documents(one.id) if each.state == "failed"]
+    return collection_picker_html(collections, chosen, unread)
+
+
+def collection_picker_html(
+    collections: Sequence[Collection], chosen: Sequence[int], unread: Sequence[Document] = ()
+) -> str:
+    """Return the button above the message box with the collections that the chat asks, and those to choose from.
+
+    A collection without documents is not offered. `unread` are attached documents that could not be read.
+    assets/ui/documents.js opens it."""
+    names = {one.id: _name(one, unread) for one in collections if one.documents or one.id in chosen}
+    names |= {one: GONE for one in chosen if one not in names}
+    if not names:
+        return ""
+    choices = [(one, name, one in chosen) for one, name in names.items()]
+    label = ", ".join(names[one] for one in chosen) or "off"
+    label = label if label.startswith(ATTACHED) else f"Documents: {label}"
+    return render("collection_picker.html", chosen=chosen, label=label, choices=choices, unread=unread)
+
+
+def _name(collection: Collection, unread: Sequence[Document]) -> str:
+    """What is attached is named by its first document, without the number that tells it from another chat's."""
+    if not collection.is_attached:
+        return collection.name
+    more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
+    return without_number(collection.name)[0] + (f" and {more:,} more" if more > 0 else "")
+
+
+class ChatDocuments:
+    """What the paperclip, a drop on the chat, a long first message and the picker do."""
+
+    def __init__(self, services: Services, notify: Notify) -> None:
+        self._services = services
+        self._notify = notify
+
+    def attach_files(self, state: ChatState, paths: Sequence[str] | str | None) -> None:
+        """Attach uploaded files to the chat, and delete the uploads: the documents service copies them."""
+        given = [paths] if isinstance(paths, str) else list(paths or ())
+        files: list[Path] = try_or_notify(self._notify, lambda: [upload_at(path) for path in given], [])
+        try:
+            add = self._services.documents.add_uploads
+            if files:
+                self._attach(state, files[0].name, lambda into: add(into, files))
+        finally:
+            for file in files:
+                discard(file)
+
+    def attach_text(self, state: ChatState, text: str) -> bool:
+        """Attach a text, and return whether it is attached."""
+        return self._attach(state, title_of(text), lambda into: self._services.documents.paste(into, text))
+
+    def remove(self, state: ChatState, document: int) -> None:
+        """Remove an attached document. With the last one the chat no longer asks its collection."""
+        documents = self._services.documents
+        documents.remove(document)
+        empty = [one.id for one in documents.collections() if one.is_attached and not one.documents]
+        settings = settings_of(self._services, state)
+        others = tuple(one for one in settings.collections if one not in empty)
+        save_settings(self._services, state, replace(settings, collections=others))
+
+    def choose_collection(self, state: ChatState, event: gr.EventData) -> None:
+        """Have this chat ask a collection of documents, or no longer; or remove a document that is attached."""
+        do, name, _ = pressed(event)
+        if do == "choose-collection":
+            succeeded(self._notify, lambda: self._toggle_collection(state, int(name)))
+        elif do == "remove-attached":
+            succeeded(self._notify, lambda: self.remove(state, int(name)))
+
+    def _toggle_collection(self, state: ChatState, collection: int) -> None:
+        settings = settings_of(self._services, state)
+        others = tuple(one for one in settings.collections if one != collection)
+        chosen = others if collection in settings.collections else (*others, collection)
+        save_settings(self._services, state, replace(settings, collections=chosen))
+
+    def _attach(self, state: ChatState, name: str, add: Callable[[int], object]) -> bool:
+        return succeeded(self._notify, lambda: add(self._own_collection(state, name)))
+
+    def _own_collection(self, state: ChatState, name: str) -> int:
+        """The chat's collection, created and chosen when the first file is attached."""
+        if state.is_private or is_private(state.version.chat):
+            raise AppError(PRIVATE)
+        settings, collections = settings_of(self._services, state), self._services.documents.collections()
+        for one in collections:
+            if one.id in settings.collections and one.is_attached:
+                return one.id
+        own = self._services.documents.create_attached(name)
+        save_settings(self._services, state, replace(settings, collections=(*settings.collections, own)))
+        return own

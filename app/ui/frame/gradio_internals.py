@@ -1,0 +1,140 @@
+"""Everything that the page leans on and Gradio does not promise, each with its reason. It stands nowhere else.
+
+tests/ui/frame/test_gradio_internals.py tells by name which of these a new release has changed.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fastapi
+import gradio as gr
+from gradio.route_utils import upload_fn
+from gradio.utils import get_upload_folder
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import AppError
+
+BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
+"""How often Gradio's queue looks for events, while a page is used and while none is."""
+BUSY_FOR = 10.0
+"""Seconds for which pages count as used after a request or an input."""
+PROGRESS_SECONDS = 60.0
+"""How often Gradio looks for progress bars, of which this page has none."""
+SESSIONS = 32
+"""How many pages' sessions Gradio keeps: 10,000 if left alone, each with the page's configuration."""
+UPLOAD = "/gradio_api/upload"
+"""Where Gradio's components send files."""
+NEEDED = re.compile(
+    r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|foresight)/.+"
+    rf"|/gradio_api/queue/(join|data)|/gradio_api/cancel|{UPLOAD}"
+)
+"""The paths that the page asks for."""
+
+
+class Press(NamedTuple):
+    """What a button on the page sends with its event: what to do, with which thing, and a value."""
+
+    do: str = ""
+    name: str = ""
+    value: str = ""
+
+
+def pressed(event: gr.EventData) -> Press:
+    """Return what the page's script sent with an event. Gradio promises attributes, but no missing ones."""
+    sent = (event._data.get(key) for key in Press._fields)
+    return Press(*("" if each is None else str(each) for each in sent))
+
+
+class PageBlocks(gr.Blocks):
+    """Blocks that check what an event sends before a component copies its files and fetches its URLs."""
+
+    def __init__(self, check_inputs: Callable[[list[Any]], None], **options: Any) -> None:
+        """`check_inputs` raises an AppError for inputs that must not be used."""
+        super().__init__(**options)
+        self._check_inputs = check_inputs
+        self.state_session_capacity = SESSIONS  # only Gradio's own `launch` takes it as an argument
+
+    async def preprocess_data(
+        self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
+    ) -> Any:
+        """Pass the inputs on to the components, or show on the page why they are refused."""
+        try:
+            self._check_inputs(inputs)
+        except AppError as error:
+            raise gr.Error(str(error), print_exception=False) from error
+        return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+
+class QueuePace:
+    """Has Gradio's queue look for events often while a page is used, and seldom while none is.
+
+    The queue can only wait by looking again: a thousand times a second, if it is left alone, which takes 6% of a
+    core. A page tells of a pressed button or key before the event comes: see page_socket.py."""
+
+    def __init__(self, blocks: gr.Blocks) -> None:
+        self._queue: Any = blocks._queue
+        self._timer: asyncio.TimerHandle | None = None
+        self._queue.progress_update_sleep_when_free = PROGRESS_SECONDS
+        # Gradio would sum up all events in a pandas table after each event, for a page that is closed here.
+        self._queue.ANALYTICS_MAX_EVENTS, self._queue.ANAYLTICS_CACHE_FREQUENCY = 1, 2**31
+        self._slow_down()
+
+    def speed_up(self) -> None:
+        """Look often for a while, because a page is used. Call this on the event loop."""
+        self._queue.sleep_when_free = BUSY_SECONDS
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(BUSY_FOR, self._slow_down)
+
+    def _slow_down(self) -> None:
+        self._queue.sleep_when_free = IDLE_SECONDS
+
+
+class NeededRoutes:
+    """ASGI middleware: lets our own routes pass and those of Gradio's that the page needs; all else is not found.
+
+    Gradio has many more: files of this machine, other addresses through its proxy, its API, its monitoring."""
+
+    def __init__(self, app: ASGIApp, on_request: Callable[[], None]) -> None:
+        self._app = app
+        self._on_request = on_request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._on_request()
+        if scope["type"] == "http" and not NEEDED.fullmatch(scope["path"]):
+            await PlainTextResponse("Not found.", 404)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: Any) -> None:
+    """Serve the page at the app's root, with everything closed that Gradio would open."""
+    # Newer releases keep a history of every run unless told not to; those from 6.22 on may not know it yet.
+    if "run_history" in signature(gr.mount_gradio_app).parameters:
+        options["run_history"] = False
+    gr.mount_gradio_app(
+        app, blocks, path="/", footer_links=[], allowed_paths=[], blocked_paths=[], show_error=False,
+        ssr_mode=False, enable_monitoring=False, pwa=False, mcp_server=False, **options,
+    )  # fmt: skip
+    blocks.has_launched = True  # else Gradio does not check a file's folder: only its own `launch` sets it
+    app.add_middleware(NeededRoutes, on_request=pace.speed_up)
+
+
+def upload_folder() -> Path:
+    """Return the folder in which Gradio expects uploads."""
+    return Path(get_upload_folder())
+
+
+async def receive_files(request: fastapi.Request, folder: str, max_bytes: int) -> list[str]:
+    """Write the files of an upload into this folder, as Gradio's own route does. Returns their paths.
+
+    Gradio's route gives two uploads of the same file one path, and the first event would remove what the second
+    one names: ours takes its place and gives each upload a folder of its own."""
+    paths, *_ = await upload_fn(request, folder, max_bytes, None)
+    return list(paths)

@@ -1,0 +1,183 @@
+"""Who may use the page: every request is checked before any route, uploads and WebSockets included.
+
+Any web page that the person visits, and any other user of this machine, could try to use a page on 127.0.0.1:
+
+    DNS rebinding      evil.example resolves to 127.0.0.1: its Host header shows it            -> 400
+    forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
+    remote content     an image in a reply could send its server what was written: the
+                       Content-Security-Policy lets the page fetch from its own address alone
+    another program    it has no token and no cookie                                           -> 403
+
+So a browser must show that it may use the page. A token is made at each start; the address that the app prints and
+opens contains it.
+
+    GET /?token=...          sets a cookie, and redirects to / without the token; the address that the app opens in
+                             a browser has a code instead, which can be used once
+    Cookie                   what the browser sends from then on: a second secret, not the token itself
+    Authorization: Bearer    the token as programs send it: a second start, and the self-check
+
+A request without any of these gets 403, and at / a form that asks for the token. Requests without Origin are the
+page's own GETs, or programs on this machine (curl): those need the key as well.
+
+What passes is logged at INFO, which the app's log leaves out: method and path, but not the query with the token.
+"""
+
+import logging
+import secrets
+from base64 import b64encode
+from functools import cache
+from hmac import compare_digest
+from html import escape
+from string import Template
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.settings import assets_dir
+from app.web.request_check import refusal
+
+NO_KEY = "Foresight needs its key. Open the address that it printed when it was started."
+WRONG_KEY = "That is not the current key. Foresight makes a new one at each start."
+REDIRECT = '<meta http-equiv="refresh" content="0; url=/">'
+REDIRECT_PAGE = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Foresight</title>
+<meta name="color-scheme" content="light dark"><script>location.replace("/")</script>{REDIRECT}</head></html>"""
+"""A page in place of a redirect: after a click on another site's link a redirect would come without the cookie."""
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class Key:
+    """Checks who may use the page at this port. With an empty token everybody may."""
+
+    def __init__(self, token: str, port: int, codes: set[str] | None = None) -> None:
+        """Each of `codes` can be used once in place of the token."""
+        self._token = token
+        self._codes = codes if codes is not None else set()
+        self._cookie = secrets.token_urlsafe(32)
+        self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
+
+    def refusal(self, request: HTTPConnection) -> Response | None:
+        """Return the response to a request without the key or with it in its URL; None if it may pass."""
+        is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
+        if not self._token or (
+            self._has_key(request) and not (is_at_root and "token" in request.query_params)
+        ):
+            return None
+        if not is_at_root:
+            return PlainTextResponse(NO_KEY, 403, NO_STORE)
+        given = request.query_params.get("token", "")
+        if self._has_key(request) or self._redeem(given.strip().rpartition("token=")[2]):
+            return self._redirect()
+        return _form(WRONG_KEY if given else "", request.headers.get("sec-fetch-site", "none"))
+
+    def _redeem(self, given: str) -> bool:
+        if given in self._codes:
+            self._codes.discard(given)
+            return True
+        return _is_same(given, self._token)
+
+    def _has_key(self, request: HTTPConnection) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _is_same(token.strip(), self._token):
+            return True
+        return _is_same(request.cookies.get(self._cookie_name, ""), self._cookie)
+
+    def _redirect(self) -> Response:
+        response = HTMLResponse(REDIRECT_PAGE, headers=NO_STORE)
+        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
+        return response
+
+
+def _is_same(given: str, secret: str) -> bool:
+    return compare_digest(given.encode(errors="replace"), secret.encode())
+
+
+def _form(problem: str, fetch_site: str) -> Response:
+    """Return the form. A link on another site comes without the browser's cookie, so the page is loaded twice."""
+    page = _template().substitute(
+        onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
+        problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
+    )
+    return HTMLResponse(page, 403, NO_STORE)
+
+
+@cache
+def _template() -> Template:
+    assets = assets_dir() / "ui"
+    icon = f"data:image/svg+xml;base64,{b64encode((assets / 'icon.svg').read_bytes()).decode()}"
+    return Template(Template((assets / "key.html").read_text(encoding="utf-8")).safe_substitute(icon=icon))
+
+
+log = logging.getLogger(__name__)
+
+# Gradio's page has inline scripts and compiles its templates with `new Function`. Not every browser counts a
+# WebSocket to the page's own address as 'self'.
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "connect-src 'self'{sockets}",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "media-src 'self' blob:",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY_HEADERS = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Guard:
+    """ASGI middleware around the whole app, so that no route, mount or other middleware is outside."""
+
+    def __init__(self, app: ASGIApp, key: Key) -> None:
+        self._app = app
+        self._key = key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):  # lifespan
+            await self._app(scope, receive, send)
+        elif refused := refusal(scope.get("method", "GET"), scope.get("path", "/"), Headers(scope=scope)):
+            status, sentence = refused
+            await _refuse(PlainTextResponse(sentence, status), scope, receive, _with_headers(send, ""))
+        else:
+            request = HTTPConnection(scope)
+            guarded = _with_headers(send, f" ws://{request.headers['host']}")
+            if answer := self._key.refusal(request):
+                await _refuse(answer, scope, receive, guarded)
+            else:
+                log.info("%s %r", scope.get("method", "WebSocket"), scope["path"])
+                await self._app(scope, receive, guarded)
+
+
+async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        # Closing before accepting makes the server answer the handshake with 403.
+        await send({"type": "websocket.close", "code": 1008, "reason": "Refused."})
+    else:
+        await answer(scope, receive, send)
+
+
+def _with_headers(send: Send, sockets: str) -> Send:
+    """Adds the security headers to an answer; `sockets` are the addresses of WebSockets that the page may open."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(SECURITY_HEADERS)
+            headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.format(sockets=sockets)
+        await send(message)
+
+    return send_with_headers

@@ -1,0 +1,167 @@
+"""The option controls of the Settings view: Chat defaults, and the decoder that runs while lookahead is on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import gradio as gr
+from markupsafe import Markup
+
+from app.ui.frame.option_controls import SAMPLING, OptionActions, OptionPanel, OptionValues, build_sampling
+from app.ui.frame.page_events import EVENT_OPTIONS, LISTEN, UNCHECKED, PageEvents, succeeded, toast
+from app.ui.frame.services import Services
+from app.ui.frame.templates import render_macro
+from app.values.display_text import counted
+from app.values.messages import MAX_ROWS, PRESETS, Decoding
+from app.values.model import RowPrice, gigabytes
+from app.values.step_rows import StepRows, step_rows
+
+SWITCHES = (
+    ("rolling_context", "Rolling context", "A chat that is too long goes on without its oldest messages, unasked"),
+    ("keeps_thoughts", "Send earlier reasoning", "The model reads the reasoning of earlier answers, too"),
+    ("titles_by_model", "Titles by the model", "The model titles a new chat once it is idle"),
+)  # fmt: skip
+"""The field of `ChatDefaults`, the label, and what it does."""
+DECODERS = (
+    ("Auto", "auto"),
+    ("Lookahead with W, N, G", "lookahead"),
+    ("Prompt lookup", "prompt-lookup"),
+    ("Jacobi iteration", "jacobi"),
+)
+FORMULAS = {
+    "lookahead": "tree 1 + G·(N-1), window W·(N-1) - 1",
+    "jacobi": "the current token and W guesses",
+    "prompt-lookup": "the current token and up to 10 tokens copied from the text",
+    "plain": "one token per step",
+    "auto": "on average over a reply",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingDefaults:
+    """The boxes of `SAMPLING` once more: they have the values of those beside the chat."""
+
+    boxes: tuple[gr.components.Component, ...]
+    problem: gr.HTML
+
+    def connect(
+        self, options: OptionActions, controls: Sequence[gr.components.Component], events: PageEvents
+    ) -> None:
+        """Join the boxes with the settings, and with those of `controls`, which are all of `OptionValues`."""
+        own = dict(zip(SAMPLING, self.boxes, strict=True))
+        values = [own.get(name, other) for name, other in zip(OptionValues._fields, controls, strict=True)]
+        for name, other in zip(OptionValues._fields, controls, strict=True):
+            if box := own.get(name):
+                _follow(box.input, box, other)  # type: ignore[attr-defined]
+                _follow(other.change, other, box)  # type: ignore[attr-defined]
+                save = partial(options.choose_options, (name,))
+                listener = box.input  # type: ignore[attr-defined]
+                events.on(listener, save, values, self.problem, trigger_mode="always_last", **UNCHECKED)
+
+
+def _follow(
+    listener: Callable[..., object], box: gr.components.Component, other: gr.components.Component
+) -> None:
+    """Have the page itself show in the other box what this one shows."""
+    listener(None, box, other, js="value => value", **EVENT_OPTIONS)
+
+
+def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefaults:
+    """Build the controls inside the current Blocks, and join system prompt and switches with the settings."""
+
+    def choose(name: str, value: str | bool) -> None:
+        succeeded(toast, lambda: services.choose_chat_defaults(**{name: value}))
+
+    defaults = services.settings.chats
+    with gr.Column(elem_classes="part"):
+        gr.HTML("<h3>New chats</h3>", js_on_load=None)
+        system = gr.Textbox(
+            defaults.system, elem_id="default-system", label="System prompt", lines=3, max_lines=8,
+            placeholder="You are a careful editor.", info="New chats begin with it",
+        )  # fmt: skip
+        events.on(system.input, partial(choose, "system"), system, trigger_mode="always_last")
+    with gr.Column(elem_id="default-sampling", elem_classes="part"):
+        gr.HTML("<h3>Replies</h3><p class='hint'>As beside the chat.</p>", js_on_load=None)
+        sampling = SamplingDefaults(*build_sampling(services.settings.options, "default-", is_open=True))
+    with gr.Column(elem_id="chat-defaults", elem_classes="part"):
+        gr.HTML("<h3>All chats</h3>", js_on_load=None)
+        for name, label, info in SWITCHES:
+            switch = gr.Checkbox(
+                getattr(defaults, name), label=label, info=info, elem_id=name.replace("_", "-"),
+                elem_classes="switch",
+            )  # fmt: skip
+            events.on(switch.input, partial(choose, name), switch)
+    return sampling
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderControls(OptionPanel):
+    """The decoder's controls, the second half of `OptionValues`, and what depends on them."""
+
+    presets: gr.HTML
+    cost: gr.HTML
+    sizes: gr.Accordion
+
+
+def build_decoder_controls(now: OptionValues) -> DecoderControls:
+    """Build the controls inside the current Blocks."""
+    with gr.Column(elem_id="decoding", elem_classes="part"):
+        gr.HTML("<h3>Lookahead</h3><p class='hint'>The decoder while the switch beside the chat is on.</p>",
+                js_on_load=None)  # fmt: skip
+        decoder = gr.Dropdown(
+            list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
+            elem_id="decoder", filterable=False,
+        )  # fmt: skip
+        cost = gr.HTML(elem_id="cost", js_on_load=None)
+        same_text = gr.Checkbox(
+            now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
+            info="Only matters in half precision, where results depend on the rows of a step. Costs some speed.",
+        )  # fmt: skip
+    with gr.Accordion("Advanced", open=now.decoder != "auto", elem_id="advanced") as sizes:
+        problem = gr.HTML(elem_id="decoder-problem", elem_classes="problem-line", js_on_load=None)
+        rows = _slider(0, MAX_ROWS, now.rows, "Rows per step", "0: chosen automatically at each step", "rows")
+        window = _slider(
+            0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
+        )
+        ngram = _slider(2, 16, now.ngram, "N: n-gram", "Tokens per n-gram", "ngram")
+        guesses = _slider(0, 128, now.guesses, "G: guesses", "N-grams verified per step", "guesses")
+        presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)
+    return DecoderControls((decoder, rows, window, ngram, guesses, same_text), problem, presets, cost, sizes)
+
+
+def _slider(least: int, most: int, value: int | None, label: str, info: str, name: str) -> gr.Slider:
+    return gr.Slider(least, most, value, step=1, label=label, info=info, elem_id=name)
+
+
+def presets_html() -> Markup:
+    """Buttons with the sizes that the authors of lookahead decoding recommend."""
+    presets = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
+    return render_macro("settings.html", "presets", presets=presets)
+
+
+def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
+    """The rows of a step with these sizes, and their memory; `price` belongs to the loaded `model`."""
+    rows = step_rows(decoding)
+    return render_macro(
+        "settings.html",
+        "cost",
+        decoder=decoding.decoder,
+        total=counted(rows.total, "row") if rows else "",
+        parts=_row_words(rows) if rows else "",
+        rows=rows,
+        tree_share=rows.tree / rows.total if rows else 0.0,
+        formula=FORMULAS[decoding.decoder],
+        memory=_memory_words(rows, price, model) if rows else "",
+    )
+
+
+def _row_words(rows: StepRows) -> str:
+    parts = f"{rows.tree} tree + {rows.window} window, " if rows.window else ""
+    return f"{parts}{counted(rows.read, 'row')} with logits"
+
+
+def _memory_words(rows: StepRows, price: RowPrice | None, model: str) -> str:
+    if price is None:
+        return "Load a model to see the memory that these rows take."
+    logits, cache = gigabytes(rows.read * price.logits), gigabytes(rows.total * price.cache)
+    return f"With {model}, each step takes an estimated {logits} for logits and {cache} for keys and values."
