@@ -19,8 +19,8 @@ from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
 from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel, ParallelOption
-from app.commands.ranks import devices_plan
 from app.commands.serve import serve
+from app.commands.services import devices_plan
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.api.key import KeyFile
+from app.api.api_key import KeyFile
 from app.commands.bench_runs import RUNS_FILE, BenchRun, RunLog
 from app.commands.chats import _write
 from app.database import Database

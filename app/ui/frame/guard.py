@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ui.frame.key import Key
-from app.web.request_check import refusal
+from app.web.origin_check import refusal
 
 log = logging.getLogger(__name__)
 
