@@ -235,7 +235,7 @@ def test_python_is_started_by_one_module() -> None:
         for source in SOURCES
         if source.parts[0] == "app" and "sys.executable" in text_of(source)
     }
-    assert starting == {"app/system/child_process.py", "app/desktop/menu_install.py"}
+    assert starting == {"app/system/child_process.py", "app/desktop/menu.py"}
 
 
 def test_every_program_is_started_in_a_folder_of_our_own() -> None:
