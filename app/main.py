@@ -12,18 +12,24 @@ import typer
 
 from app.commands.bench import bench
 from app.commands.chats import chats_cli
-from app.commands.command_group import CommandGroup, options_given
 from app.commands.console import errors_as_sentences, print_text, replace_unprintable_characters
 from app.commands.documents import documents_cli
-from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel, ParallelOption
-from app.commands.ranks import devices_plan
+from app.commands.options import (
+    MODEL_HELP,
+    CommandGroup,
+    DataDir,
+    DevicesOption,
+    OtherDraftModel,
+    ParallelOption,
+    options_given,
+)
 from app.commands.serve import serve
+from app.commands.services import devices_plan
 from app.database.data_folder import DataFolder, data_dir_or_default
-from app.desktop import menu_install as menu
-from app.desktop.menu_entries import MenuEntry
+from app.desktop import menu
+from app.desktop.menu import MenuEntry
 from app.desktop.single_instance import show_page, switch
 from app.desktop.window import require_window
 from app.engine.machine.memory import share_one_heap
@@ -44,7 +50,6 @@ cli.command()(bench)
 cli.command()(serve)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
-documents_cli.command("ask")(ask_documents)
 cli.add_typer(documents_cli, name="documents")
 SWITCH_SECONDS = 0.0005
 """How long a thread of the page may keep the interpreter from the engine's; Python's default is 5 ms, a step's."""

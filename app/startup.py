@@ -1,9 +1,11 @@
-"""Builds the app: database, engine, models, documents, conversations and page; and closes them in order."""
+"""Builds the app: log, database, engine, models, documents, conversations and page; and closes them in order."""
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -12,10 +14,10 @@ from urllib.parse import urlsplit
 import typer
 from starlette.types import ASGIApp
 
-from app.api.key import KeyFile
-from app.api.served_models import InstalledModels, served_model
-from app.api.switch import ApiSwitch
+from app.api.access import ApiSwitch
+from app.api.api_key import KeyFile
 from app.chats import Chats
+from app.commands.services import make_api_services, make_engine
 from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
 from app.conversation.race.lane_runners import SILENCE
@@ -26,7 +28,6 @@ from app.database import MEMORY, Database, database_in
 from app.database.backups import DailyBackups
 from app.database.data_folder import DataFolder
 from app.database.restoring import apply_staged
-from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
@@ -38,13 +39,15 @@ from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve
-from app.values.messages import Device, Locate, ModelFolder, Progress
+from app.values.messages import ModelFolder
 
 if TYPE_CHECKING:
     from app.models_registry import Hub
 
 CLOSING_SECONDS = 0.2
 """How long closing waits for each thread; in total it takes at most two seconds."""
+LONGEST_LOG, OLD_LOGS = 1_000_000, 2
+"""Bytes of the log, and how many older ones are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,9 @@ class ModelAsked:
 
 
 def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log: NetworkLog) -> None:
-    """Runs the app until the person closes it. Raises AppError."""
+    """Run the app until the person closes it. Raises AppError."""
     # The hub's client reads its environment while it is imported: see main.
-    from app.models_registry import ModelLibrary, folder_here, locate
+    from app.models_registry import ModelLibrary, folder_here
 
     file = SettingsFile(folder.path)
     settings = asked_settings(file.load(), model)
@@ -83,9 +86,6 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     discard_all(folder.path)
     network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the hub may be another one
 
-    def located(name: str, progress: Progress) -> ModelFolder:
-        return locate(name, progress, models.hub)  # at every load: the hub may be switched off
-
     def embedding_model() -> ModelFolder | None:
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded later
 
@@ -94,7 +94,9 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(DailyBackups(database)) as backups,
         open_chat_stores(database) as stores,
         closing(models),
-        _engine(located, folder.path / "steps", opening.plan, settings.local_model.device) as engine,
+        _ended_at_once(
+            make_engine(folder.path, lambda: models.hub, opening.plan, settings.local_model.device)
+        ) as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
         nullcontext(EngineWithServers(engine, servers)) as engines,
@@ -104,7 +106,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         ask = partial(servers.submit, silence=SILENCE)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name, ask)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)
-        api = _api(services, engine, embedding_model, models.hub, folder.path)
+        api = _api(services, engine, settings.library.embedder, models.hub, folder.path)
         note = partial(getattr, database, "note")
         app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, note)
         page = _open(services, app_context, opening, folder)
@@ -119,19 +121,22 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:
-    """Serves the page, and the API if it is on; tells where they are."""
+    """Serve the page, and the API if it is on; print where they are."""
     settings, api = services.settings, app_context.api
     services.follow_model(settings.local_model.name)
     api.turn(opening.has_api or settings.has_api)
     in_browser = opening.in_browser and not opening.is_native
     page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
     folder.announce(page.url)
-    _greet(page, opening, folder, api.is_on)
+    typer.echo(page.note or f"Foresight is at {page.url}")
+    if api.is_on:
+        typer.echo(f"The API is at {page.endpoint.origin}/v1, its key in {KeyFile(folder.path).path}")
+    typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
     return page
 
 
 def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
-    """Ends what runs; replies first, so that what is written is stored."""
+    """End what runs: replies first, so that their texts are stored."""
     race.stop()
     conversations.stop_all()  # a server's; the engine ends its own, and those that wait
     engine.stop()
@@ -140,16 +145,8 @@ def _close(page: Running, race: Race, conversations: Conversations, engine: Engi
     engine.close(CLOSING_SECONDS)
 
 
-def _greet(page: Running, opening: Opening, folder: DataFolder, has_api: bool) -> None:
-    """Tells where the app is."""
-    typer.echo(page.note or f"Foresight is at {page.url}")
-    if has_api:
-        typer.echo(f"The API is at {page.endpoint.origin}/v1, its key in {KeyFile(folder.path).path}")
-    typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
-
-
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
-    """Waits until the person closes the app."""
+    """Wait until the person closes the app."""
     try:
         if opening.is_native:
             show_window(
@@ -161,39 +158,30 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
 
 
 def _open_database(data_dir: Path) -> Database:
-    """The database, after a backup that was staged took its place."""
+    """Open the database, after a staged backup has taken its place."""
     restored = apply_staged(data_dir, (PENDING_FOLDER,))
     database = database_in(data_dir)
     database.note = " ".join(filter(None, (restored, database.note)))
     return database
 
 
-def _api(
-    services: Services, engine: Engine, embedder: Callable[[], ModelFolder | None], hub: "Hub", data_dir: Path
-) -> ApiSwitch:
-    """The API with the page's model, beside the page."""
+def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir: Path) -> ApiSwitch:
+    """Make the API beside the page, with the page's model. It is built when it is first turned on."""
 
     def build(key: KeyFile) -> ASGIApp:
         from app.api.application import build_api
-        from app.api.services import ApiServices
-        from app.models_registry import template_here
 
-        here = InstalledModels(services.models.installed)
-        api = ApiServices(
-            engine,
-            lambda: served_model(services.settings.local_model),
-            here,
-            embedder,
-            lambda choice: template_here(choice.name, hub),
+        installed = services.models.installed
+        return build_api(
+            make_api_services(engine, lambda: services.settings.local_model, installed, embedder, hub), key
         )
-        return build_api(api, key)
 
     return ApiSwitch(build, KeyFile(data_dir))
 
 
 @contextmanager
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
-    """Deletes what was attached to chats that are deleted: at the end, or at the next start after a kill."""
+    """Delete what was attached to deleted chats: at the end, or after a kill at the next start."""
 
     def delete() -> None:
         with suppress(AppError):  # with a full disk it stays until the next start
@@ -207,21 +195,41 @@ def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[No
 
 
 @contextmanager
-def _engine(locate: Locate, measurements: Path, plan: RankPlan, device: Device) -> Iterator[Engine]:
-    """An engine that is closed without waiting for its thread, which may be importing torch.
-
-    Nothing is lost: replies are in the stores by then."""
-    from app.models_registry import fit_on_device
-
-    engine = Engine(locate, measurements, plan=plan, device=device, estimate=fit_on_device)
+def _ended_at_once(engine: Engine) -> Iterator[Engine]:
+    """Close the engine without waiting for its thread, which may be importing torch. Replies are stored by then."""
     try:
         yield engine
     finally:
         engine.close(CLOSING_SECONDS)
 
 
+def log_path(data_dir: Path) -> Path:
+    """Return where the log of this data folder is."""
+    return data_dir / "logs" / "foresight.log"
+
+
+class LogFile(RotatingFileHandler):
+    """A log file of limited size, whose disk may be full or gone."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the name is logging's)
+        """Drop the line instead of printing a traceback."""
+        del record
+
+
+def write_log(path: Path) -> logging.Handler | None:
+    """Write warnings to this file from now on. Returns None when it cannot be made; the app starts anyway."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = LogFile(path, maxBytes=LONGEST_LOG, backupCount=OLD_LOGS, encoding="utf-8", delay=True)
+    except OSError:
+        return None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    return handler
+
+
 def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
-    """The settings with the model of the command line. Raises BadOption for an impossible one."""
+    """Return the settings with the model of the command line. Raises BadOption for an impossible one."""
     if asked.draft_model and asked.name is None and settings.model.server:
         raise BadOption(
             f"{settings.model.name} runs on a server, so --draft-model is not asked. "
@@ -236,7 +244,7 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 
 @contextmanager
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
-    """The stored chats, and an empty store for private ones.
+    """Open the stored chats, and an empty store for private ones.
 
     Deleted chats are erased at the end, or after the next start if that took too long."""
     if database.note:
@@ -258,7 +266,7 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 
 
 def _erase_rest(stored: Chats, is_over: Event) -> None:
-    """Erases what there was no time for at the start, while no reply is written: FTS5 may take long for a step."""
+    """Erase the rest of the deleted chats while no reply is written, because a step of FTS5 may take long."""
     with suppress(StoreError):
         while not is_over.is_set():
             if stored.is_writing():

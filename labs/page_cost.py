@@ -21,8 +21,8 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse
 
-from app.api.key import KeyFile
-from app.api.switch import ApiSwitch
+from app.api.access import ApiSwitch
+from app.api.api_key import KeyFile
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewQuestion, Reply
 from app.conversation.race.race import Race

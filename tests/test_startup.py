@@ -1,5 +1,8 @@
 """What the app starts with, and what it leaves in the database when it ends."""
 
+import logging
+import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +12,7 @@ from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.settings import Settings
-from app.startup import ModelAsked, asked_settings, attached_with_chats, open_chat_stores
+from app.startup import ModelAsked, asked_settings, attached_with_chats, log_path, open_chat_stores, write_log
 from app.values.chat import ChatSettings
 from app.values.messages import ModelChoice
 
@@ -74,3 +77,23 @@ def test_what_is_attached_goes_with_its_chat_when_the_app_ends_or_at_the_next_st
             chats.restore(gone)
             chats.delete(kept)
         assert {one.id for one in documents.collections()} == {mine, own["deleted"]}
+
+
+@pytest.fixture
+def handler(tmp_path: Path) -> Iterator[logging.Handler]:
+    made = write_log(log_path(tmp_path))
+    assert made is not None
+    yield made
+    logging.getLogger().removeHandler(made)
+    made.close()
+
+
+def test_a_log_whose_folder_is_gone_says_nothing_on_the_terminal(
+    handler: logging.Handler, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(tmp_path / "logs")
+    handler.handle(logging.LogRecord("app", logging.WARNING, __file__, 1, "documents wait", None, None))
+    assert capsys.readouterr() == ("", "")
+    (tmp_path / "logs").mkdir()
+    handler.handle(logging.LogRecord("app", logging.WARNING, __file__, 1, "documents go on", None, None))
+    assert "documents go on" in log_path(tmp_path).read_text(encoding="utf-8")

@@ -1,36 +1,92 @@
-"""The API as a web app: its routes below /v1, behind the gate."""
+"""The API as a web app: its routes below /v1 behind the check of access, and a server for it alone."""
 
+import socket
+from time import sleep
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from app.api.access import AccessCheck
+from app.api.api_key import ApiKey
 from app.api.chat import chat_router
 from app.api.completions import completions_router
 from app.api.embeddings import embeddings_router
 from app.api.errors import add_error_handlers
-from app.api.gate import Gate
-from app.api.key import ApiKey
-from app.api.models import models_router
 from app.api.responses import responses_router
-from app.api.services import ApiServices
-from app.web.request_check import OWN_NAMES, IsOwnName
+from app.api.services import ApiServices, ServedModel
+from app.web.origin_check import OWN_NAMES, IsOwnName
+from app.web.server_thread import ServerThread
 
 PREFIX = "/v1"
 REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in OpenAI's form"}}
 
 
 def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> ASGIApp:
-    """The app, for clients with the key."""
-    return Gate(build_routes(services), key, is_own)
-
-
-def build_routes(services: ApiServices) -> FastAPI:
-    """The routes alone; their schema is at /v1/openapi.json."""
+    """Build the app, for clients with the key. The schema of its routes is at /v1/openapi.json."""
     app = FastAPI(title="Foresight", docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
     add_error_handlers(app)
     routes = APIRouter(prefix=PREFIX, responses=REFUSALS)
     for make in (models_router, chat_router, completions_router, embeddings_router, responses_router):
         routes.include_router(make(services))
     app.include_router(routes)
-    return app
+    return AccessCheck(app, key, is_own)
+
+
+def models_router(services: ApiServices) -> APIRouter:
+    """Make GET /v1/models and GET /v1/models/{name}."""
+    router = APIRouter()
+
+    @router.get("/models")
+    def list_models() -> dict[str, Any]:
+        """List the models on this machine, the current one first, and the embedding model."""
+        found = [_described(model) for model in services.models()]
+        if folder := services.embedder():
+            found += [_model(folder.name)] if folder.name not in [one["id"] for one in found] else []
+        return {"object": "list", "data": found}
+
+    @router.get("/models/{name:path}")
+    def show_model(name: str) -> dict[str, Any]:
+        """Describe a model."""
+        folder = services.embedder()
+        return _model(name) if folder and folder.name == name else _described(services.find(name))
+
+    def _described(model: ServedModel) -> dict[str, Any]:
+        loaded = services.engine.status().model
+        is_loaded = loaded is not None and model.id == services.current().id
+        return _model(model.id) | ({"context_length": loaded.context} if loaded and is_loaded else {})
+
+    return router
+
+
+def _model(name: str) -> dict[str, Any]:
+    # OpenAI's clients want a number, and no model on a disk knows when it was made.
+    return {"id": name, "object": "model", "created": 0, "owned_by": "foresight"}
+
+
+class RunningApi:
+    """The API at a listening socket, served without a page."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+        self.host, self.port = listener.getsockname()[:2]
+        self._server = ServerThread(app, listener, ws="none", lifespan="off")
+
+    @property
+    def url(self) -> str:
+        """The base address that clients are given."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/v1"
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the server still answers."""
+        return self._server.is_alive
+
+    def wait(self) -> None:
+        """Return when the server has ended; a KeyboardInterrupt passes through."""
+        while self.is_serving:
+            sleep(0.5)
+
+    def close(self) -> None:
+        """Stop answering. Safe to call twice."""
+        self._server.close()

@@ -1,31 +1,28 @@
 """POST /v1/chat/completions.
 
-The chunks of a stream: the role alone, content or tool calls, the finish reason, the usage if it is asked for with
-no choices, [DONE].
+The chunks of a stream: the role alone, content or tool calls, the finish reason, the usage (without choices, if it
+is asked for), [DONE].
 """
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from time import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.body import JsonRoute, Some
+from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages, template_for
-from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError
-from app.api.event_stream import DONE, STREAMED, begun_stream, frame
-from app.api.sampling_fields import (
-    Asked,
+from app.api.request_fields import (
+    JsonRoute,
     PenaltyFields,
     Positive,
     Prediction,
+    Some,
     engine_requests,
     refuse,
     text_of,
@@ -33,15 +30,12 @@ from app.api.sampling_fields import (
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
 from app.api.tool_syntax import ToolTemplate
-from app.api.tools import MOST_TOOLS, ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
-from app.api.usage import foresight_block, usage
-from app.api.written import Written, chat_logprobs, deltas
-from app.values.logits import MOST_LOGPROBS
-from app.values.messages import Request
+from app.api.tools import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
+from app.values.logits import MOST_LOGPROBS, LikelyToken
 
 
 class ChatRequest(PenaltyFields):
-    """The body."""
+    """The body of a chat completion."""
 
     messages: Some[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: Positive | None = None
@@ -60,74 +54,99 @@ class ChatRequest(PenaltyFields):
     web_search_options: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPlan:
-    """What is to be done: a request of the engine for each choice."""
+class ChatPlan(Plan):
+    """A chat completion."""
 
-    id: str
-    created: int
-    model: ServedModel
-    tools: ToolUse
-    requests: Sequence[Request]
-    has_logprobs: bool
-    has_usage: bool
+    def __init__(self, asked: ChatRequest, model: ServedModel, template: ToolTemplate) -> None:
+        tools = tool_use(
+            [tool.function for tool in asked.tools or ()],
+            asked.tool_choice,
+            asked.parallel_tool_calls,
+            form_grammar(asked.response_format),
+            template,
+        )
+        requests = engine_requests(
+            asked,
+            model,
+            engine_messages(asked.messages, tools.prompt, template),
+            tools,
+            asked.max_completion_tokens or asked.max_tokens,
+            text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
+            (asked.top_logprobs or 0) if asked.logprobs else -1,
+        )
+        super().__init__(requests, tools)
+        self._has_logprobs, self._has_usage = bool(asked.logprobs), asked.has_usage_chunk
+        self._id, self._created, self._model = f"chatcmpl-{secrets.token_hex(12)}", int(time()), model.id
 
-    def chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
-        """A frame of the stream."""
-        return frame({**self._head("chat.completion.chunk"), "choices": choices, **more})
+    def begin(self, index: int) -> Iterator[Json]:
+        """Send the role alone."""
+        yield self._chunk(index, {"role": "assistant", "content": ""})
 
-    def body(self, choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        """The whole answer."""
-        return {**self._head("chat.completion"), "choices": choices, **more}
+    def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
+        """Send more of the content or of a call."""
+        yield self._chunk(choice.index, _delta(delta), logprobs=self._logprobs(logprobs))
 
-    def _head(self, kind: str) -> dict[str, Any]:
-        head = {"id": self.id, "object": kind, "created": self.created, "model": self.model.id}
+    def end(self, choice: Choice) -> Iterator[Json]:
+        """Send why the choice ended."""
+        yield self._chunk(choice.index, {}, choice.finish_reason)
+
+    def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
+        """Send the usage if it is asked for."""
+        if self._has_usage:
+            yield {**self._head("chat.completion.chunk"), "choices": [], **self.numbers(choices)}
+
+    def whole(self, choices: Sequence[Choice]) -> Json:
+        """Return the completion."""
+        found = [self._choice(choice) for choice in choices]
+        return {**self._head("chat.completion"), "choices": found, **self.numbers(choices)}
+
+    def _head(self, kind: str) -> Json:
+        head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
         return {**head, "system_fingerprint": "foresight"}
+
+    def _chunk(self, index: int, delta: Json, reason: str | None = None, logprobs: Any = None) -> Json:
+        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+        usage = {"usage": None} if self._has_usage else {}
+        return {**self._head("chat.completion.chunk"), "choices": [choice], **usage}
+
+    def _choice(self, choice: Choice) -> Json:
+        text, calls = choice.parsed.text, choice.parsed.calls
+        message: Json = {"role": "assistant", "content": text, "refusal": None}
+        if calls:
+            called = [_call(call.id, {"name": call.name, "arguments": call.arguments}) for call in calls]
+            message |= {"content": text or None, "tool_calls": called}
+        return {
+            "index": choice.index,
+            "message": message,
+            "logprobs": self._logprobs(choice.reply.count.logprobs),
+            "finish_reason": choice.finish_reason,
+        }
+
+    def _logprobs(self, tokens: Logprobs) -> Json | None:
+        if not self._has_logprobs:
+            return None
+        shown = [
+            {**_likely(one.chosen), "top_logprobs": [_likely(other) for other in one.likeliest]}
+            for one in tokens
+        ]
+        return {"content": shown, "refusal": None}
 
 
 def chat_router(services: ApiServices) -> APIRouter:
-    """The route."""
+    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/chat/completions", responses=STREAMED)
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
         """Answer a chat."""
-        plan = await _plan(services, asked)
-        if asked.stream:
-            return await begun_stream(http, _chunks(services, plan))
-        return JSONResponse(await unless_closed(http, _answer(services, plan)))
+        model = await services.chosen(asked.model)
+        _refuse_impossible(asked)
+        template = await template_for(services, model, asked.tools, asked.messages)
+        # Beside the event loop: there may be many messages.
+        plan = await asyncio.to_thread(ChatPlan, asked, model, template)
+        return await plan.answer(services, http, asked.stream)
 
     return router
-
-
-async def _plan(services: ApiServices, asked: ChatRequest) -> ChatPlan:
-    model = await services.chosen(asked.model)
-    _refuse_impossible(asked)
-    template = await template_for(services, model, asked.tools, asked.messages)
-    return await asyncio.to_thread(_planned, asked, model, template)
-
-
-def _planned(asked: ChatRequest, model: ServedModel, template: ToolTemplate) -> ChatPlan:
-    """The plan, made beside the event loop: there may be many messages."""
-    use = tool_use(
-        [tool.function for tool in asked.tools or ()],
-        asked.tool_choice,
-        asked.parallel_tool_calls,
-        form_grammar(asked.response_format),
-        template,
-    )
-    wanted = Asked(
-        engine_messages(asked.messages, use.prompt, template),
-        asked.max_completion_tokens or asked.max_tokens,
-        asked.stops,
-        text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
-        use.grammar,
-        (asked.top_logprobs or 0) if asked.logprobs else -1,
-        use.native,
-        use.control,
-    )
-    requests, name = engine_requests(asked, model, wanted), f"chatcmpl-{secrets.token_hex(12)}"
-    return ChatPlan(name, int(time()), model, use, requests, bool(asked.logprobs), asked.has_usage_chunk)
 
 
 def _refuse_impossible(asked: ChatRequest) -> None:
@@ -140,64 +159,21 @@ def _refuse_impossible(asked: ChatRequest) -> None:
         raise ApiError("top_logprobs needs logprobs: true.", "top_logprobs")
 
 
-async def _answer(services: ApiServices, plan: ChatPlan) -> dict[str, Any]:
-    """The whole answer, choice by choice."""
-    choices, replies = list[dict[str, Any]](), list[EngineReply]()
-    for index, request in enumerate(await tokenised(services, plan.requests)):
-        written = Written()
-        async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
-            async for _ in deltas(reply, plan.tools.parser(), written):
-                pass
-        replies.append(reply)
-        choices.append(_choice(index, written, reply, plan.has_logprobs))
-    shown = foresight_block(replies[0], plan.requests[0])
-    return plan.body(choices, usage=usage(replies), foresight=shown)
-
-
-def _choice(index: int, written: Written, reply: EngineReply, has_logprobs: bool) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": written.text, "refusal": None}
-    if written.calls:
-        message |= {"content": written.text or None, "tool_calls": [call.body for call in written.calls]}
-    return {
-        "index": index,
-        "message": message,
-        "logprobs": chat_logprobs(reply.count.logprobs) if has_logprobs else None,
-        "finish_reason": written.finish_reason(reply),
-    }
-
-
-async def _chunks(services: ApiServices, plan: ChatPlan) -> AsyncGenerator[bytes, None]:
-    """The frames, choice by choice."""
-    replies = list[EngineReply]()
-    for index, request in enumerate(await tokenised(services, plan.requests)):
-        async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
-            replies.append(reply)
-            async for one in _choice_chunks(plan, index, reply):
-                yield one
-    shown = foresight_block(replies[0], plan.requests[0])
-    if plan.has_usage:
-        yield plan.chunk([], usage=usage(replies), foresight=shown)
-    yield DONE
-
-
-async def _choice_chunks(plan: ChatPlan, index: int, reply: EngineReply) -> AsyncIterator[bytes]:
-    def chunk(delta: dict[str, Any], reason: str | None = None, logprobs: Any = None) -> bytes:
-        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
-        return plan.chunk([choice], **({"usage": None} if plan.has_usage else {}))
-
-    yield chunk({"role": "assistant", "content": ""})
-    written = Written()
-    async for delta, logprobs in deltas(reply, plan.tools.parser(), written):
-        yield chunk(_delta(delta), logprobs=chat_logprobs(logprobs) if plan.has_logprobs else None)
-    yield chunk({}, written.finish_reason(reply))
-
-
-def _delta(delta: Delta) -> dict[str, Any]:
+def _delta(delta: Delta) -> Json:
     match delta:
         case TextDelta(text):
             return {"content": text}
         case CallDelta(place, call, name):
-            named = {"name": name, "arguments": ""}
-            return {"tool_calls": [{"index": place, "id": call, "type": "function", "function": named}]}
+            return {"tool_calls": [{"index": place, **_call(call, {"name": name, "arguments": ""})}]}
         case ArgumentsDelta(place, text):
             return {"tool_calls": [{"index": place, "function": {"arguments": text}}]}
+
+
+def _call(call_id: str, function: Json) -> Json:
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def _likely(one: LikelyToken) -> Json:
+    is_half = "\N{REPLACEMENT CHARACTER}" in one.text  # a token with a part of a character
+    shown = None if is_half else list(one.text.encode(errors="replace"))
+    return {"token": one.text, "logprob": max(one.logprob, -9999.0), "bytes": shown}

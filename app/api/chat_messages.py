@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.api.body import Some
 from app.api.errors import ApiError
-from app.api.sampling_fields import text_of
+from app.api.request_fields import Some, text_of
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_syntax import CallSyntax, ToolTemplate
 from app.api.tools import EXPLAINED_HERMES, called_text, result_text

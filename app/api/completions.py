@@ -1,37 +1,32 @@
-"""POST /v1/completions: text goes on, without a chat template."""
+"""POST /v1/completions: continues texts, without a chat template."""
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from time import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.body import JsonRoute, Some
-from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
+from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.errors import ApiError
-from app.api.event_stream import DONE, STREAMED, begun_stream, frame
-from app.api.sampling_fields import Asked, PenaltyFields, Positive, engine_requests, refuse
+from app.api.request_fields import JsonRoute, PenaltyFields, Positive, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import TextParser
-from app.api.tools import ResponseFormat, form_grammar
-from app.api.usage import foresight_block, usage
-from app.api.written import Written, deltas
-from app.values.logits import MOST_LOGPROBS, TokenLogprobs
+from app.api.tool_calls import Delta, TextDelta
+from app.api.tools import ResponseFormat, ToolUse, form_grammar
+from app.values.logits import MOST_LOGPROBS
 from app.values.messages import Request
 
 DEFAULT_TOKENS = 16
-"""As OpenAI's API has it."""
+"""OpenAI's default for max_tokens."""
 MOST_PROMPTS = 64
 
 
 class CompletionRequest(PenaltyFields):
-    """The body."""
+    """The body of a completion."""
 
     prompt: str | Some[str] | Some[int] | Some[Some[int]] = Field(min_length=1)
     max_tokens: Positive | None = DEFAULT_TOKENS
@@ -42,38 +37,20 @@ class CompletionRequest(PenaltyFields):
     best_of: int | None = None
 
 
-def completions_router(services: ApiServices) -> APIRouter:
-    """The route."""
-    router = APIRouter(route_class=JsonRoute)
-
-    @router.post("/completions", responses=STREAMED)
-    async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
-        """Continue texts."""
-        model = await services.chosen(asked.model)
-        plan = await asyncio.to_thread(_Plan, asked, model)
-        if asked.stream:
-            return await begun_stream(http, plan.chunks(services))
-        return JSONResponse(await unless_closed(http, plan.answer(services)))
-
-    return router
-
-
-class _Plan:
-    """A request of the engine for each choice of each prompt."""
+class CompletionPlan(Plan):
+    """Completions of each prompt."""
 
     def __init__(self, asked: CompletionRequest, model: ServedModel) -> None:
         refuse(asked.echo, "echo", "put the prompt before the text yourself")
         refuse(asked.suffix, "suffix", "it writes on at the end alone")
         refuse((asked.best_of or 1) > (asked.n or 1), "best_of", "ask for n choices")
-        self.requests: list[Request] = []
+        tools, limit = ToolUse(form=form_grammar(asked.response_format)), asked.max_tokens or DEFAULT_TOKENS
+        top, requests = -1 if asked.logprobs is None else asked.logprobs, list[Request]()
         for prompt in _prompts(asked.prompt):
-            limit = asked.max_tokens or DEFAULT_TOKENS
-            top = -1 if asked.logprobs is None else asked.logprobs
-            grammar = form_grammar(asked.response_format)
-            wanted = Asked(prompt, limit, asked.stops, grammar=grammar, top_logprobs=top)
-            self.requests += engine_requests(asked, model, wanted)
-        self._has_usage = asked.has_usage_chunk
-        self._has_logprobs = asked.logprobs is not None
+            requests += engine_requests(asked, model, prompt, tools, limit, top_logprobs=top)
+        super().__init__(requests, tools)
+        self._has_usage, self._has_logprobs = asked.has_usage_chunk, asked.logprobs is not None
+        self._offset = 0  # of the next token in its choice's text
         self._head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
@@ -81,45 +58,54 @@ class _Plan:
             "model": model.id,
         }
 
-    async def answer(self, services: ApiServices) -> dict[str, Any]:
-        """The whole answer."""
-        choices, replies = list[dict[str, Any]](), list[EngineReply]()
-        for index, request in enumerate(await tokenised(services, self.requests)):
-            written = Written()
-            async with engine_reply(services, request) as reply:
-                async for _ in deltas(reply, TextParser(), written):
-                    pass
-            replies.append(reply)
-            choices.append(self._choice(index, written.text, reply.count.logprobs, reply.finish_reason))
-        return {**self._head, "choices": choices, **self._numbers(replies)}
+    def begin(self, _index: int) -> Iterable[Json]:
+        """Send nothing yet."""
+        self._offset = 0
+        return ()
 
-    async def chunks(self, services: ApiServices) -> AsyncGenerator[bytes, None]:
-        """The frames of a stream."""
-        replies = list[EngineReply]()
-        for index, request in enumerate(await tokenised(services, self.requests)):
-            async with engine_reply(services, request) as reply:
-                replies.append(reply)
-                offset = 0
-                async for delta, logprobs in deltas(reply, TextParser(), Written()):
-                    text = getattr(delta, "text", "")
-                    yield self._chunk([self._choice(index, text, logprobs, None, offset)])
-                    offset += sum(len(one.chosen.text) for one in logprobs)
-                yield self._chunk([self._choice(index, "", (), reply.finish_reason)])
+    def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
+        """Send more of the text."""
+        text = delta.text if isinstance(delta, TextDelta) else ""
+        yield self._body([self._choice(choice.index, text, logprobs, None, self._offset)])
+        self._offset += sum(len(one.chosen.text) for one in logprobs)
+
+    def end(self, choice: Choice) -> Iterator[Json]:
+        """Send why the choice ended."""
+        yield self._body([self._choice(choice.index, "", (), choice.finish_reason)])
+
+    def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
+        """Send the usage if it is asked for."""
         if self._has_usage:
-            yield self._chunk([], **self._numbers(replies))
-        yield DONE
+            yield self._body([], **self.numbers(choices))
 
-    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
-        return frame({**self._head, "choices": choices, **more})
+    def whole(self, choices: Sequence[Choice]) -> Json:
+        """Return all choices of all prompts."""
+        found = [
+            self._choice(one.index, one.parsed.text, one.reply.count.logprobs, one.finish_reason)
+            for one in choices
+        ]
+        return self._body(found, **self.numbers(choices))
 
-    def _choice(
-        self, index: int, text: str, logprobs: Sequence[TokenLogprobs], reason: str | None, offset: int = 0
-    ) -> dict[str, Any]:
+    def _body(self, choices: list[Json], **more: Any) -> Json:
+        return {**self._head, "choices": choices, **more}
+
+    def _choice(self, index: int, text: str, logprobs: Logprobs, reason: str | None, offset: int = 0) -> Json:
         shown = _logprobs(logprobs, offset) if self._has_logprobs else None
         return {"index": index, "text": text, "logprobs": shown, "finish_reason": reason}
 
-    def _numbers(self, replies: list[EngineReply]) -> dict[str, Any]:
-        return {"usage": usage(replies), "foresight": foresight_block(replies[0], self.requests[0])}
+
+def completions_router(services: ApiServices) -> APIRouter:
+    """Make the route."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/completions", responses=STREAMED)
+    async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
+        """Continue texts."""
+        model = await services.chosen(asked.model)
+        plan = await asyncio.to_thread(CompletionPlan, asked, model)
+        return await plan.answer(services, http, asked.stream)
+
+    return router
 
 
 def _prompts(given: str | list[Any]) -> list[str]:
@@ -133,8 +119,8 @@ def _prompts(given: str | list[Any]) -> list[str]:
     return prompts
 
 
-def _logprobs(tokens: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:
-    """As completions have them; the first token's text begins at this offset of the choice's."""
+def _logprobs(tokens: Logprobs, offset: int) -> Json:
+    """Return log probabilities in the form of completions; the first token begins at this offset of the text."""
     texts = [one.chosen.text for one in tokens]
     return {
         "tokens": texts,

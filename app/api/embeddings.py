@@ -9,10 +9,9 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import Field
 
-from app.api.body import Body, JsonRoute, Some
 from app.api.engine_reply import CONTEXT_EXCEEDED
 from app.api.errors import ApiError
-from app.api.sampling_fields import refuse
+from app.api.request_fields import Body, JsonRoute, Some, refuse
 from app.api.services import ApiServices
 from app.errors import BadOption
 
@@ -32,12 +31,12 @@ class EmbeddingsRequest(Body):
 
 
 def embeddings_router(services: ApiServices) -> APIRouter:
-    """The route."""
+    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/embeddings")
     async def embed(asked: EmbeddingsRequest) -> dict[str, Any]:
-        """Vectors of length one."""
+        """Embed texts as vectors of length one."""
         folder = await asyncio.to_thread(services.embedder)
         if folder is None:
             raise ApiError(

@@ -11,7 +11,8 @@ from typing import TypeVar
 from starlette.requests import Request as HttpRequest
 
 from app.api.errors import ApiError
-from app.api.services import ApiServices, TokenisedRequest
+from app.api.services import ApiServices
+from app.engine.session.jobs import TokenisedRequest
 from app.errors import BadOption, GrammarRefused, PromptTooLong
 from app.values.logits import TokenLogprobs
 from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
@@ -37,7 +38,7 @@ class EventQueue:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the reply is to end."""
+        """Whether the engine should end the reply."""
         return self._stop.is_set()
 
     def stop(self) -> None:
@@ -56,9 +57,9 @@ class EventQueue:
             self.stop()
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """All events, as many at once as have come; the last one is Finished or Failed.
+        """Yield all events, in batches of those that have come; the last one is Finished or Failed.
 
-        The first piece and the end are never held up."""
+        The first piece and the end never wait for a batch to fill."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -71,7 +72,7 @@ class EventQueue:
             self._loop.call_later(self._pause if has_text else 0, self._look)
 
     def _look(self) -> None:
-        """Take what has come meanwhile, or be woken by the next event."""
+        """Take what has come meanwhile, or else let the next event wake the loop."""
         self._is_waiting = True  # before looking, so that no event is missed
         if self._events:
             self._is_waiting = False
@@ -100,12 +101,12 @@ class ReplyCount:
 
     @property
     def rejected(self) -> int:
-        """Drafted tokens that the model did not say."""
+        """Drafted tokens that the model did not accept."""
         return max(0, self.drafted - self.accepted)
 
 
 class EngineReply:
-    """A reply that has begun: the request could be done."""
+    """A reply that has begun, so its request was not refused."""
 
     def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]], grammar_param: str) -> None:
         self.count = ReplyCount()
@@ -116,20 +117,20 @@ class EngineReply:
 
     @property
     def finished(self) -> Finished:
-        """How it ended."""
+        """The event that ended the reply."""
         if not isinstance(self._end, Finished):
             raise RuntimeError("the reply has not ended")
         return self._end
 
     @property
     def finish_reason(self) -> str:
-        """As OpenAI names it."""
+        """Why the reply ended, in OpenAI's words."""
         return "length" if self.finished.reason in ("max_tokens", "context") else "stop"
 
     async def texts(self) -> AsyncIterator[tuple[str, tuple[TokenLogprobs, ...]]]:
-        """What is written, with its log probabilities; several steps' at once if they came together.
+        """Yield the text with its log probabilities; several steps are one text if they came together.
 
-        Raises ApiError where the engine fails."""
+        Raises ApiError when the engine fails."""
         yield self._take(self._first)
         while self._end is None:
             yield self._take(await anext(self._rest))
@@ -152,7 +153,7 @@ class EngineReply:
 
 
 async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[TokenisedRequest]:
-    """The requests with their tokens, before any of them takes a turn. Raises ApiError for one that is refused."""
+    """Tokenise the requests, before any of them takes a turn. Raises ApiError if one is refused."""
     found: list[TokenisedRequest] = []
     for request in requests:
         if found and found[-1].request.prompt is request.prompt:  # another choice
@@ -171,10 +172,10 @@ async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[
 async def engine_reply(
     services: ApiServices, request: TokenisedRequest, grammar_param: str = "response_format"
 ) -> AsyncIterator[EngineReply]:
-    """The reply to a request, in its turn. Leaving ends it within a step. Raises ApiError before it begins.
+    """Open the reply to a request, in its turn; leaving ends it within a step. Raises ApiError before it begins.
 
-    A grammar that cannot be used is told as the parameter `grammar_param`. It is checked before the request has its
-    turn, so that nobody else waits for that."""
+    A grammar that cannot be used is an error of the parameter `grammar_param`. It is checked before the request has
+    its turn, so that no other request waits for that."""
     if grammar := request.request.logits.grammar:
         try:
             await asyncio.to_thread(services.engine.check_grammar, grammar)
@@ -191,7 +192,7 @@ async def engine_reply(
 
 
 async def _beginning(events: AsyncIterator[list[Event]], grammar_param: str) -> Sequence[Event]:
-    """The first events by which it is known that the request can be done."""
+    """Wait for the first events after loading: from then on the request is not refused."""
     async for batch in events:
         match [event for event in batch if not isinstance(event, Loading)]:
             case [Failed() as failed, *_]:
@@ -208,7 +209,7 @@ def _failure(failed: Failed, grammar_param: str) -> ApiError:
 
 
 async def unless_closed(http: HttpRequest, answer: Awaitable[T]) -> T:
-    """The answer. A client that hangs up meanwhile cancels it: then this raises ApiError, which nobody reads."""
+    """Wait for the answer. If the client hangs up, cancels it and raises ApiError, which nobody reads."""
     working, closed = asyncio.ensure_future(answer), asyncio.ensure_future(_closed(http))
     try:
         await asyncio.wait({working, closed}, return_when=asyncio.FIRST_COMPLETED)

@@ -18,11 +18,11 @@ NO_RETRY = {"x-should-retry": "false"}
 LONGEST, LONGEST_PARAM = 1_000, 200
 """Characters of an error's sentence, and of the parameter's place."""
 KINDS = {401: "authentication_error"}
-"""LiteLLM goes by the type before the status."""
+"""The types that do not follow from the status: LiteLLM looks at the type first."""
 
 
 class ApiError(AppError):
-    """A request that is not answered: the status, a sentence, and the parameter that it is about."""
+    """A request is refused or has failed: the status, a sentence, and the parameter that it is about."""
 
     def __init__(
         self, sentence: str, param: str | None = None, status: int = 400, code: str | None = None
@@ -39,36 +39,34 @@ class ApiError(AppError):
 def error_body(
     sentence: str, status: int, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """An error as OpenAI's API writes it. What it quotes of the request may be long, and is cut."""
+    """Return an error in OpenAI's form. Its sentence is cut, because it may quote a long part of the request."""
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
     place = param and _cut(param, LONGEST_PARAM)
     return {"error": {"message": _cut(sentence, LONGEST), "type": kind, "param": place, "code": code}}
 
 
 def _cut(text: str, most: int) -> str:
-    """The text, or its beginning and its end."""
+    """Return the text, or only its beginning and its end."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
-def error_response(error: ApiError) -> JSONResponse:
-    """The whole answer."""
-    return JSONResponse(error.body, error.status, NO_RETRY)
-
-
 def add_error_handlers(app: FastAPI) -> None:
-    """Have every error answered in this form. On the event loop: many clients may hang up at the same time."""
+    """Have every error answered in this form. On the event loop, because many clients may hang up at once."""
+
+    def response(error: ApiError) -> JSONResponse:
+        return JSONResponse(error.body, error.status, NO_RETRY)
 
     @app.exception_handler(ApiError)
     async def refused(_request: Request, error: ApiError) -> JSONResponse:
-        return error_response(error)
+        return response(error)
 
     @app.exception_handler(AppError)
     async def failed(_request: Request, error: AppError) -> JSONResponse:
-        return error_response(ApiError(str(error), status=500))
+        return response(ApiError(str(error), status=500))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(_invalid(error.errors()))
+        return response(_invalid(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def not_found(request: Request, error: HTTPException) -> JSONResponse:
@@ -80,19 +78,19 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def broken(_request: Request, error: Exception) -> JSONResponse:
-        return error_response(
+        return response(
             ApiError(f"Something went wrong inside Foresight ({type(error).__name__}).", status=500)
         )
 
 
 def invalid_part(error: ValidationError, place: str) -> ApiError:
-    """What is wrong in a part of the body that is validated by itself."""
+    """Return the error of a part of the body that is validated by itself."""
     first = error.errors()[0]
     return _invalid([{**first, "loc": (place, *first["loc"])}])
 
 
 def _invalid(problems: Sequence[Any]) -> ApiError:
-    """The first problem, with the parameter's place: messages[0].content."""
+    """Return the first problem, with the parameter's place such as messages[0].content."""
     first = problems[0]
     place = [part for part in first["loc"] if part not in ("body", "query", "path")]
     if first["type"] == "json_invalid":

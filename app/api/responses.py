@@ -1,15 +1,22 @@
-"""POST /v1/responses, without state: text and function calls, whole or as events."""
+"""POST /v1/responses, without state: text and function calls, whole or as events.
+
+response.created  response.in_progress
+response.output_item.added  response.content_part.added  response.output_text.delta …
+response.output_text.done  response.content_part.done  response.output_item.done
+response.completed | response.incomplete | response.failed
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import secrets
+from collections.abc import Iterator, Sequence
+from time import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
-from app.api.body import JsonRoute, Some
+from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan, foresight_block, usage
 from app.api.chat_messages import (
     MOST_MESSAGES,
     CalledFunction,
@@ -18,21 +25,18 @@ from app.api.chat_messages import (
     engine_messages,
     template_for,
 )
-from app.api.engine_reply import engine_reply, tokenised, unless_closed
+from app.api.engine_reply import EngineReply
 from app.api.errors import ApiError, invalid_part
-from app.api.event_stream import STREAMED, begun_stream
-from app.api.response_events import ResponseEvents
-from app.api.sampling_fields import Asked, Positive, SamplingFields, engine_requests, refuse
+from app.api.request_fields import JsonRoute, Positive, SamplingFields, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
+from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
 from app.api.tool_syntax import ToolTemplate
 from app.api.tools import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
-from app.api.written import Written, deltas
 from app.errors import AppError
-from app.values.messages import Request
 
 
 class TextFields(BaseModel):
-    """The form of the text."""
+    """The field `text`: the form of the text."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -40,7 +44,7 @@ class TextFields(BaseModel):
 
 
 class ResponseRequest(SamplingFields):
-    """The body."""
+    """The body of a request for a response."""
 
     input: str | Annotated[Some[dict[str, Any]], Field(max_length=MOST_MESSAGES)] = Field(min_length=1)
     instructions: str | None = None
@@ -56,8 +60,155 @@ class ResponseRequest(SamplingFields):
     metadata: dict[str, Any] | None = None
 
 
+class ResponsePlan(Plan):
+    """A response, built while it is written, and its events."""
+
+    form_param = "text.format"
+    ends_with_done = False
+
+    def __init__(
+        self, asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], template: ToolTemplate
+    ) -> None:
+        tools = _tools(asked, template)
+        prompt = engine_messages(messages, tools.prompt, template)
+        super().__init__(engine_requests(asked, model, prompt, tools, asked.max_output_tokens), tools)
+        self._response: Json = {
+            "id": f"resp_{secrets.token_hex(16)}",
+            "object": "response",
+            "created_at": int(time()),
+            "completed_at": None,
+            "status": "in_progress",
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "output": [],
+            "previous_response_id": None,
+            "reasoning": {"effort": None, "summary": None},
+            "service_tier": "default",
+            "store": False,
+            "truncation": "disabled",
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "top_logprobs": 0,
+            "max_tool_calls": None,
+            "prompt_cache_key": None,
+            "safety_identifier": None,
+            "user": None,
+            "usage": None,
+            **_echoed(asked, model.id),
+        }
+        self._number = 0
+        self._is_open = False
+
+    def begin(self, _index: int) -> Iterator[Json]:
+        """Tell that the response has begun."""
+        yield self._event("response.created", response=self._response)
+        yield self._event("response.in_progress", response=self._response)
+
+    def add(self, _choice: Choice, delta: Delta, _logprobs: Logprobs) -> Iterator[Json]:
+        """Add a delta to the response; opens and ends its items as the delta demands."""
+        match delta:
+            case TextDelta(text):
+                if not self._is_writing("message"):
+                    yield from self._open_message()
+                self._newest["content"][0]["text"] += text
+                yield self._of_part("response.output_text.delta", delta=text, logprobs=[])
+            case CallDelta(_, call, name):
+                yield from self._close("completed")
+                yield from self._open(
+                    {
+                        "id": f"fc_{call}",
+                        "type": "function_call",
+                        "call_id": call,
+                        "name": name,
+                        "arguments": "",
+                    }
+                )
+            case ArgumentsDelta(_, text):
+                self._newest["arguments"] += text
+                yield self._of_item("response.function_call_arguments.delta", delta=text)
+
+    def end(self, choice: Choice) -> Iterator[Json]:
+        """Complete the response."""
+        is_cut = choice.finish_reason == "length"
+        status = "incomplete" if is_cut else "completed"
+        if not self._response["output"]:
+            yield from self._open_message()
+        yield from self._close(status)
+        details = {"reason": "max_output_tokens"} if is_cut else None
+        self._response |= {
+            "status": status,
+            "incomplete_details": details,
+            "completed_at": None if is_cut else int(time()),
+            "usage": _usage(choice.reply),
+            "foresight": foresight_block(choice.reply, self.requests[0]),
+        }
+        yield self._event(f"response.{status}", response=self._response)
+
+    def failed(self, error: AppError) -> Json:
+        """End the stream with the response that has failed."""
+        self._response |= {"status": "failed", "error": {"code": "server_error", "message": str(error)}}
+        return self._event("response.failed", response=self._response)
+
+    def whole(self, _choices: Sequence[Choice]) -> Json:
+        """Return the response."""
+        return self._response
+
+    @property
+    def _newest(self) -> Json:
+        newest: Json = self._response["output"][-1]
+        return newest
+
+    def _is_writing(self, kind: str) -> bool:
+        return self._is_open and self._newest["type"] == kind
+
+    def _open_message(self) -> Iterator[Json]:
+        yield from self._close("completed")
+        item = {"id": f"msg_{secrets.token_hex(16)}", "type": "message", "role": "assistant", "content": []}
+        yield from self._open(item)
+        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        self._newest["content"].append(part)
+        yield self._of_part("response.content_part.added", part=part)
+
+    def _open(self, item: Json) -> Iterator[Json]:
+        self._response["output"].append({**item, "status": "in_progress"})
+        self._is_open = True
+        yield self._of_place("response.output_item.added", item=self._newest)
+
+    def _close(self, status: str) -> Iterator[Json]:
+        """End the item that is being written, if there is one."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        item = self._newest
+        if item["type"] == "message":
+            part = item["content"][0]
+            yield self._of_part("response.output_text.done", text=part["text"], logprobs=[])
+            yield self._of_part("response.content_part.done", part=part)
+        else:
+            yield self._of_item(
+                "response.function_call_arguments.done", arguments=item["arguments"], name=item["name"]
+            )
+        item["status"] = status
+        yield self._of_place("response.output_item.done", item=item)
+
+    def _of_part(self, kind: str, **values: Any) -> Json:
+        return self._of_item(kind, content_index=0, **values)
+
+    def _of_item(self, kind: str, **values: Any) -> Json:
+        return self._of_place(kind, item_id=self._newest["id"], **values)
+
+    def _of_place(self, kind: str, **values: Any) -> Json:
+        return self._event(kind, output_index=len(self._response["output"]) - 1, **values)
+
+    def _event(self, kind: str, **values: Any) -> Json:
+        event = {"type": kind, "sequence_number": self._number, **values}
+        self._number += 1
+        return event
+
+
 def responses_router(services: ApiServices) -> APIRouter:
-    """The route."""
+    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/responses", responses=STREAMED)
@@ -66,55 +217,10 @@ def responses_router(services: ApiServices) -> APIRouter:
         model = await services.chosen(asked.model)
         messages = await asyncio.to_thread(_messages, asked)
         template = await template_for(services, model, asked.tools, messages)
-        request, use = await asyncio.to_thread(_planned, asked, model, messages, template)
-        events = ResponseEvents(_echoed(asked, model.id))
-        if asked.stream:
-            return await begun_stream(http, _frames(services, request, use, events))
-        await unless_closed(http, _write(services, request, use, events))
-        return JSONResponse(events.response)
+        plan = await asyncio.to_thread(ResponsePlan, asked, model, messages, template)
+        return await plan.answer(services, http, asked.stream)
 
     return router
-
-
-def _planned(
-    asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], template: ToolTemplate
-) -> tuple[Request, ToolUse]:
-    use = _tools(asked, template)
-    wanted = Asked(
-        engine_messages(messages, use.prompt, template),
-        asked.max_output_tokens,
-        grammar=use.grammar,
-        tools=use.native,
-        control=use.control,
-    )
-    (request,) = engine_requests(asked, model, wanted)
-    return request, use
-
-
-async def _write(services: ApiServices, request: Request, use: ToolUse, events: ResponseEvents) -> None:
-    async for _ in _frames(services, request, use, events):
-        pass
-    if error := events.response["error"]:
-        raise ApiError(error["message"], status=500)
-
-
-async def _frames(
-    services: ApiServices, request: Request, use: ToolUse, events: ResponseEvents
-) -> AsyncGenerator[bytes, None]:
-    (ready,) = await tokenised(services, [request])
-    async with engine_reply(services, ready, use.grammar_param("text.format")) as reply:
-        for one in events.begin():
-            yield one
-        written = Written()
-        try:
-            async for delta, _ in deltas(reply, use.parser(), written):
-                for one in events.add(delta):
-                    yield one
-        except AppError as error:
-            yield events.fail(str(error))
-            return
-    for one in events.end(reply, request):
-        yield one
 
 
 def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
@@ -134,7 +240,7 @@ def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
     return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, template)
 
 
-def _function(tool: dict[str, Any], place: int) -> FunctionFields:
+def _function(tool: Json, place: int) -> FunctionFields:
     param = f"tools[{place}]"
     if tool.get("type") != "function":
         raise ApiError(
@@ -147,7 +253,7 @@ def _function(tool: dict[str, Any], place: int) -> FunctionFields:
 
 
 def _messages(asked: ResponseRequest) -> list[ChatMessage]:
-    """The items as messages of a chat."""
+    """Turn the items into messages of a chat."""
     given = [{"role": "user", "content": asked.input}] if isinstance(asked.input, str) else asked.input
     found = [ChatMessage(role="system", content=asked.instructions)] if asked.instructions else []
     for place, item in enumerate(given):
@@ -158,7 +264,7 @@ def _messages(asked: ResponseRequest) -> list[ChatMessage]:
     return found
 
 
-def _message(item: dict[str, Any], param: str) -> list[ChatMessage]:
+def _message(item: Json, param: str) -> list[ChatMessage]:
     match item.get("type", "message"):
         case "message":
             return [ChatMessage.model_validate(item)]
@@ -175,13 +281,13 @@ def _message(item: dict[str, Any], param: str) -> list[ChatMessage]:
             raise ApiError(f"{param}: Foresight does not know items of type {other!r}.", f"{param}.type")
 
 
-def _text(item: dict[str, Any], key: str) -> str | None:
+def _text(item: Json, key: str) -> str | None:
     value = item.get(key)
     return value if isinstance(value, str) else None
 
 
-def _echoed(asked: ResponseRequest, model: str) -> dict[str, Any]:
-    """What a response repeats of its request."""
+def _echoed(asked: ResponseRequest, model: str) -> Json:
+    """Return what a response repeats of its request."""
     return {
         "instructions": asked.instructions,
         "max_output_tokens": asked.max_output_tokens,
@@ -193,4 +299,24 @@ def _echoed(asked: ResponseRequest, model: str) -> dict[str, Any]:
         "tool_choice": asked.tool_choice or "auto",
         "tools": asked.tools or [],
         "top_p": 1.0 if asked.top_p is None else asked.top_p,
+    }
+
+
+def _usage(reply: EngineReply) -> Json:
+    """Return the usage under the names that responses have for it."""
+    numbers = usage([reply])
+    cached = numbers["prompt_tokens_details"]["cached_tokens"]
+    details = {"cached_tokens": cached, "cache_write_tokens": 0}
+    return {
+        "input_tokens": numbers["prompt_tokens"],
+        "input_tokens_details": details,
+        "output_tokens": numbers["completion_tokens"],
+        "output_tokens_details": {
+            "reasoning_tokens": 0,
+            **{
+                name: numbers["completion_tokens_details"][name]
+                for name in ("accepted_prediction_tokens", "rejected_prediction_tokens")
+            },
+        },
+        "total_tokens": numbers["total_tokens"],
     }

@@ -1,58 +1,20 @@
-"""What the API needs of the app: the engine, the models that may be asked, and whose turn it is."""
+"""What the API needs of the app: the engine, the models that clients may name, and whose turn it is."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from pathlib import Path
+from time import monotonic
 
 from app.api.errors import ApiError
 from app.api.tool_syntax import ToolTemplate, tool_template
-from app.values.logits import Grammar
-from app.values.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
+from app.engine import Engine
+from app.values.messages import ModelChoice, ModelFolder
+from app.values.model import InstalledModel
 
-
-class EventSink(Protocol):
-    """Where a request's events go."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the reply is to end."""
-
-    def append(self, event: Event) -> None:
-        """Take the next event."""
-
-
-class TokenisedRequest(Protocol):
-    """A request whose texts are tokens, unless its model is not loaded."""
-
-    @property
-    def request(self) -> Request:
-        """What is asked."""
-
-    def repeated(self, request: Request) -> Self:
-        """Another request with the same texts."""
-
-
-class ApiEngine(Protocol):
-    """The engine, or a fake in tests."""
-
-    def check_grammar(self, grammar: Grammar) -> None:
-        """Raise GrammarRefused for a grammar that replies cannot be held to; may take a few seconds."""
-
-    def tokenise(self, request: Request) -> Future[Any]:
-        """Have a request's tokens made, beside whatever the engine does. Raises BadOption, PromptTooLong."""
-
-    def submit(self, request: Any, reply: EventSink) -> None:
-        """Queue a request that `tokenise` has returned."""
-
-    def embed(
-        self, model: ModelFolder, texts: Sequence[str | tuple[int, ...]], on_tokens: Callable[[int], None]
-    ) -> Future[Any]:
-        """Queue the embedding of texts."""
-
-    def status(self) -> EngineStatus:
-        """What the engine does now."""
+LISTED_SECONDS = 5.0
+"""How long the list of installed models is kept, because reading it opens files of each model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +25,44 @@ class ServedModel:
     choice: ModelChoice
 
 
+class InstalledModels:
+    """The models that are ready to be loaded, read from the disk at most every LISTED_SECONDS."""
+
+    def __init__(self, look: Callable[[], Sequence[InstalledModel]]) -> None:
+        """`look` reads the disk. Any thread may call it."""
+        self._look = look
+        self._lock = threading.Lock()
+        self._listed: Sequence[ServedModel] = ()
+        self._until = 0.0
+
+    def __call__(self) -> Sequence[ServedModel]:
+        """Return the models as they were a few seconds ago at most."""
+        with self._lock:
+            if monotonic() > self._until:
+                ready = [model for model in self._look() if model.state == "ready"]
+                self._listed = [ServedModel(model.name, _choice(model)) for model in ready]
+                self._until = monotonic() + LISTED_SECONDS
+            return self._listed
+
+
+def _choice(model: InstalledModel) -> ModelChoice:
+    return ModelChoice(str(model.path) if model.origin == "folder" else model.name)
+
+
+def served_model(choice: ModelChoice) -> ServedModel:
+    """Name the model of a choice as clients name it: a folder by its last part."""
+    folder = Path(choice.name).expanduser()
+    return ServedModel(folder.resolve().name if folder.is_dir() else choice.name, choice)
+
+
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """`current` is the model of requests that name none; `template` reads a model's chat template.
+    """What the routes use. `current` is the model of requests that name none; `template` reads a chat template.
 
-    Requests take turns: one of the API's is in the engine's queue at a time, so that the page waits for one of them
-    at most, however many there are. The others wait in the order they came."""
+    Requests take turns: only one of the API's is in the engine's queue at a time, so that the page waits for one of
+    them at most. The others wait in the order they came."""
 
-    engine: ApiEngine
+    engine: Engine
     current: Callable[[], ServedModel]
     installed: Callable[[], Sequence[ServedModel]]
     embedder: Callable[[], ModelFolder | None]
@@ -78,23 +70,23 @@ class ApiServices:
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def tool_template(self, model: ServedModel) -> ToolTemplate:
-        """How the model is told of tools."""
+        """Find out how the model is told of tools."""
         return tool_template(await asyncio.to_thread(self.template, model.choice))
 
     def models(self) -> list[ServedModel]:
-        """The current model first, then the others on this machine."""
+        """List the current model, then the others on this machine."""
         current = self.current()
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
     async def chosen(self, name: str | None) -> ServedModel:
-        """As `find`, without holding up the event loop where the disk has to be read."""
+        """Find a model as `find` does, on another thread if the disk has to be read."""
         wanted = name or ""
         return self.current() if self._is_current(wanted) else await asyncio.to_thread(self.find, wanted)
 
     def find(self, name: str) -> ServedModel:
-        """The model of this id, on the current one's device; "" is the current one. Never downloads.
+        """Return the model of this id, on the current one's device; "" is the current one. Never downloads.
 
-        Raises ApiError."""
+        Raises ApiError for an unknown one."""
         current = self.current()
         if self._is_current(name):
             return current

@@ -11,9 +11,9 @@ text.
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import regex
 
@@ -56,31 +56,47 @@ class ArgumentsDelta:
 Delta = TextDelta | CallDelta | ArgumentsDelta
 
 
-class ReplyParser(Protocol):
-    """Turns a reply's text into deltas."""
+@dataclass(slots=True)
+class WrittenCall:
+    """A call of a tool."""
 
-    def push(self, text: str) -> list[Delta]:
-        """What this text adds."""
+    id: str
+    name: str
+    arguments: str = ""
 
-    def flush(self, is_cut: bool = False) -> list[Delta]:
-        """What is left at the end; `is_cut` where the reply would have gone on."""
+
+@dataclass(slots=True)
+class ParsedReply:
+    """A reply's text and calls, put together from its deltas."""
+
+    text: str = ""
+    calls: list[WrittenCall] = field(default_factory=list)
+
+    def add(self, delta: Delta) -> None:
+        """Take the next delta."""
+        match delta:
+            case TextDelta(text):
+                self.text += text
+            case CallDelta(_, call, name):
+                self.calls.append(WrittenCall(call, name))
+            case ArgumentsDelta(place, text):
+                self.calls[place].arguments += text
 
 
 class TextParser:
-    """All is text."""
+    """Reads a reply without tools: all of it is text."""
 
     def push(self, text: str) -> list[Delta]:
-        """The text."""
+        """Return the text as a delta."""
         return [TextDelta(text)] if text else []
 
-    def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Nothing is held back."""
-        del is_cut
+    def flush(self, _is_cut: bool = False) -> list[Delta]:
+        """Return nothing, because nothing is held back."""
         return []
 
 
 class ToolCallParser:
-    """Text with calls in it. It reads text, a call's head, its arguments and its tail, in turn."""
+    """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
     def __init__(self, syntax: CallSyntax = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
         """`schemas` are those of the functions' arguments, by name."""
@@ -96,7 +112,7 @@ class ToolCallParser:
         self._read = self._first
 
     def push(self, text: str) -> list[Delta]:
-        """What this text adds; the beginning of a tag or of a call is held back."""
+        """Return what this text adds; the beginning of a tag or of a call is held back."""
         self._held += text
         found = list[Delta]()
         while (part := self._read()) is not None:
@@ -104,7 +120,7 @@ class ToolCallParser:
         return found
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """The rest. A call whose name is not there yet is text, unless it would have come."""
+        """Return the rest. A call without its name is text, unless the reply `is_cut` before it."""
         rest, self._held = self._held, ""
         if self._read == self._arguments:
             return [ArgumentsDelta(self._calls - 1, rest)] if rest else []
@@ -150,7 +166,7 @@ class ToolCallParser:
             self._calls += 1
             self._json, self._given, self._is_begun = _JsonEnd(), {}, False
             self._read = self._parameters if self._syntax.has_parameters else self._arguments
-            return [CallDelta(self._calls - 1, call_id(), self._name)]
+            return [CallDelta(self._calls - 1, _call_id(), self._name)]
         if head:
             return None
         if self._syntax is HERMES and _PROMISING.match(self._held):
@@ -215,7 +231,10 @@ class ToolCallParser:
             return [TextDelta(OPENING + inside + CLOSING)]
         self._calls += 1
         written = arguments if isinstance(arguments, str) else _json(arguments)
-        return [CallDelta(self._calls - 1, call_id(), str(name)), ArgumentsDelta(self._calls - 1, written)]
+        return [CallDelta(self._calls - 1, _call_id(), str(name)), ArgumentsDelta(self._calls - 1, written)]
+
+
+Parser = TextParser | ToolCallParser
 
 
 def _typed(text: str, schema: Any) -> Any:
@@ -266,8 +285,7 @@ class _JsonEnd:
             self._in_string = character != '"'
 
 
-def call_id() -> str:
-    """A new call's id."""
+def _call_id() -> str:
     return f"call_{secrets.token_hex(12)}"
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.api.errors import ApiError
-from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
+from app.api.tool_calls import Parser, TextParser, ToolCallParser
 from app.api.tool_syntax import HERMES, CallSyntax, ToolTemplate
 from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar, control_rule
@@ -85,7 +85,7 @@ class ToolUse:
     form: Grammar | None = field(default=None)
     template: ToolTemplate = field(default_factory=ToolTemplate)
 
-    def parser(self) -> ReplyParser:
+    def parser(self) -> Parser:
         """A reader of the reply."""
         schemas = {one.name: one.parameters for one in self.offered}
         return ToolCallParser(self.template.syntax, schemas) if self.offered else TextParser()

@@ -11,9 +11,8 @@ import typer
 
 from app.chats import Chats
 from app.chats.mending import mend_chats
-from app.commands.command_group import CommandGroup
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
-from app.commands.options import AsJson, DataDir, Overwrite, require_free, require_words
+from app.commands.options import AsJson, CommandGroup, DataDir, Overwrite, require_free, require_words
 from app.database import Database, database_in
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.files import FILE_NAME, STAMP, command_line

@@ -1,22 +1,38 @@
-"""`python run.py documents …`: adds, lists, removes and searches documents, also while the app runs."""
+"""`python run.py documents …`: adds, lists, removes and searches documents, and answers questions from them.
+
+The app may run at the same time.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.commands.command_group import CommandGroup
+from app.commands import options as given
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
-from app.commands.options import AsJson, CollectionNames, DataDir
+from app.commands.decoder_options import DecoderSizes, read_decoding
+from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
+from app.commands.prompts import SamplingOverride, greedy_note
+from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import documents_in, embedded_documents, searchable_documents
+from app.conversation import ReplySettings
+from app.conversation.citation_check import checked_sources, claims
+from app.conversation.prompt_builder import PromptBuilder
+from app.conversation.thinking import split_thought
+from app.conversation.turn import TurnContext
 from app.documents import Documents, require_file
 from app.documents.reading.encodings import text_of
 from app.documents.search.plain_text import plain_passage
-from app.errors import BadOption, DocumentError, DocumentUnreadable
+from app.engine import Engine
+from app.errors import BadOption, DocumentError, DocumentUnreadable, ModelError, impossible_values
+from app.settings import DEMO_MODEL
+from app.values.chat import ChatSettings
 from app.values.display_text import counted
-from app.values.document import Collection, Document, PassageHit
+from app.values.document import Collection, Document, PassageHit, Sources
+from app.values.messages import ModelChoice, Options, Request, Sampling
 from app.values.text_normalisation import name_key, without_surrogates
 
 documents_cli = typer.Typer(
@@ -60,9 +76,8 @@ def list_documents(
     """List all collections, or the documents of one."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
         if collection:
-            return _print_documents(
-                documents.documents(_require_collection(documents, collection).id), as_json
-            )
+            wanted = _require_collection(documents, collection)
+            return _print_documents(documents.documents(wanted.id), as_json)
         found = documents.collections()
         if as_json:
             return print_json({"collections": found})
@@ -124,12 +139,74 @@ def search_documents(
         _search(documents, without_surrogates(" ".join(words)), collection or [], limit, as_json)
 
 
+@documents_cli.command("ask")
+def ask_documents(
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION")],
+    collection: given.CollectionNames = None,
+    model: given.Model = DEMO_MODEL,
+    decoder: given.Decoder = None,
+    temperature: given.Temperature = None,
+    seed: given.Seed = None,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 256,
+    data_dir: given.DataDir = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Answer a question from the documents, with its sources."""
+    with errors_as_sentences():
+        with impossible_values():
+            override = SamplingOverride(temperature, seed)
+            sampling = override.apply(Sampling())
+            options = Options(sampling, read_decoding(decoder, DecoderSizes(), "on"), max_new_tokens)
+            settings = ReplySettings(ModelChoice(model, dtype, device), options)
+        if note := greedy_note(sampling, override):
+            print_text(note, err=True)
+        with searchable_documents(data_dir, device) as (documents, engine):
+            question = without_surrogates(" ".join(words))
+            answer_question(documents, engine, question, collection or (), settings, as_json)
+
+
 def chosen_collections(documents: Documents, names: Sequence[str]) -> list[Collection]:
-    """The collections of these names, or all of them without names. Raises BadOption for an unknown name."""
+    """Return the collections of these names, or all if there are none. Raises BadOption for an unknown name."""
     found = [_require_collection(documents, name) for name in names] or list(documents.collections())
     if not found:
         raise BadOption("There are no documents yet. Add some with `documents add FILE`.")
     return found
+
+
+def answer_question(
+    documents: Documents,
+    engine: Engine,
+    question: str,
+    names: Sequence[str],
+    settings: ReplySettings,
+    as_json: bool,
+) -> None:
+    """Retrieve passages from these collections, ask the model, and print the answer. Raises AppError."""
+    collections = tuple(one.id for one in chosen_collections(documents, names))
+    loaded: Future[bool] = Future()
+    engine.load(settings.model, loaded.set_result)  # first, because its tokenizer counts the prompt
+    if not loaded.result():
+        raise ModelError(engine.status().note)
+    prompts = PromptBuilder(engine.reader, documents)
+    context = TurnContext(ChatSettings(collections=collections), (), question)
+    prepared = prompts.prepare(context, prompts.retrieve(context, settings.options), settings)
+    sources = prepared.sources
+    if prepared.answer:
+        if as_json:
+            return print_json({"text": prepared.answer.text, "sources": sources})
+        print_text(prepared.answer.text)
+        return print_text(f"[{prepared.answer.note}]", err=True)
+    request = Request(prepared.settings.model, prepared.prompt, prepared.settings.options, prepared.documents)
+    reply = (wait_for_reply if as_json else stream_reply)(engine, request)
+    if sources is not None:
+        sources = checked_sources(sources, reply.text, prepared.documents, documents.similarities)
+    if as_json:
+        return print_json({**reply.to_json(), "sources": sources})
+    for line in _source_lines(sources, reply.text):
+        print_text(line)
+    return print_text(numbers_line(reply.finished), err=True)
 
 
 def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:
@@ -203,6 +280,19 @@ def _collection(documents: Documents, name: str) -> Collection | None:
     return next(iter(exact or found), None)
 
 
+def _source_lines(sources: Sources | None, text: str) -> Iterator[str]:
+    if sources is None:
+        return
+    yield ""
+    for cited in sources.cited:
+        yield f"[{cited.number}] {cited.title} ({cited.start:,} to {cited.end:,})"
+    cited_by = claims(split_thought(text).answer)
+    for place in sources.unsupported:
+        yield f"Check [{cited_by[place].number}]: the sentence that cites it has nothing in common with it."
+    if sources.left_out:
+        yield f"{sources.left_out:,} more passages were found, but did not fit into the model's context."
+
+
 def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
     if as_json:
         return print_json({"documents": documents})
@@ -213,7 +303,7 @@ def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
 
 
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
-    """What became of the added files. `before` are the documents that were here, and when each was replaced."""
+    """Print what became of the added files. `before` has the older documents, and when each was replaced."""
     replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]
     known = [one.id for one in documents if one.id in before and one.id not in replaced]
     if as_json:

@@ -9,9 +9,8 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_json, print_text
 from app.commands.decoder_options import DecoderSizes, read_decoding, require_drafting
 from app.commands.prompts import PromptItem, SamplingOverride, greedy_note, read_prompts
-from app.commands.ranks import chosen_ranks
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
-from app.commands.services import engine_in
+from app.commands.services import chosen_ranks, engine_in
 from app.conversation import ReplyEngine
 from app.database.data_folder import optional_data_dir
 from app.errors import impossible_values
@@ -75,7 +74,7 @@ def generate(
 def print_replies(
     engine: ReplyEngine, model: ModelChoice, prompts: Iterable[PromptItem], options: Options, as_json: bool
 ) -> None:
-    """Answers the prompts in turn. The first failure ends it; what was printed before stays."""
+    """Answer the prompts in turn, and print each reply. The first failure ends it."""
     for item in prompts:
         request = Request(model, item.prompt, item.options(options), is_cold=True)
         if as_json:

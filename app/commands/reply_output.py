@@ -27,7 +27,7 @@ class FinishedReply:
     sources: Mapping[Origin, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The reply as `generate --json` prints it."""
+        """Return the reply as `generate --json` prints it."""
         numbers, model = self.finished.statistics, self.finished.model
         return {
             "text": self.text,
@@ -67,7 +67,7 @@ class FinishedReply:
 
 
 def numbers_line(finished: Finished) -> str:
-    """The statistics of a reply in one line."""
+    """Return the statistics of a reply in one line."""
     numbers = finished.statistics
     return (
         f"[{finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
@@ -77,13 +77,8 @@ def numbers_line(finished: Finished) -> str:
     )
 
 
-def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """Yields a request's events like `events_of`, and shows progress."""
-    return _with_progress(events_of(engine, request))
-
-
 def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """Yields a request's events. Raises ReplyFailed for Failed; stops the reply when the caller leaves early."""
+    """Yield a request's events. Raises ReplyFailed for Failed; stops the reply if the caller leaves early."""
     reply = Reply()
     engine.submit(request, reply)
     try:
@@ -96,7 +91,7 @@ def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
 
 
 def stream_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
-    """Prints a reply's text while it is written. Raises ReplyFailed."""
+    """Print a reply's text while it is written. Raises ReplyFailed."""
     events: list[Event] = []
     for event in events_with_progress(engine, request):
         events.append(event)
@@ -107,12 +102,12 @@ def stream_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
 
 
 def wait_for_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
-    """Waits for a reply. Raises ReplyFailed."""
+    """Wait for a reply. Raises ReplyFailed."""
     return finished_reply(request, list(events_with_progress(engine, request)))
 
 
 def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
-    """The reply of these events, the last of which is Finished."""
+    """Put a reply together from its events, the last of which is Finished."""
     pieces = [event for event in events if isinstance(event, Piece)]
     finished = events[-1]
     if not isinstance(finished, Finished):
@@ -126,13 +121,13 @@ def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
     )
 
 
-def _with_progress(events: Iterator[Event]) -> Iterator[Event]:
-    """Yields the same events, with a progress bar on standard error until the first text."""
+def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
+    """Yield a request's events like `events_of`, with a progress bar on standard error until the first text."""
     bar = progress_bar()
     task = bar.add_task("Starting the engine", total=None)
     bar.start()
     try:
-        for event in events:
+        for event in events_of(engine, request):
             match event:
                 case Loading(what, done, total):
                     bar.update(task, description=what, completed=done, total=total or None)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.api.key import ApiKey, FixedKey, KeyFile, NoKey, checked_key, is_readable_by_others, read_key
+from app.api.api_key import ApiKey, FixedKey, KeyFile, NoKey, checked_key, is_readable_by_others, read_key
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
-from app.commands.ranks import chosen_ranks
-from app.commands.services import engine_in, hub_of
+from app.commands.services import chosen_ranks, engine_in, hub_of, make_api_services
 from app.database.data_folder import data_dir_or_default
 from app.engine import Engine
 from app.errors import BadOption, impossible_values
@@ -23,11 +22,11 @@ from app.values.messages import ModelChoice
 from app.web.listening import LOOPBACK, listen
 
 if TYPE_CHECKING:
-    from app.api.serving import RunningApi
+    from app.api.application import RunningApi
 
 DEFAULT_PORT = 7861
 CLOSING_SECONDS = 0.2
-"""The engine may still be importing torch. Nothing is lost: replies are their clients'."""
+"""How long the engine may take to close: it may still be importing torch. Clients have their replies."""
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
 KEY_VARIABLE = "FORESIGHT_API_KEY"
 
@@ -80,14 +79,14 @@ def serve(
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
             running = _running(engine, choice, settings.library, key, host, listener)
-            engine.load(choice, partial(_tell_failure, engine, running))
+            engine.load(choice, partial(_print_failure, engine, running))
             _stay(running, key, port)
 
 
 def chosen_model(
     settings: Settings, model: str | None, asked: Mapping[str, str | bool | None]
 ) -> ModelChoice:
-    """The app's model as the app loads it, or `model`, with the options that were given. Raises BadOption."""
+    """Return `model`, or the app's model as the app loads it, with the given options. Raises BadOption."""
     changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     with impossible_values():
         return replace(settings.local_model if model is None else ModelChoice(model), **changes)
@@ -96,28 +95,21 @@ def chosen_model(
 def _running(
     engine: Engine, choice: ModelChoice, library: ModelSettings, key: ApiKey, host: str, listener: socket
 ) -> "RunningApi":
-    """The API with this model, listening."""
-    from app.api.application import build_api  # the other commands do without the server's packages
-    from app.api.gate import own_names
-    from app.api.served_models import InstalledModels, served_model
-    from app.api.services import ApiServices
-    from app.api.serving import RunningApi
-    from app.models_registry import folder_here, installed, template_here
+    """Serve the API with this model at a listening socket."""
+    from app.api.access import own_names  # the other commands do without the server's packages
+    from app.api.application import RunningApi, build_api
+    from app.models_registry import installed
 
-    hub, current = hub_of(library), served_model(choice)
-    services = ApiServices(
-        engine,
-        lambda: current,
-        InstalledModels(lambda: installed(hub, library.paths)),
-        lambda: folder_here(library.embedder, hub),
-        lambda asked: template_here(asked.name, hub),
+    hub = hub_of(library)
+    services = make_api_services(
+        engine, lambda: choice, lambda: installed(hub, library.paths), library.embedder, hub
     )
     return RunningApi(build_api(services, key, own_names(host)), listener)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenKeys:
-    """Where a key was given: as an option, in a file, by the environment; None where it was not."""
+    """The ways to give a key: as an option, in a file, by the environment. At most one is not None."""
 
     option: str | None = None
     file: Path | None = None
@@ -132,7 +124,7 @@ class GivenKeys:
             raise BadOption(f"Choose one of {' and '.join(given_ways)}.")
 
     def key(self) -> str | None:
-        """The key that was given, or None. Raises BadOption."""
+        """Return the given key, or None. Raises BadOption."""
         if self.option is not None:
             return checked_key(self.option, "--api-key")
         if self.variable is not None:
@@ -141,7 +133,7 @@ class GivenKeys:
 
 
 def chosen_key(folder: Path, keys: GivenKeys, host: str) -> ApiKey:
-    """Which key clients send. Raises BadOption."""
+    """Return which key clients have to send. Raises BadOption."""
     if keys.has_none and host not in LOOPBACKS:
         raise BadOption(f"At {host} other machines can ask, so a key is needed: leave out --no-key.")
     if keys.has_none:
@@ -152,27 +144,24 @@ def chosen_key(folder: Path, keys: GivenKeys, host: str) -> ApiKey:
     return KeyFile(folder) if key is None else FixedKey(key)
 
 
-def _announce(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
-    if running.port != asked_port:
-        print_text(f"Port {asked_port} is taken.")
-    print_text(f"The API is at {running.url}")
-    match key:
-        case KeyFile():
-            print_text(f"Its key: {key.read()}")
-        case NoKey():
-            print_text("It needs no key.")
-    print_text("Press Ctrl+C to quit.")
-
-
-def _tell_failure(engine: Engine, running: "RunningApi", is_loaded: bool) -> None:
-    """Say why the model was not loaded. The API goes on: each request tries again, or names another model."""
+def _print_failure(engine: Engine, running: "RunningApi", is_loaded: bool) -> None:
+    """Print why the model was not loaded. The API goes on: each request tries again, or names another model."""
     if not is_loaded and running.is_serving:
         print_text(f"Error: {engine.status().note}", err=True)
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
+    """Print where the API is, and wait for its end or Ctrl+C."""
     try:
-        _announce(running, key, asked_port)
+        if running.port != asked_port:
+            print_text(f"Port {asked_port} is taken.")
+        print_text(f"The API is at {running.url}")
+        match key:
+            case KeyFile():
+                print_text(f"Its key: {key.read()}")
+            case NoKey():
+                print_text("It needs no key.")
+        print_text("Press Ctrl+C to quit.")
         running.wait()
     except KeyboardInterrupt:
         print_text("Closing.")

@@ -1,13 +1,18 @@
-"""What a command opens: the engine, the documents with their embedding model, and the model hub.
+"""What a command opens: its devices, the engine, the documents with their embedding model, the hub and the API.
 
-The registry is imported inside functions: the hub's client reads its environment when it is imported (app/main.py).
+The app itself (app/startup.py) makes its engine and its API here, too. The registry is imported inside functions:
+the hub's client reads its environment when it is imported (app/main.py).
 """
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from app.commands.console import print_text
 from app.conversation.embedder import EngineEmbedder
@@ -16,41 +21,80 @@ from app.database.data_folder import data_dir_or_default, optional_data_dir
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
-from app.engine.machine.device_plan import ALONE, RankPlan
-from app.errors import ModelError
+from app.engine.machine.device_plan import ALONE, Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
+from app.engine.session.imports import quiet_imports
+from app.errors import ModelError, impossible_values
 from app.settings import ModelSettings, SettingsFile
 from app.system.shutdown import SECONDS, ending_within
-from app.values.messages import Device, ModelFolder, Progress
+from app.values.messages import Device, ModelChoice, ModelFolder, Progress
+from app.values.model import InstalledModel
 
 if TYPE_CHECKING:
+    from app.api.services import ApiServices
     from app.models_registry import Hub
+
+SECONDS_TO_REPORT = 2
+"""Between torchrun's signal to end and the end of rank 0, in which the clients of its replies learn of it."""
+
+
+def chosen_ranks(devices: str | None, device: Device, parallel: Parallelism = "auto") -> RankPlan:
+    """Return which devices this command uses. Raises BadOption.
+
+    A process that torchrun started beside the first one serves that one, and exits here."""
+    torchrun = torchrun_rank(os.environ)
+    if torchrun and torchrun.rank:
+        quiet_imports()
+        from app.engine.parallel.group import serve_torchrun  # with it comes torch
+
+        serve_torchrun(torchrun)
+        raise typer.Exit
+    if torchrun and hasattr(signal, "alarm"):
+        # torchrun ends all ranks when one has ended; the clients of rank 0 are to learn of it before that.
+        signal.signal(signal.SIGTERM, lambda *_: signal.alarm(SECONDS_TO_REPORT))
+    return devices_plan(devices, device, torchrun, parallel)
+
+
+def devices_plan(
+    devices: str | None,
+    device: Device = "auto",
+    torchrun: TorchrunRank | None = None,
+    parallel: Parallelism = "auto",
+) -> RankPlan:
+    """Return the plan of `--devices`, `--device`, `--parallel` and torchrun. Raises BadOption."""
+    with impossible_values():
+        return plan_of(devices, device, torchrun, parallel)
 
 
 def model_settings(data_dir: Path | None) -> ModelSettings:
-    """The person's settings for models."""
+    """Read the person's settings for models."""
     return SettingsFile(optional_data_dir(data_dir)).load().library
 
 
 def hub_of(settings: ModelSettings) -> "Hub":
-    """The model hub; it sends no requests when the settings say offline."""
+    """Return the model hub; it sends no requests if the settings say offline."""
     from app.models_registry import Hub
 
     return Hub(is_offline=settings.is_offline)
+
+
+def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device: Device) -> Engine:
+    """Start an engine that keeps its measurements in this data folder. Texts are embedded on `device` at first.
+
+    The hub is asked for at every load, because the person may switch it off meanwhile."""
+    from app.models_registry import fit_on_device, locate
+
+    def located(name: str, progress: Progress) -> ModelFolder:
+        return locate(name, progress, hub())
+
+    return Engine(located, data_dir / "steps", plan=plan, device=device, estimate=fit_on_device)
 
 
 @contextmanager
 def engine_in(
     data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
 ) -> Iterator[Engine]:
-    """An engine that keeps its measurements in this data folder. At the end it has so long for what it is at.
-
-    Texts are embedded on `device` until a model is loaded."""
-    from app.models_registry import fit_on_device, locate
-
-    def located(name: str, progress: Progress) -> ModelFolder:
-        return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
-
-    engine = Engine(located, data_dir / "steps", plan=plan, device=device, estimate=fit_on_device)
+    """Open an engine for a command. At the end it gets `closing_seconds` to finish its job."""
+    engine = make_engine(data_dir, lambda: hub_of(SettingsFile(data_dir).load().library), plan, device)
     try:
         yield engine
     finally:
@@ -58,9 +102,29 @@ def engine_in(
             engine.close(closing_seconds)
 
 
+def make_api_services(
+    engine: Engine,
+    current: Callable[[], ModelChoice],
+    installed: Callable[[], Sequence[InstalledModel]],
+    embedder: str,
+    hub: "Hub",
+) -> "ApiServices":
+    """Give the API its engine, the current model, the installed ones and the embedding model."""
+    from app.api.services import ApiServices, InstalledModels, served_model
+    from app.models_registry import folder_here, template_here
+
+    return ApiServices(
+        engine,
+        lambda: served_model(current()),
+        InstalledModels(installed),
+        lambda: folder_here(embedder, hub),
+        lambda choice: template_here(choice.name, hub),
+    )
+
+
 @contextmanager
 def documents_in(data_dir: Path | None, embedder: Embedder = NO_EMBEDDER) -> Iterator[Documents]:
-    """The documents of a data folder. The app may have them open at the same time."""
+    """Open the documents of a data folder. The app may have them open at the same time."""
     folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:
         if database.note:
@@ -71,7 +135,7 @@ def documents_in(data_dir: Path | None, embedder: Embedder = NO_EMBEDDER) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedDocuments:
-    """Documents with an engine that embeds them by the model `embedding_model`, if that is on this machine."""
+    """Documents, and an engine that embeds them if the model `embedding_model` is on this machine."""
 
     documents: Documents
     engine: Engine
@@ -81,7 +145,7 @@ class EmbeddedDocuments:
 
 @contextmanager
 def embedded_documents(data_dir: Path | None, device: Device | None = None) -> Iterator[EmbeddedDocuments]:
-    """The documents of a data folder, with an engine; None: on the device that the app uses."""
+    """Open documents with an engine on this device, or on the one that the app uses."""
     from app.models_registry import folder_here
 
     folder = data_dir_or_default(data_dir)
@@ -97,23 +161,17 @@ def embedded_documents(data_dir: Path | None, device: Device | None = None) -> I
 def searchable_documents(
     data_dir: Path | None, device: Device | None = None
 ) -> Iterator[tuple[Documents, Engine]]:
-    """Documents that are searched, and their engine. Notes at the end when they were searched by words alone."""
+    """Open documents to search, with an engine. Prints at the end if they were searched by words alone."""
     with embedded_documents(data_dir, device) as opened:
-        note = _no_embedding_reason(opened)
+        note = ""
+        if not opened.embedder.model:
+            name = opened.embedding_model
+            note = f"to search by meaning, too, download the embedding model: python run.py models download {name}"
+        else:
+            try:
+                opened.embedder.embed(["ready"]).result()  # loads the model: a search does not wait for that
+            except ModelError as error:
+                note = str(error)
         yield opened.documents, opened.engine
         if note:
             print_text(f"[searched by words only: {note}]", err=True)
-
-
-def _no_embedding_reason(opened: EmbeddedDocuments) -> str:
-    """Why documents are not searched by meaning, or "". Loads the model: a search does not wait for that."""
-    if not opened.embedder.model:
-        return (
-            "to search by meaning, too, download the embedding model: "
-            f"python run.py models download {opened.embedding_model}"
-        )
-    try:
-        opened.embedder.embed(["ready"]).result()
-    except ModelError as error:
-        return str(error)
-    return ""

@@ -1,13 +1,18 @@
-"""Shows the page in a native window, which is a process of its own.
+"""Shows the page in a native window, which is a process of its own: this module, run as a program.
 
 Graphics drivers and triton bring different versions of LLVM, which crash in one process. The window's process ends
-when its standard input is closed, so it ends with the app.
+when its window or its standard input is closed, so it ends with the app.
 """
 
+import logging
+import os
 import subprocess
+import sys
 import threading
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 from app.errors import WindowUnavailable
 from app.system.child_process import importing_environment, not_started, python_command
@@ -15,9 +20,11 @@ from app.system.programs import OWN_FOLDER
 
 RAISE_LINE = b"raise\n"
 UNAVAILABLE = 3
-"""Exit code of the process where no window can be opened; the last line of its stderr says why."""
+"""Exit code of the process if no window can be opened; the last line of its stderr gives the reason."""
 LOOK_SECONDS = 0.2
 END_SECONDS = 5.0
+SIZE = (1366, 860)
+SMALLEST = (480, 560)
 
 
 def require_window() -> None:
@@ -32,8 +39,8 @@ def require_window() -> None:
 def show_window(address: str, storage: Path, closing: threading.Event, raise_wanted: threading.Event) -> None:
     """Show the page until its window is closed or `closing` is set; `raise_wanted` brings it to the front.
 
-    Raises WindowUnavailable where there is no screen to show it on, ProcessNotStarted where it cannot begin."""
-    command = python_command("-m", "app.desktop.window_process", str(storage.absolute()))
+    Raises WindowUnavailable if there is no screen to show it on, ProcessNotStarted if it cannot begin."""
+    command = python_command("-m", "app.desktop.window", str(storage.absolute()))
     with not_started():
         process = subprocess.Popen(
             command,
@@ -66,7 +73,7 @@ def _send(child: subprocess.Popen[bytes], line: bytes) -> None:
             child.stdin.write(line)
             child.stdin.flush()
         except BrokenPipeError:
-            return  # it was closed this very moment
+            return  # the window was closed this very moment
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -95,3 +102,53 @@ class _StderrReader:
     def _read(self) -> None:
         for line in self._child.stderr or ():
             self._line = line.strip() or self._line
+
+
+class PyWebViewWindow(Protocol):
+    """The part of pywebview's window that is used."""
+
+    def restore(self) -> None: ...
+    def show(self) -> None: ...
+    def destroy(self) -> None: ...
+
+
+def main() -> None:
+    """Show the page whose address is the input's first line. The argument is the folder of the browser's data."""
+    (storage,) = sys.argv[1:]
+    address = sys.stdin.buffer.readline().decode().strip()
+    import webview  # seldom installed, and slow
+
+    # pywebview logs every kind of window that it does not find.
+    logging.getLogger("pywebview").setLevel(logging.CRITICAL)
+    webview.settings["ALLOW_DOWNLOADS"] = True
+    width, height = SIZE
+    window = webview.create_window("Foresight", address, width=width, height=height, min_size=SMALLEST)
+    try:
+        # private_mode=False: the page keeps how it looks.
+        commands_thread = threading.Thread(
+            target=follow_commands, args=(window, sys.stdin.buffer), daemon=True
+        )
+        webview.start(commands_thread.start, private_mode=False, storage_path=storage)
+    except webview.WebViewException as error:
+        sys.stderr.write(f"{error}\n")
+        _exit(UNAVAILABLE)
+    _exit(0)
+
+
+def _exit(code: int) -> None:
+    """End at once, without the thread that waits for the app's next line."""
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def follow_commands(window: PyWebViewWindow, commands: Iterable[bytes]) -> None:
+    """Follow the app's commands, one a line, until its standard input ends."""
+    for line in commands:
+        if line == RAISE_LINE:
+            window.restore()
+            window.show()
+    window.destroy()
+
+
+if __name__ == "__main__":
+    main()

@@ -15,8 +15,7 @@ from app.ui.frame.page_access import Guard, Key
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import uploads_dir
 from app.web.listening import listen
-from app.web.server_thread import ServerThread
-from app.web.websocket_protocol import WebSocketProtocol
+from app.web.server_thread import ServerThread, WebSocketProtocol
 
 OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
 API_PATHS = "/v1/"

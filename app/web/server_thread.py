@@ -1,4 +1,14 @@
-"""A web server on a thread of its own, at a socket that is listening."""
+"""A web server on a thread of its own, at a socket that is listening; it closes the connections of slow clients.
+
+uvicorn closes idle keep-alive connections only. `TimeoutProtocol` checks every connection periodically:
+
+    no request header since the last check               closed
+    less than a kilobyte of a body since the last check  closed, unless the app itself does not read more
+    a response that is not read                          closed after some checks: a laptop may have been asleep
+
+Streams without new data, and WebSockets, are left alone. Of the connections without a request only the newest
+MOST_WAITING are kept, so that file descriptors are left for browsers, which send their request at once.
+"""
 
 import asyncio
 import logging
@@ -8,17 +18,23 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
-
-from app.web.slow_clients import TimeoutProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
-"""How long what is being answered may take at the end."""
+"""How long answers that have begun may take at the end."""
 STOP_SECONDS = 0.5
 TICK_SECONDS = 1.0
-"""How often the time in the headers of answers is set."""
+"""How often the server updates the time in the headers of answers."""
+LEAST_BYTES = 1_000
+"""Bytes of a body that have to come between two checks."""
+MOST_WAITING = 100
+"""Connections without a request that are kept at the same time."""
 
 
 class ServerThread:
@@ -40,32 +56,29 @@ class ServerThread:
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([listener],), name="web", daemon=True)
         self._thread.start()
-        self._wait_until_started()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it still serves."""
-        return self._thread.is_alive()
-
-    def close(self) -> None:
-        """Stop answering. Safe to call twice."""
-        # It would call it an error that connections which are still open are left.
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._server.end()
-        self._thread.join(GRACE_SECONDS)
-        self._server.force_exit = True  # what is left are streams, which end with the loop
-        self._thread.join(STOP_SECONDS)
-
-    def _wait_until_started(self) -> None:
         deadline = monotonic() + START_SECONDS
         while not self._server.started:
             if not self.is_alive or monotonic() > deadline:
                 raise RuntimeError("the server did not start")
             sleep(0.005)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the server still serves."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Stop answering. Safe to call twice."""
+        # uvicorn would log an error for connections that are still open.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._server.end()
+        self._thread.join(GRACE_SECONDS)
+        self._server.force_exit = True  # what is left are streams, which end with the loop
+        self._thread.join(STOP_SECONDS)
+
 
 class _Server(uvicorn.Server):
-    """Wakes once a second. Uvicorn's own wakes ten times as often to see whether it is to end."""
+    """A server that wakes once a second. Uvicorn's own wakes ten times as often to see whether it should end."""
 
     _ending: asyncio.Event | None = None
 
@@ -76,8 +89,74 @@ class _Server(uvicorn.Server):
                 await asyncio.wait_for(self._ending.wait(), TICK_SECONDS)
 
     def end(self) -> None:
-        """From any thread: stop answering."""
+        """Stop answering. Any thread may call it."""
         self.should_exit = True
         if self._ending is not None:
             with suppress(RuntimeError):  # its loop has ended
                 self._running_in.call_soon_threadsafe(self._ending.set)
+
+
+class TimeoutProtocol(H11Protocol):
+    """A connection that is checked every `check_seconds`; an unread response is closed after `unread_checks`."""
+
+    check_seconds = 10.0
+    unread_checks = 12
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the checks."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._received = self._unread = 0
+        self._seen = self._now()
+        self._make_room()
+        self.loop.call_later(self.check_seconds, self._check)
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes that come."""
+        self._received += len(data)
+        super().data_received(data)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is open and has sent no request, or none since the last response."""
+        return self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+
+    def _check(self) -> None:
+        if self not in self.connections:  # it was closed, or is a WebSocket now
+            return
+        if self._is_stalled():
+            self.transport.abort()
+        else:
+            self.loop.call_later(self.check_seconds, self._check)
+
+    def _is_stalled(self) -> bool:
+        scope, received, buffered = self._seen
+        self._seen = self._now()
+        is_same = self._seen[0] is scope
+        is_unread = self.flow.write_paused and self._seen[2] == buffered
+        self._unread = self._unread + 1 if is_unread else 0
+        if self.conn.their_state is h11.SEND_BODY and not self.flow.read_paused:
+            return is_same and self._seen[1] - received < LEAST_BYTES
+        return (is_same and self.is_waiting) or self._unread >= self.unread_checks
+
+    def _now(self) -> tuple[Any, int, int]:
+        """Return the newest request, the count of bytes that came, and that of bytes that wait to be read."""
+        return self.scope, self._received, self.transport.get_write_buffer_size()
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited longest if there are too many."""
+        waiting = [one for one in self.connections if isinstance(one, TimeoutProtocol) and one.is_waiting]
+        if len(waiting) > MOST_WAITING:
+            min(waiting, key=lambda one: one._since).transport.abort()
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket that can be shut down while its client is hanging up: uvicorn's (0.54) raises InvalidState."""
+
+    def shutdown(self) -> None:
+        """Close the connection, with a closing handshake if it is open."""
+        if self.handshake_complete and self.conn.state is not State.OPEN:
+            self.stop_keepalive()
+            self.transport.close()
+        else:
+            super().shutdown()

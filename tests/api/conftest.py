@@ -6,10 +6,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from app.api.application import build_api
-from app.api.key import FixedKey
+from app.api.api_key import FixedKey
+from app.api.application import RunningApi, build_api
 from app.api.services import ApiServices, ServedModel
-from app.api.serving import RunningApi
 from app.engine import Engine
 from app.models_registry import locate
 from app.values.messages import ModelChoice, ModelFolder

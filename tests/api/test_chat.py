@@ -8,7 +8,7 @@ import jsonschema
 import openai
 import pytest
 
-from app.api.serving import RunningApi
+from app.api.application import RunningApi
 from tests.api.conftest import KEY
 from tests.tiers import named, some
 

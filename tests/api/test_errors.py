@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from app.api.serving import RunningApi
+from app.api.application import RunningApi
 from tests.api.test_chat import WEATHER, ask
 from tests.engine.text.test_sandbox import chained_references
 

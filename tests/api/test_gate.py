@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.api.gate import own_names
-from app.api.key import FixedKey, KeyFile, NoKey
-from app.api.serving import RunningApi
+from app.api.access import own_names
+from app.api.api_key import FixedKey, KeyFile, NoKey
+from app.api.application import RunningApi
 from app.errors import SettingsNotSaved
 from tests.api.conftest import KEY
 

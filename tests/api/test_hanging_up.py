@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from app.api.serving import RunningApi
+from app.api.application import RunningApi
 from app.engine import Engine
 from tests.api.conftest import KEY
 

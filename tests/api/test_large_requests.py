@@ -9,8 +9,8 @@ import httpx
 import openai
 import pytest
 
-from app.api.body import MOST_VALUES
-from app.api.serving import RunningApi
+from app.api.application import RunningApi
+from app.api.request_fields import MOST_VALUES
 from app.engine import Engine
 from tests.api.conftest import KEY
 from tests.api.test_chat import ask

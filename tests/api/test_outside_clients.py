@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.api.application import build_api
-from app.api.key import FixedKey
-from app.api.serving import RunningApi
+from app.api.api_key import FixedKey
+from app.api.application import RunningApi, build_api
 from app.engine import Engine
 from app.values.messages import ModelFolder
 from app.web.listening import listen

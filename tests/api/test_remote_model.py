@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.api.serving import RunningApi
+from app.api.application import RunningApi
 from app.conversation.race.decoder_comparison import run_to_end
 from app.conversation.remote_engine import EngineWithServers
 from app.conversation.reply import Reply

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from app.api.served_models import InstalledModels, served_model
-from app.api.services import ApiServices
+from app.api.services import ApiServices, InstalledModels, served_model
 from app.engine import Engine
 from app.values.messages import ModelChoice
 from tests.fake_models import DEMO_MODEL, HALF, MINE, SMALL

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ToolCallParser
-from app.api.written import Written
+from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, ParsedReply, TextDelta, ToolCallParser
 
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Ro{m\\"e}"}}\n</tool_call>'
 OTHER = '<tool_call>\n{"arguments": {"a": [1, 2]}, "name": "sum"}\n</tool_call>'
@@ -26,8 +25,8 @@ TEXTS: dict[str, tuple[str, list[tuple[str, dict[str, object]]]]] = {
 }
 
 
-def parsed(pieces: Sequence[str]) -> tuple[list[Delta], Written]:
-    parser, written = ToolCallParser(), Written()
+def parsed(pieces: Sequence[str]) -> tuple[list[Delta], ParsedReply]:
+    parser, written = ToolCallParser(), ParsedReply()
     deltas = [delta for piece in pieces for delta in parser.push(piece)] + parser.flush()
     for delta in deltas:
         written.add(delta)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.api.tool_calls import CallDelta, ToolCallParser
+from app.api.tool_calls import CallDelta, ParsedReply, ToolCallParser
 from app.api.tool_syntax import (
     FUNCTION_TAGS,
     FUNCTIONARY,
@@ -26,7 +26,6 @@ from app.api.tool_syntax import (
     tool_template,
 )
 from app.api.tools import FunctionFields, calls_grammar, tool_use
-from app.api.written import Written
 from app.engine.sampling.grammar import Grammars
 from app.engine.sampling.sampling import make_sampler
 from app.settings import assets_dir
@@ -88,8 +87,8 @@ WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
 }  # fmt: skip
 
 
-def parsed(syntax: CallSyntax, pieces: Sequence[str]) -> Written:
-    parser, written = ToolCallParser(syntax, SCHEMAS), Written()
+def parsed(syntax: CallSyntax, pieces: Sequence[str]) -> ParsedReply:
+    parser, written = ToolCallParser(syntax, SCHEMAS), ParsedReply()
     deltas = [delta for piece in pieces for delta in parser.push(piece)] + parser.flush()
     for delta in deltas:
         written.add(delta)
@@ -165,7 +164,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 def forced(
     syntax: CallSyntax, parameters: dict[str, Any], tokenizer: PreTrainedTokenizerBase
-) -> tuple[Written, list[int]]:
+) -> tuple[ParsedReply, list[int]]:
     """What noise writes where a call is forced: as it is read, and its tokens."""
     tools = [FunctionFields(name="weather", parameters=parameters)]
     grammar = Grammar("lark", calls_grammar(tools, 2 if syntax.can_repeat else 1, syntax))
@@ -176,7 +175,7 @@ def forced(
         tokens.append(sampler(torch.randn(1, len(tokenizer), generator=generator) * 2).choose(0, tokens))
     assert tokens[-1] == tokenizer.eos_token_id
     text = str(tokenizer.decode(tokens[1:-1], clean_up_tokenization_spaces=False))
-    parser, written = ToolCallParser(syntax, {"weather": parameters}), Written()
+    parser, written = ToolCallParser(syntax, {"weather": parameters}), ParsedReply()
     for delta in (*parser.push(text), *parser.flush()):
         written.add(delta)
     assert written.calls and not written.text.strip()

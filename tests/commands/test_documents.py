@@ -1,19 +1,26 @@
-"""`python run.py documents …` as a person types it."""
+"""`python run.py documents …` as a person types it, and `ask` with a scripted engine."""
 
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.database import database_in
+from app.commands.documents import answer_question
+from app.conversation import ReplySettings
+from app.database import Database, database_in
 from app.documents import Documents
+from app.errors import BadOption, ModelError
 from app.settings import ModelSettings, Settings, SettingsFile
+from app.values.messages import EngineStatus, ModelChoice, Options
 from tests.commands.typed import Done, typed
 from tests.documents import files
 from tests.engine.sentences import write_sentence_model
+from tests.fakes import ScriptedEngine
 
 CHINESE = "\u9e21\u86cb\u714e\u516d\u5206\u949f"
 
@@ -190,3 +197,76 @@ def test_wrong_input_is_answered_with_a_sentence(
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith("Error: ") and sentence in done.stderr and done.stderr.count("\n") == 1
+
+
+SETTINGS = ReplySettings(ModelChoice("demo"), Options())
+
+
+class LoadingEngine(ScriptedEngine):
+    """Loads at once, or says why it cannot."""
+
+    problem = ""
+
+    def load(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
+        self.loads.append(choice)
+        self.now = EngineStatus("failed", self.problem) if self.problem else self.now
+        ended(not self.problem)
+
+
+def answer(
+    documents: Documents, engine: Any, collections: tuple[str, ...] = (), as_json: bool = False
+) -> None:
+    answer_question(documents, engine, "What is the rent?", collections, SETTINGS, as_json)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Documents]:
+    with closing(Database(tmp_path / "a.sqlite")) as database, closing(Documents(database, tmp_path)) as kept:
+        yield kept
+
+
+@pytest.fixture
+def lease(store: Documents) -> Documents:
+    store.paste(store.create("Home"), "The rent is 740 euros a month.", "Lease")
+    store.wait()
+    return store
+
+
+def test_an_answer_is_printed_with_its_sources(lease: Documents, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = LoadingEngine("740 euros [1].")
+    answer(lease, engine)
+    seen = capsys.readouterr()
+    assert "740 euros [1]." in seen.out
+    assert "[1] Lease (0 to 30)" in seen.out
+    assert "tokens per step" in seen.err
+    assert engine.requests[-1].documents == ("The rent is 740 euros a month.",)
+
+
+def test_the_answer_can_be_read_by_programs(lease: Documents, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(lease, LoadingEngine("740 [1]."), ("Home",), as_json=True)
+    seen = json.loads(capsys.readouterr().out)
+    assert seen["text"] == "740 [1]."
+    assert seen["sources"]["cited"][0]["title"] == "Lease"
+
+
+def test_a_citation_that_its_source_does_not_support_is_named(
+    lease: Documents, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(lease, LoadingEngine("Penguins swim well [1]."))
+    assert "Check [1]: the sentence that cites it has nothing in common" in capsys.readouterr().out
+    answer(lease, LoadingEngine("Penguins swim well [1]."), as_json=True)
+    assert json.loads(capsys.readouterr().out)["sources"]["unsupported"] == [0]
+
+
+def test_a_model_that_cannot_be_loaded_says_so(lease: Documents) -> None:
+    engine = LoadingEngine()
+    engine.problem = "It is broken: download it again."
+    with pytest.raises(ModelError, match="download it again"):
+        answer(lease, engine)
+
+
+def test_without_documents_nothing_is_loaded(store: Documents) -> None:
+    engine = LoadingEngine()
+    with pytest.raises(BadOption, match="documents add"):
+        answer(store, engine)
+    assert engine.loads == []

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from app.api.key import KeyFile
+from app.api.api_key import KeyFile
 from app.commands.serve import KEY_VARIABLE, GivenKeys, chosen_key, chosen_model
 from app.conversation import Reply
 from app.errors import ServerError

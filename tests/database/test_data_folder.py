@@ -14,7 +14,7 @@ from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.api.key import KeyFile
+from app.api.api_key import KeyFile
 from app.database import Database
 from app.database.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
 from app.engine.measuring.measurement_cache import MeasurementFolder

@@ -10,17 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.menu_entries import (
+from app.desktop.menu import (
     Launch,
     MenuEntry,
     MenuFile,
     desktop_file,
     icns,
     ico,
+    install,
+    make_entry,
+    make_launch,
     quoted,
     shortcut_script,
+    uninstall,
 )
-from app.desktop.menu_install import install, make_entry, make_launch, uninstall
 from app.errors import MenuNotWritten
 
 PNG = b"\x89PNG picture"

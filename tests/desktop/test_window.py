@@ -9,8 +9,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from app.desktop.window import require_window, show_window
-from app.desktop.window_process import follow_commands
+from app.desktop.window import follow_commands, require_window, show_window
 from app.errors import WindowUnavailable
 
 SCRIPT = '''

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.api.key import KeyFile
+from app.api.api_key import KeyFile
 from app.commands.chats import _write
 from app.database import Database
 from app.database.restoring import STAGED, stage
-from app.desktop.menu_entries import MenuEntry, MenuFile
-from app.desktop.menu_install import install
+from app.desktop.menu import MenuEntry, MenuFile, install
 from app.documents.pending_files import PENDING_FOLDER, PendingFiles
 from app.models_registry import HubId, SavedDownloads
 from app.remote.server_file import ServerFile

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from starlette.responses import PlainTextResponse
 
-from app.api.gate import Gate
-from app.api.key import KeyFile
-from app.api.switch import ApiSwitch
+from app.api.access import AccessCheck, ApiSwitch
+from app.api.api_key import KeyFile
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.race.race import Race
@@ -92,7 +91,7 @@ def app_context(tmp_path: Path) -> AppContext:
 def context_of(data_dir: Path) -> AppContext:
     """The app's folders, and an API that lists no model to who has its key."""
     log = data_dir / "foresight.log"
-    api = ApiSwitch(lambda key: Gate(PlainTextResponse("{}"), key), KeyFile(data_dir))
+    api = ApiSwitch(lambda key: AccessCheck(PlainTextResponse("{}"), key), KeyFile(data_dir))
     return AppContext(data_dir, data_dir / "hub", log, NetworkLog({}), api)
 
 

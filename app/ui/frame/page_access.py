@@ -36,7 +36,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.settings import assets_dir
-from app.web.request_check import refusal
+from app.web.origin_check import refusal
 
 NO_KEY = "Foresight needs its key. Open the address that it printed when it was started."
 WRONG_KEY = "That is not the current key. Foresight makes a new one at each start."

@@ -7,9 +7,8 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from app.api.gate import Gate
-from app.api.key import KeyFile
-from app.api.switch import ApiSwitch
+from app.api.access import AccessCheck, ApiSwitch
+from app.api.api_key import KeyFile
 from app.errors import SettingsNotSaved
 from app.ui import Endpoint, Services
 from app.ui.settings.connect import ConnectActions, client_examples
@@ -21,7 +20,7 @@ ADDRESS = "http://127.0.0.1:7861"
 
 @pytest.fixture
 def api(tmp_path: Path) -> ApiSwitch:
-    return ApiSwitch(lambda key: Gate(PlainTextResponse("here"), key), KeyFile(tmp_path))
+    return ApiSwitch(lambda key: AccessCheck(PlainTextResponse("here"), key), KeyFile(tmp_path))
 
 
 @pytest.fixture

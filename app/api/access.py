@@ -1,28 +1,30 @@
-"""Checks every request to the API before any route: Host, Origin, key and size."""
+"""Who may use the API: checks every request before any route, and turns the API on and off beside the page."""
 
+from collections.abc import Callable
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.api_key import ApiKey, KeyFile
 from app.api.errors import NO_RETRY, error_body
-from app.api.key import ApiKey
-from app.web.request_check import OWN_NAMES, IsOwnName, refusal
+from app.web.origin_check import OWN_NAMES, IsOwnName, refusal
 
 LARGEST_BODY = 32 * 2**20
 """Bytes. The longest context that a model has is a tenth of this."""
 NO_KEY = (
     "The API needs its key, as 'Authorization: Bearer KEY': it is in the file api-key of the data folder."
 )
+OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
 
 
 def own_names(host: str) -> IsOwnName:
-    """Which Host headers name a server that listens at this address.
+    """Return which Host headers name a server that listens at this address.
 
-    A page of another site can reach it by a name alone (DNS rebinding), so any number is its own where it listens
-    at all of them."""
+    If it listens at all addresses, each IP address is its own: a page of another site can reach it only by a name
+    (DNS rebinding)."""
     names = OWN_NAMES | {host.lower()}
     is_everywhere = host in ("0.0.0.0", "::")
     return lambda name: name in names or (is_everywhere and _is_number(name))
@@ -36,8 +38,8 @@ def _is_number(name: str) -> bool:
     return True
 
 
-class Gate:
-    """ASGI middleware around the API."""
+class AccessCheck:
+    """ASGI middleware around the API: checks Host, Origin, key and size of each request."""
 
     def __init__(self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> None:
         self._app, self._key, self._is_own = app, key, is_own
@@ -68,7 +70,7 @@ class Gate:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Cuts the connection of a body without a length that grows too large."""
+    """Cut the connection when a body without a length grows too large."""
     received = 0
 
     async def receive_some() -> Message:
@@ -78,3 +80,34 @@ def _limited(receive: Receive) -> Receive:
         return message if received <= LARGEST_BODY else {"type": "http.disconnect"}
 
     return receive_some
+
+
+class ApiSwitch:
+    """ASGI app that is the API while it is on, else answers 404. Begun replies are written to their end."""
+
+    def __init__(self, build: Callable[[KeyFile], ASGIApp], key: KeyFile) -> None:
+        self._build = build
+        self._key = key
+        self._api: ASGIApp | None = None
+        self.is_on = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.is_on and self._api:
+            await self._api(scope, receive, send)
+        else:
+            await JSONResponse(error_body(OFF, 404, None, "api_off"), 404, NO_RETRY)(scope, receive, send)
+
+    def turn(self, is_on: bool) -> None:
+        """Turn it on or off. Builds it and makes its key when it is first on. Raises SettingsNotSaved."""
+        if is_on:
+            self._key.read()
+            self._api = self._api or self._build(self._key)
+        self.is_on = is_on
+
+    def key(self) -> str:
+        """Return the key that clients send. Raises SettingsNotSaved."""
+        return self._key.read()
+
+    def renew_key(self) -> None:
+        """Make another key; the old one is void at once. Raises SettingsNotSaved."""
+        self._key.renew()

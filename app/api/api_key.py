@@ -1,4 +1,6 @@
-"""The key of the API. It is made at first use, and kept in the data folder for this user alone; or it is given."""
+"""The key of the API: kept in the data folder, readable by this user alone, or given at the start, or none.
+
+The folder's key is made at its first use."""
 
 import os
 import secrets
@@ -6,7 +8,6 @@ import stat
 from contextlib import suppress
 from hmac import compare_digest
 from pathlib import Path
-from typing import Protocol
 
 from app.errors import BadOption, SettingsNotSaved
 from app.system.files import write_file
@@ -16,18 +17,11 @@ FILE = "api-key"
 LONGEST = 4096
 
 
-class ApiKey(Protocol):
-    """Which key a client has to send."""
-
-    def accepts(self, given: str) -> bool:
-        """Whether this is the key."""
-
-
 class NoKey:
-    """Every program on this machine may ask."""
+    """No key is needed: every program on this machine may use the API."""
 
     def accepts(self, _given: str) -> bool:
-        """Whatever it is."""
+        """Accept whatever a client sends."""
         return True
 
 
@@ -38,12 +32,12 @@ class FixedKey:
         self._key = key
 
     def accepts(self, given: str) -> bool:
-        """Whether this is the key."""
+        """Return whether a client's key is right."""
         return compare_digest(given.encode(errors="replace"), self._key.encode())
 
 
 def checked_key(given: str, source: str) -> str:
-    """The key that was given, without blanks around it. Raises BadOption for what no client can send."""
+    """Return the given key without blanks around it. Raises BadOption for one that no client can send."""
     key = given.strip()
     if not key:
         raise BadOption(f"The key of {source} is empty: give one, or leave it out.")
@@ -58,7 +52,7 @@ def checked_key(given: str, source: str) -> str:
 
 
 def read_key(file: Path) -> str:
-    """The key that stands in a file of the person's. Raises BadOption."""
+    """Read the key from a file of the person's. Raises BadOption."""
     try:
         with file.open("rb") as opened:
             content = opened.read(2 * LONGEST)  # of /dev/zero, too
@@ -69,7 +63,7 @@ def read_key(file: Path) -> str:
 
 
 def is_readable_by_others(file: Path) -> bool:
-    """Whether other users of this machine can read a file; on Windows nobody is asked."""
+    """Return whether other users of this machine can read a file; on Windows this is not checked."""
     with suppress(OSError):
         mode = file.stat().st_mode
         return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & (stat.S_IRGRP | stat.S_IROTH))
@@ -77,17 +71,17 @@ def is_readable_by_others(file: Path) -> bool:
 
 
 class KeyFile:
-    """The key in a data folder. It is read anew each time: another process may have renewed it."""
+    """The key in a data folder. Reads the file each time, because another process may have renewed the key."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / FILE
 
     def accepts(self, given: str) -> bool:
-        """Whether this is the key."""
+        """Return whether a client's key is right."""
         return FixedKey(self.read()).accepts(given)
 
     def read(self) -> str:
-        """The key; makes one where there is none. Raises SettingsNotSaved."""
+        """Return the key; makes one if there is none. Raises SettingsNotSaved."""
         try:
             key = self.path.read_text(encoding="ascii").strip()
         except (FileNotFoundError, UnicodeDecodeError):
@@ -110,3 +104,6 @@ class KeyFile:
             f"The API's key in {self.path} cannot be used ({error.strerror}). "
             "Give this user access to the folder, or choose another one with --data-dir."
         )
+
+
+ApiKey = NoKey | FixedKey | KeyFile

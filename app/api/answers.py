@@ -1,0 +1,192 @@
+"""What chat completions, completions and responses share: they answer a plan of engine requests, whole or streamed.
+
+Each of them derives from `Plan`, and adds only what its answer and its events look like. Streams are server-sent
+events: frames of JSON, with an error as the last frame.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Response
+from fastapi.responses import JSONResponse
+from starlette.requests import Request as HttpRequest
+from starlette.responses import StreamingResponse
+
+from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
+from app.api.errors import ApiError, error_body
+from app.api.services import ApiServices
+from app.api.tool_calls import Delta, ParsedReply, Parser, TextDelta
+from app.api.tools import ToolUse
+from app.errors import AppError
+from app.values.logits import TokenLogprobs
+from app.values.messages import Request
+
+Json = dict[str, Any]
+Logprobs = Sequence[TokenLogprobs]
+DONE = b"data: [DONE]\n\n"
+STREAMED: dict[int | str, Json] = {200: {"content": {"text/event-stream": {}}}}
+"""For the schema of routes whose answers may be streams."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice of the answer, while it is written."""
+
+    index: int
+    reply: EngineReply
+    parsed: ParsedReply = field(default_factory=ParsedReply)
+
+    @property
+    def finish_reason(self) -> str:
+        """Why it ended, in OpenAI's words."""
+        reason = self.reply.finish_reason
+        return "tool_calls" if self.parsed.calls and reason == "stop" else reason
+
+
+class Plan(ABC):
+    """An engine request for each choice, and the form of the answer. It is used once."""
+
+    form_param = "response_format"
+    """The parameter that gives the form of the text."""
+    ends_with_done = True
+
+    def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
+        self.requests, self.tools = requests, tools
+
+    @abstractmethod
+    def begin(self, index: int) -> Iterable[Json]:
+        """Make the events before a choice's text."""
+
+    @abstractmethod
+    def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterable[Json]:
+        """Make the events of a delta; the log probabilities are those since the last one."""
+
+    @abstractmethod
+    def end(self, choice: Choice) -> Iterable[Json]:
+        """Make the events after a choice's text."""
+
+    def last(self, choices: Sequence[Choice]) -> Iterable[Json]:
+        """Make the events after all choices."""
+        del choices
+        return ()
+
+    @abstractmethod
+    def whole(self, choices: Sequence[Choice]) -> Json:
+        """Make the answer that is no stream."""
+
+    def failed(self, error: AppError) -> Json:
+        """Make the last event of a stream in which the engine failed; OpenAI's clients raise it."""
+        return error.body if isinstance(error, ApiError) else error_body(str(error), 500)
+
+    def numbers(self, choices: Sequence[Choice]) -> Json:
+        """Return the usage of all choices, and how the first one was decoded."""
+        replies = [choice.reply for choice in choices]
+        return {"usage": usage(replies), "foresight": foresight_block(replies[0], self.requests[0])}
+
+    async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
+        """Answer the client. A stream begins with its first event: what is refused before has its own status."""
+        choices = list[Choice]()
+        events = self._events(services, choices)
+        if is_stream:
+            first = await unless_closed(http, anext(events))
+            frames = self._frames(first, events)
+            return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
+        await unless_closed(http, _run_to_the_end(events))
+        return JSONResponse(self.whole(choices))
+
+    async def _events(self, services: ApiServices, choices: list[Choice]) -> AsyncGenerator[Json, None]:
+        """Yield all events, choice by choice; adds to `choices` each one that has begun."""
+        grammar_param = self.tools.grammar_param(self.form_param)
+        for index, request in enumerate(await tokenised(services, self.requests)):
+            async with engine_reply(services, request, grammar_param) as reply:
+                choices.append(choice := Choice(index, reply))
+                for event in self.begin(index):
+                    yield event
+                async for delta, logprobs in _deltas(choice, self.tools.parser()):
+                    for event in self.add(choice, delta, logprobs):
+                        yield event
+            for event in self.end(choice):
+                yield event
+        for event in self.last(choices):
+            yield event
+
+    async def _frames(self, first: Json, rest: AsyncGenerator[Json, None]) -> AsyncIterator[bytes]:
+        async with aclosing(rest):
+            yield _frame(first)
+            try:
+                async for event in rest:
+                    yield _frame(event)
+            except AppError as error:
+                yield _frame(self.failed(error))
+                return
+            if self.ends_with_done:
+                yield DONE
+
+
+async def _run_to_the_end(events: AsyncIterator[Json]) -> None:
+    async for _ in events:
+        pass
+
+
+async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, Logprobs]]:
+    """Yield the reply's deltas, each with the log probabilities since the one before."""
+    waiting: tuple[TokenLogprobs, ...] = ()
+    async for text, logprobs in choice.reply.texts():
+        waiting += logprobs
+        for delta in parser.push(text):
+            choice.parsed.add(delta)
+            yield delta, waiting
+            waiting = ()
+    is_cut = choice.reply.finish_reason == "length"
+    for delta in parser.flush(is_cut) or ([TextDelta("")] if waiting else []):
+        choice.parsed.add(delta)
+        yield delta, waiting
+        waiting = ()
+
+
+def _frame(event: Json) -> bytes:
+    """Encode an event; those of the responses API are named by their type."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    return f"{name}data: {text}\n\n".encode(errors="replace")
+
+
+def usage(replies: Sequence[EngineReply]) -> Json:
+    """Count the tokens of all choices, and the prompt once.
+
+    Accepted and rejected prediction tokens are those that were drafted, from whatever source."""
+    counts = [reply.count for reply in replies]
+    prompt, completion = counts[0].statistics.prompt_tokens, sum(count.tokens for count in counts)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": counts[0].statistics.reused_tokens, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "accepted_prediction_tokens": sum(count.accepted for count in counts),
+            "rejected_prediction_tokens": sum(count.rejected for count in counts),
+            "reasoning_tokens": 0,
+            "audio_tokens": 0,
+        },
+    }
+
+
+def foresight_block(reply: EngineReply, request: Request) -> Json:
+    """Tell how a reply was decoded, which OpenAI's API has no fields for."""
+    numbers = reply.count.statistics
+    return {
+        "decoder": reply.finished.decoder,
+        "seed": request.options.sampling.seed,
+        "tokens_per_step": round(numbers.tokens_per_step, 4),
+        "hit_rate": round(numbers.hit_rate, 4),
+        "rows_per_step": round(numbers.rows_per_step, 4),
+        "tokens_per_second": round(numbers.tokens_per_second, 2),
+        "sources": dict(reply.count.sources),
+        "draft_model": reply.finished.model.draft_model,
+        "time_to_first_token": round(numbers.time_to_first_token, 4),
+    }

@@ -1,0 +1,271 @@
+"""The body of a request: how it is read, and the fields that chat completions, completions and responses share.
+
+A large body is read beside the event loop, so that it holds up no other client. Unknown fields are ignored, and all
+texts become Unicode.
+"""
+
+import asyncio
+import json
+import re
+import secrets
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import Request as HttpRequest
+from fastapi import Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
+from starlette.exceptions import HTTPException
+
+from app.api.errors import ApiError
+from app.api.services import ServedModel
+from app.api.tools import ToolUse
+from app.values.logits import Grammar, LogitsSettings
+from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
+from app.values.text_normalisation import without_surrogates
+
+SMALL = 2**14
+"""Bytes that are read at once, on the event loop."""
+MOST_VALUES = 1_000_000
+"""Values of a body. JSON of many more takes seconds to read, and no other thread can work meanwhile."""
+STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
+TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
+TOO_DEEP = "The request's body is nested too deeply."
+UNLIMITED = 2**31
+"""New tokens of a request that names no limit: the context ends it."""
+MOST_CHOICES = 16
+MOST_STOPS, LONGEST_STOP = 64, 1_000
+"""Each is looked for after every token."""
+MOST_BIASES = 300_000
+"""More than any vocabulary has tokens."""
+TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+Positive = Annotated[int, Field(ge=1, le=UNLIMITED)]
+Bias = Annotated[float, Field(ge=-100, le=100)]
+
+T = TypeVar("T")
+Some = Annotated[list[T], Field(fail_fast=True)]
+"""A list whose first wrong entry alone is reported: a million wrong ones would take seconds to describe."""
+
+
+class Body(BaseModel):
+    """The base of every request's body."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class JsonRoute(APIRoute):
+    """A route whose body is JSON."""
+
+    def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler, for a request that reads its body as below."""
+        handle = super().get_route_handler()
+
+        async def handler(request: HttpRequest) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return handler
+
+
+class _JsonRequest(HttpRequest):
+    async def json(self) -> Any:
+        """Return the body's value. Raises HTTPException for too many values, JSONDecodeError for invalid JSON."""
+        if not hasattr(self, "_json"):
+            body = await self.body()
+            self._json = _read(body) if len(body) < SMALL else await asyncio.to_thread(_read, body)
+        return self._json
+
+
+def _read(body: bytes) -> Any:
+    if body.count(b",") > MOST_VALUES and STRING.sub(b"", body).count(b",") > MOST_VALUES:
+        raise HTTPException(413, TOO_MANY_VALUES)
+    try:
+        return from_json(body)
+    except ValueError as error:
+        if "recursion limit" in str(error):
+            raise HTTPException(400, TOO_DEEP) from error
+    try:
+        return _whole(json.loads(body))
+    except RecursionError as error:
+        raise HTTPException(400, TOO_DEEP) from error
+
+
+def _whole(value: Any) -> Any:
+    """Return the value without halves of characters: JSON can spell them, and no tokenizer reads them."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(one) for key, one in value.items()}
+    return value
+
+
+class ForesightFields(BaseModel):
+    """Foresight's own fields. The texts are the same with every decoder."""
+
+    decoder: DecoderName | None = None
+
+
+class SamplingFields(Body):
+    """The fields that every endpoint for text has. Null is as good as left out."""
+
+    model: str | None = ""
+    temperature: float | None = Field(None, ge=0, le=100)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=-1, le=2**31)
+    min_p: float | None = Field(None, ge=0, lt=1)
+    repetition_penalty: float | None = Field(None, ge=0.01, le=100)
+    seed: int | None = Field(None, ge=-(2**63), lt=2**64)
+    stream: bool | None = False
+    foresight: ForesightFields | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings: there is no field for them."""
+        return ()
+
+    @property
+    def choices(self) -> int:
+        """How many replies are wanted."""
+        return 1
+
+    def logits(self, grammar: Grammar | None, top_logprobs: int) -> LogitsSettings:
+        """Return what changes or reports the logits."""
+        return LogitsSettings(grammar=grammar, top_logprobs=top_logprobs)
+
+    def options(self, max_tokens: int | None, seed: int) -> Options:
+        """Return the options of a reply."""
+        temperature = 1.0 if self.temperature is None else self.temperature
+        sampling = Sampling(
+            # Clients send tiny ones for the likeliest token.
+            temperature=temperature if temperature >= COLDEST else 0.0,
+            top_k=max(0, self.top_k or 0),
+            # OpenAI takes 0, and means the likeliest token alone.
+            top_p=max(1e-9, 1.0 if self.top_p is None else self.top_p),
+            min_p=self.min_p or 0.0,
+            repetition_penalty=self.repetition_penalty or 1.0,
+            seed=seed,
+        )
+        decoding = Decoding((self.foresight and self.foresight.decoder) or "auto")
+        return Options(sampling, decoding, max_tokens or UNLIMITED, stop=self.stops)
+
+
+class StreamOptions(BaseModel):
+    """The options of a stream."""
+
+    include_usage: bool | None = False
+
+
+class PenaltyFields(SamplingFields):
+    """The fields that the responses API does not have."""
+
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    logit_bias: Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None = None
+    stop: str | Some[str] | None = None
+    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
+    stream_options: StreamOptions | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings. Raises ApiError for too many, or one that is too long."""
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        longest = max(map(len, given), default=0)
+        if len(given) > MOST_STOPS or longest > LONGEST_STOP:
+            raise ApiError(
+                f"stop has {len(given):,} strings of up to {longest:,} characters: send at most {MOST_STOPS} of "
+                f"{LONGEST_STOP:,} characters.",
+                "stop",
+            )
+        return tuple(one for one in given if one)
+
+    @property
+    def has_usage_chunk(self) -> bool:
+        """Whether a stream ends with the usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def choices(self) -> int:
+        """How many replies are wanted to each prompt."""
+        return self.n or 1
+
+    def logits(self, grammar: Grammar | None, top_logprobs: int) -> LogitsSettings:
+        """Return what changes or reports the logits. Raises ApiError for a bias of what is no token id."""
+        biases = self.logit_bias or {}
+        if wrong := [token for token in biases if not token.isdecimal() or len(token) > 9]:
+            raise ApiError(f"logit_bias: {wrong[0]!r} is no token id.", "logit_bias")
+        return LogitsSettings(
+            self.frequency_penalty or 0.0,
+            self.presence_penalty or 0.0,
+            tuple((int(token), bias) for token, bias in biases.items()),
+            grammar,
+            top_logprobs,
+        )
+
+
+class Prediction(BaseModel):
+    """What the reply will probably contain: drafted from, and never changing the text."""
+
+    type: Literal["content"] = "content"
+    content: Any = ""
+
+
+def engine_requests(
+    fields: SamplingFields,
+    model: ServedModel,
+    prompt: Prompt,
+    tools: ToolUse,
+    max_tokens: int | None,
+    prediction: str = "",
+    top_logprobs: int = -1,
+) -> list[Request]:
+    """Make a request for each choice, each with its own seed. Raises ApiError.
+
+    Without a seed, each request draws another one."""
+    first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
+    logits = fields.logits(tools.grammar, top_logprobs)
+    try:
+        return [
+            Request(
+                model.choice,
+                prompt,
+                fields.options(max_tokens, seed),
+                logits=logits,
+                prediction=prediction,
+                tools=tools.native,
+                control=tools.control,
+            )
+            for seed in ((first + place) % 2**63 for place in range(fields.choices))
+        ]
+    except ValueError as error:
+        raise ApiError(f"{error}.") from error
+
+
+def refuse(given: object, param: str, advice: str) -> None:
+    """Raise ApiError for a parameter that is given and cannot be done."""
+    if given:
+        raise ApiError(f"Foresight cannot do {param}: {advice}.", param)
+
+
+def text_of(content: Any, param: str) -> str:
+    """Return the text of a content: a string or a list of parts. Raises ApiError for images, sound and files."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        raise ApiError(f"{param} must be a string or a list of parts.", param)
+    return "\n".join(_part(part, f"{param}[{place}]") for place, part in enumerate(content))
+
+
+def _part(part: Any, param: str) -> str:
+    if isinstance(part, str):
+        return part
+    kind = part.get("type") if isinstance(part, dict) else None
+    text = part.get("refusal" if kind == "refusal" else "text") if isinstance(part, dict) else None
+    if kind not in TEXT_PARTS or not isinstance(text, str):
+        raise ApiError(
+            f"{param}: Foresight reads text alone, not {kind or 'this'}: send a part of type text.", param
+        )
+    return text
