@@ -23,14 +23,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
-from app.engine.block.block import chain_block
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots, chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.layers.fuse import fuse_by
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.steps import run_block
-from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
+from app.engine.sampling.sampling import best_tokens, sampler_for
 from app.values.messages import Sampling
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
@@ -168,7 +167,7 @@ def sampler_launches() -> tuple[int, int]:
     counts = []
     for best in (best_tokens, lambda _logits, _count: found):
         with Counting() as counting:
-            make_batched_sampler(Sampling(), best)(logits, SUCCESSORS)
+            sampler_for(Sampling(), "cuda", best)(logits, SUCCESSORS)
         counts.append(int(counting.count))
     return counts[0], counts[1]
 

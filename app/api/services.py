@@ -9,18 +9,7 @@ from typing import Any, Protocol, Self
 from app.api.errors import ApiError
 from app.api.tool_syntax import ToolTemplate, tool_template
 from app.values.logits import Grammar
-from app.values.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
-
-
-class EventSink(Protocol):
-    """Where a request's events go."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the reply is to end."""
-
-    def append(self, event: Event) -> None:
-        """Take the next event."""
+from app.values.messages import EngineStatus, EventSink, ModelChoice, ModelFolder, Request
 
 
 class TokenisedRequest(Protocol):

@@ -6,7 +6,7 @@ import signal
 import typer
 
 from app.engine.machine.device_plan import Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
-from app.engine.session.imports import quiet_imports
+from app.engine.session.worker import quiet_imports
 from app.errors import impossible_values
 from app.values.messages import Device
 

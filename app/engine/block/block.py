@@ -9,16 +9,19 @@ A draft tree of the current token 7 with two guesses, 8 and then 9, and 5 instea
     2    9      12         1       0 1 2              1 1 1 .
     3    5      11         0       0     3            1 . . 1
 
-Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block.
+Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each layer
+writes its keys and values of a block to the slots after its committed ones.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from operator import ge
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 Visible = NDArray[np.bool_]
 """[T, T]: row i sees row j."""
@@ -108,3 +111,28 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
         return shorter
     pairs = zip(left, right, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)
+
+
+class CacheSlots(NamedTuple):
+    """Where a layer writes a block: in its buffers [1, heads, capacity, size], after the first `begin` rows.
+
+    A recorded step writes to `places` [T] instead, which it reads from the device."""
+
+    keys: Tensor
+    values: Tensor
+    begin: int
+    places: Tensor | None
+
+    def write(self, keys: Tensor, values: Tensor) -> None:
+        """Write the block's keys and values, each [1, heads, T, size]."""
+        for buffer, states in ((self.keys, keys), (self.values, values)):
+            if self.places is None:
+                buffer[:, :, self.begin : self.begin + states.shape[2]] = states
+            else:
+                buffer.index_copy_(2, self.places, states)
+
+    def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Return the committed rows and this many of the block; the whole buffers if the step is recorded."""
+        if self.places is not None:
+            return self.keys, self.values
+        return self.keys[:, :, : self.begin + rows], self.values[:, :, : self.begin + rows]

@@ -10,8 +10,8 @@ from app.engine.attention import NAME, register
 from app.engine.attention.selector import SDPA
 from app.engine.layers.compatibility import block_logits, tree_block, trial_blocks
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.tolerance import is_close
-from app.engine.sampling.batched_sampling import sampler_for
+from app.engine.machine.hardware import is_close
+from app.engine.sampling.sampling import sampler_for
 from app.values.messages import Sampling
 
 _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)

@@ -14,8 +14,7 @@ from app.engine.runner.kv_cache import AHEAD, BlockCache
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.runner.rotary import Rotary, anchored
 from app.engine.runner.steps import EagerSteps, Steps, run_block
-from app.engine.sampling.batched_sampling import best_tokens, sampler_for
-from app.engine.sampling.sampling import Sampler
+from app.engine.sampling.sampling import Sampler, best_tokens, sampler_for
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024

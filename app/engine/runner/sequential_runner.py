@@ -27,8 +27,7 @@ from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.runner.state_snapshot import Snapshot, State
-from app.engine.sampling.batched_sampling import best_tokens, sampler_for
-from app.engine.sampling.sampling import Sampler
+from app.engine.sampling.sampling import Sampler, best_tokens, sampler_for
 from app.values.messages import Prefilling, Sampling
 
 PROGRESS_ROWS = 16

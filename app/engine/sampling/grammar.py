@@ -20,11 +20,29 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.machine.hardware import uploaded
-from app.engine.sampling.constraint import Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
 from app.values.logits import CONTROL_RULE, Grammar
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """The tokens that a grammar allows at some place, a bit for each, and the one that it forces, if it does."""
+
+    bits: bytes
+    forced: list[int]
+
+    def __contains__(self, token: int) -> bool:
+        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
+
+
+Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], AllowedTokens | None]
+"""(text, what is added to it) -> what the reply's grammar allows after both; None without a grammar."""
+
+
+def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
+    """Allow every token."""
 
 
 class Grammars:
@@ -95,7 +113,7 @@ class DraftConstraint:
         self._known: dict[tuple[int, ...], AllowedTokens] = {}
         self._length = 0
 
-    def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> "AllowedTokens":
+    def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> AllowedTokens:
         """What may come behind both."""
         if len(text) != self._length:
             self._length, self._known = len(text), {}
@@ -104,21 +122,10 @@ class DraftConstraint:
             self._known[path] = self._look([*text[self._prompt_tokens :], *path])
         return self._known[path]
 
-    def _look(self, reply: list[int]) -> "AllowedTokens":
+    def _look(self, reply: list[int]) -> AllowedTokens:
         matcher = self._places.at(reply)
         forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
         return AllowedTokens(matcher.compute_bitmask(), forced)
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedTokens:
-    """A bit for each token, and the one that the grammar forces, if it does."""
-
-    bits: bytes
-    forced: list[int]
-
-    def __contains__(self, token: int) -> bool:
-        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
 
 
 class _Places:

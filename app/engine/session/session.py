@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from traceback import clear_frames
 
@@ -27,9 +28,8 @@ from app.engine.machine.memory import (
 from app.engine.measuring.measurement_cache import open_cache
 from app.engine.parallel.group import Ranks
 from app.engine.sampling.sampling import likeliest
-from app.engine.session.reply_events import NeverStop as NeverStop
-from app.engine.session.reply_events import StopSignal, reply_events
-from app.engine.session.request_tokens import RequestTokenizer, RequestTokens
+from app.engine.session.reply_events import never_stop, reply_events
+from app.engine.text.prompt import Fill, RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed
@@ -55,6 +55,15 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
     """Ignore progress."""
 
 
+def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
+    """Give requests to this model a tokenizer of their own, which nobody changes, so that threads can share it.
+
+    To be called by the thread that uses the model."""
+    own = deepcopy(loaded.tokenizer)
+    own("")  # switches off what its file may say of truncation and padding
+    return RequestTokenizer(own, loaded.info.context, fill, loaded.info.name, loaded.vocabulary)
+
+
 class Session:
     """Keeps one model loaded and answers requests, one at a time; beside it at most one for sentence embeddings."""
 
@@ -72,7 +81,7 @@ class Session:
         """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted.
 
         Until a model is loaded, texts are embedded on `device`; then where the person wants that model."""
-        # Its bars and warnings are for programmers; what a person must know comes as events.
+        # transformers' progress bars and warnings are for programmers; people get our events.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
@@ -146,9 +155,15 @@ class Session:
         return known[1] if known and known[0] == choice else None
 
     def events(
-        self, request: Request, progress: Progress, stop: StopSignal, tokens: RequestTokens | None = None
+        self,
+        request: Request,
+        progress: Progress = no_progress,
+        is_stopping: Callable[[], bool] = never_stop,
+        tokens: RequestTokens | None = None,
     ) -> Iterator[Event]:
-        """Everything that happens to a request behind loading; ends with Finished, or raises."""
+        """Everything that happens to a request after loading; ends with Finished, or raises.
+
+        Whether it `is_stopping` is asked after every step."""
         if request.logits.grammar and self._sandbox:
             self._sandbox.check_grammar(request.logits.grammar)
         loaded = self.open(request.model, progress)
@@ -157,7 +172,7 @@ class Session:
         known = self._tokens(request, tokens)
 
         def events() -> Iterator[Event]:
-            return reply_events(loaded, request, known, stop, self.reader.texts)
+            return reply_events(loaded, request, known, is_stopping, self.reader.texts)
 
         with self._forgetting_on_error():
             yield from self._written_or_begun_again(events)
@@ -276,7 +291,7 @@ class Session:
             loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
             self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
-        tokenizer = RequestTokenizer(self._loaded, self._fill)
+        tokenizer = request_tokenizer(self._loaded, self._fill)
         self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()
         self._folders, self._choice = folders, choice
         self._idle_asking = IdleAsking(self._loaded, self._cache)

@@ -9,8 +9,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import DeviceCapabilities, HeadShape, choose_attention, sdpa
 from app.engine.loading.device_trial import device_fault, run_small
-from app.engine.sampling.batched_sampling import sampler_for
-from app.engine.sampling.sampling import make_sampler
+from app.engine.sampling.sampling import make_sampler, sampler_for
 from app.values.messages import Sampling
 
 MPS = torch.device("mps")

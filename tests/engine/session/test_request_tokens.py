@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.session.request_tokens import CHARACTERS_PER_TOKEN, RequestTokenizer
-from app.engine.text.prompt import encode
+from app.engine.text.prompt import CHARACTERS_PER_TOKEN, RequestTokenizer, encode
 from app.errors import PromptTooLong
 from app.values.messages import Message, ModelFolder, Request
 from tests.engine.asking import CPU

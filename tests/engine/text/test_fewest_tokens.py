@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.engine.text.fewest_tokens import BYTES_OF_NFC, SHORT, FewestTokens
+from app.engine.text.reader import BYTES_OF_NFC, SHORT, FewestTokens
 from tests.engine.tiny import DEMO, STORIES
 from tests.engine.tokenizers_made import bytes_of_words, in_small_letters, with_a_space_before
 from tests.tiers import examples

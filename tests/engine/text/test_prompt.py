@@ -5,7 +5,7 @@ import json
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.text.prompt import PromptTokenizer, encode
+from app.engine.text.prompt import RequestTokenizer, encode
 from app.errors import BadOption, PromptTooLong
 from app.values.messages import Message, ToolCall
 from tests.engine.tiny import DEMO
@@ -92,5 +92,5 @@ def test_a_template_is_told_of_tools_calls_and_results_and_none_of_them_is_a_con
 def test_a_chat_that_ends_with_a_call_is_not_continued(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = TELLS_OF_TOOLS
     chat = (Message("user", "Go"), Message("assistant", "", (ToolCall("a", "f", '{"city": "Oslo"}'),)))
-    assert PromptTokenizer(tokenizer, 1024).begun(chat) == []
+    assert RequestTokenizer(tokenizer, 1024).encoded(chat).begun == []
     assert "f in Oslo" in tokenizer.decode(encode(tokenizer, chat, 4096))

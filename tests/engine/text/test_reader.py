@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.conversation import TokenReader
-from app.engine.text.prompt import PromptTokenizer, encode
+from app.engine.text.prompt import RequestTokenizer, encode
 from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import BadOption
 from app.values.messages import Message
@@ -36,22 +36,22 @@ def test_without_a_model_there_is_nothing() -> None:
 def test_a_chat_takes_as_many_tokens_as_are_sent(
     tokenizer: PreTrainedTokenizerBase, chat: tuple[Message, ...]
 ) -> None:
-    assert PromptTokenizer(tokenizer, 1024).reader().count(chat) == len(encode(tokenizer, chat, 10_000))
+    assert RequestTokenizer(tokenizer, 1024).reader().count(chat) == len(encode(tokenizer, chat, 10_000))
 
 
 def test_no_messages_take_no_tokens(tokenizer: PreTrainedTokenizerBase) -> None:
-    assert PromptTokenizer(tokenizer, 1024).reader().count(()) == 0
+    assert RequestTokenizer(tokenizer, 1024).reader().count(()) == 0
 
 
 def test_a_chat_beyond_the_context_is_counted_all_the_same(tokenizer: PreTrainedTokenizerBase) -> None:
-    reader = PromptTokenizer(tokenizer, 8).reader()
+    reader = RequestTokenizer(tokenizer, 8).reader()
     assert (reader.context, reader.count(CHAT) > 8) == (8, True)
 
 
 def test_a_chat_that_is_far_too_long_is_told_by_the_fewest_tokens_that_it_can_have(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
-    reader = PromptTokenizer(tokenizer, 1024).reader()
+    reader = RequestTokenizer(tokenizer, 1024).reader()
     chats = [(Message("user", " word" * count),) for count in (900, 3_000, 200_000)]
     exact = [len(encode(tokenizer, chat, 1_000_000)) for chat in chats]
     counted = [reader.count(chat) for chat in chats]
@@ -63,14 +63,14 @@ def test_a_chat_that_the_template_refuses_is_refused_in_words(tokenizer: PreTrai
     tokenizer = AutoTokenizer.from_pretrained(DEMO)
     tokenizer.chat_template = "{{ raise_exception('No system messages') }}"
     with pytest.raises(BadOption, match="refuses this chat"):
-        PromptTokenizer(tokenizer, 1024).reader().count(CHAT)
+        RequestTokenizer(tokenizer, 1024).reader().count(CHAT)
 
 
 def test_each_token_is_shown_by_itself_with_halves_and_special_ones(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     ids = tokenizer("upon 漢<|im_end|>", add_special_tokens=False).input_ids
-    assert PromptTokenizer(tokenizer, 1024).reader().texts(ids)[-5:] == (" ", HALF, HALF, HALF, "<|im_end|>")
+    assert RequestTokenizer(tokenizer, 1024).reader().texts(ids)[-5:] == (" ", HALF, HALF, HALF, "<|im_end|>")
 
 
 @pytest.mark.shared
@@ -79,7 +79,7 @@ def test_the_space_before_a_word_is_shown_where_tokenizers_leave_it_out() -> Non
         pytest.skip("stories260K is not there")
     tokenizer = AutoTokenizer.from_pretrained(STORIES)
     ids = tokenizer("Once upon a time", add_special_tokens=False).input_ids
-    assert PromptTokenizer(tokenizer, 1024).reader().texts(ids) == (" Once", " upon", " a", " time")
+    assert RequestTokenizer(tokenizer, 1024).reader().texts(ids) == (" Once", " upon", " a", " time")
 
 
 def test_a_chat_is_counted_once() -> None:
@@ -90,7 +90,7 @@ def test_a_chat_is_counted_once() -> None:
 
 
 def test_many_threads_read_while_the_own_tokenizer_is_used(tokenizer: PreTrainedTokenizerBase) -> None:
-    reader = PromptTokenizer(tokenizer, 1024).reader()
+    reader = RequestTokenizer(tokenizer, 1024).reader()
     chats = [(Message("user", f"{number} " * (number % 17 + 1)),) for number in range(120)]
     expected = [len(encode(tokenizer, chat, 10_000)) for chat in chats]
     with ThreadPoolExecutor(4) as threads:

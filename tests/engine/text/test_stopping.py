@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.text.stopping import StopCut, StoppingCriteria
+from app.engine.text.reply_text import StopCut, StoppingCriteria
 
 EOS = 9
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.text.text import Decode, Detokenizer, ReplyText, StopFilter
+from app.engine.text.reply_text import Decode, Detokenizer, ReplyText, StopFilter
 from tests.engine.tiny import DEMO, STORIES
 
 HALF = "\N{REPLACEMENT CHARACTER}"
