@@ -42,8 +42,7 @@ class StopAfter:
 
     looks: int = 1_000_000
 
-    @property
-    def is_stopping(self) -> bool:
+    def __call__(self) -> bool:
         self.looks -= 1
         return self.looks < 0
 
