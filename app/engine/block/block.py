@@ -34,7 +34,7 @@ triton's ranges are powers of two."""
 class Block:
     """What one forward pass is fed: tokens[T], positions[T], parents[T] and the rows whose logits are read.
 
-    A row's parent comes before it; -1: it has none."""
+    A row's parent comes before it; -1 means that it has none."""
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
@@ -62,7 +62,7 @@ class Block:
         return self.parents == tuple(range(-1, len(self) - 1))
 
     def visible(self) -> Visible:
-        """Which rows each row sees [T, T]."""
+        """Compute which rows each row sees [T, T]."""
         if self.is_chain:
             return np.tri(len(self), dtype=np.bool_)
         rows = list[int]()
@@ -75,7 +75,7 @@ class Block:
 
 
 def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> Block:
-    """Rows that each see all rows before them, at positions start, start + 1, ..."""
+    """Make a block of rows that each see all rows before them, at positions start, start + 1, ..."""
     rows = len(tokens)
     return Block(
         tokens=tuple(tokens),
@@ -86,15 +86,15 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def apart_block(tokens: Sequence[int], position: int) -> Block:
-    """Rows at one position that see the prefix and themselves."""
+    """Make a block of rows at one position that see the prefix and themselves."""
     rows = len(tokens)
     return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """The block padded to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
+    """Pad the block to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
 
-    New rows see the prefix and themselves and are seen by nobody; row 0 is read again and again."""
+    New rows see the prefix and themselves, and no other row sees them; row 0 is read again and again."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,
@@ -105,7 +105,7 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
 
 
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. At once where one begins with the other."""
+    """Count the leading items that agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. Fast if one begins with the other."""
     shorter = min(len(left), len(right))
     if left[:shorter] == right[:shorter]:
         return shorter

@@ -1,4 +1,4 @@
-"""The CPU's kernels, compiled and declared."""
+"""Kernels for CPUs, in C: compiled once by the machine's own compiler, if there is one, and declared here."""
 
 from ctypes import CDLL, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
@@ -22,7 +22,7 @@ ARGUMENTS = {
 
 
 def declared(library: CDLL) -> CDLL:
-    """The library with its functions' types declared."""
+    """Declare the types of the library's functions."""
     for name, types in ARGUMENTS.items():
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
@@ -32,11 +32,11 @@ def declared(library: CDLL) -> CDLL:
 
 @once
 def compiled_kernels() -> Compiled[CDLL]:
-    """`kernels.c`, compiled, or why not."""
+    """Compile `kernels.c`, or say why not."""
     library, note = compiled(SOURCE, CDLL, cache_folder())
     return Compiled(library and declared(library), note)
 
 
 def cpu_kernels() -> CDLL | None:
-    """The compiled kernels; None where they cannot be had."""
+    """Return the compiled kernels; None if they cannot be compiled."""
     return compiled_kernels().library

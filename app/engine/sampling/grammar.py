@@ -59,7 +59,7 @@ class Grammars:
         prompt_tokens: int,
         begun: Sequence[int] = (),
     ) -> "GrammarMask":
-        """A mask for logits behind a prompt of so many tokens, which ends with what is `begun` of the reply.
+        """Make a mask for logits after a prompt of this many tokens, which ends with what is `begun` of the reply.
 
         Raises GrammarRefused for a grammar that cannot be used, with the reason."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
@@ -85,7 +85,7 @@ class GrammarMask:
         self._prompt_tokens = prompt_tokens
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
-        """Logits [vocab] behind these tokens, -inf where a token is not allowed."""
+        """Set the logits [vocab] after these tokens to -inf for each token that is not allowed."""
         matcher = self._places.at(history[self._prompt_tokens :])
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
@@ -99,7 +99,9 @@ class GrammarMask:
         return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
 
     def constraint(self, vocabulary: int) -> Constraint:
-        """What the grammar allows a draft, by a matcher of its own; a model has weights for so many tokens."""
+        """Tell drafts what the grammar allows, by a matcher of their own.
+
+        `vocabulary` are the tokens that the model has weights for."""
         return DraftConstraint(_Places(self._places.at(()).deep_copy()), self._prompt_tokens, vocabulary)
 
 
@@ -114,7 +116,7 @@ class DraftConstraint:
         self._length = 0
 
     def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> AllowedTokens:
-        """What may come behind both."""
+        """Return what may come after both."""
         if len(text) != self._length:
             self._length, self._known = len(text), {}
         path = tuple(added())
@@ -129,14 +131,14 @@ class DraftConstraint:
 
 
 class _Places:
-    """A matcher that goes from one place of a reply to another."""
+    """Moves a matcher from one place of a reply to another."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
         self._taken: list[int] = []
 
     def at(self, reply: Sequence[int]) -> LLMatcher:
-        """The matcher behind these tokens: it goes back to where the paths part, and on from there."""
+        """Move the matcher to the place after these tokens: back to where the paths part, and on from there."""
         path, taken = list(reply), self._taken
         if path[: len(taken)] != taken:
             same = next(place for place, token in enumerate(taken) if path[place : place + 1] != [token])
@@ -165,6 +167,6 @@ def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _control(token: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A control token by its id; its letters, if the tokenizer does not know it."""
+    """Write a control token by its id; by its letters, if the tokenizer does not know it."""
     number = tokenizer.get_vocab().get(token)
     return json.dumps(token) if number is None else f"<[{number}]>"

@@ -1,4 +1,4 @@
-"""The one loaded model, and what happens to a request: ids, then text, then events."""
+"""The one loaded model, and what happens to a request: loading, ids, then events."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -104,13 +104,13 @@ class Session:
 
     @property
     def info(self) -> ModelInfo | None:
-        """The model that is loaded, if one is."""
+        """The model that is loaded, if there is one."""
         return self._loaded.current_info if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
-        """The chosen model, loaded unless it is already.
+        """Load the chosen model unless it is loaded already.
 
-        One that cannot be found leaves the old one, one that cannot be loaded brings the old one back."""
+        If it cannot be found, the old one stays; if it cannot be loaded, the old one is loaded again."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
@@ -127,7 +127,7 @@ class Session:
 
     @property
     def peak(self) -> int:
-        """Bytes that the loaded model took at most so far, on its device; 0 where that is unknown."""
+        """The most bytes that the loaded model took so far, on its device; 0 if that is unknown."""
         if self._loaded is None:
             return 0
         device = torch.device(self._loaded.info.device)
@@ -136,13 +136,13 @@ class Session:
         return max(0, peak_bytes() - self._taken)
 
     def close(self) -> None:
-        """Let go of the models and give their memory back."""
+        """Unload the models and give their memory back."""
         self._sentences.close()
         self._drop()
         self._ranks.close()
 
     def forget(self) -> None:
-        """Drop what runner and pool know of earlier prompts."""
+        """Drop what runner, pool and draft models know of earlier prompts."""
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.statistics.forget()
@@ -150,7 +150,7 @@ class Session:
                 source.model.forget()
 
     def tokenizer_for(self, choice: ModelChoice) -> RequestTokenizer | None:
-        """Who makes tokens of requests to this model, for any thread; None where it is not loaded."""
+        """Return what tokenises requests to this model, on any thread; None if it is not loaded."""
         known = self._tokenizer
         return known[1] if known and known[0] == choice else None
 
@@ -179,18 +179,18 @@ class Session:
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """The next few texts of a job. Where the person wants the CPU, nothing goes to a card."""
+        """Embed the next few texts of a job; on the CPU, if the person chose that for the chat's model."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Ask the model for a few more first successors; the seconds that it took, 0 where there are no more."""
+        """Ask the model for a few more first successors; returns the seconds, 0 if there are no more."""
         return self._idle_asking.ask() if self._idle_asking else 0.0
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
-        """Reads the prompt and a reply's first tokens, and ends with what the model holds likeliest behind them.
+        """Read the prompt and a reply's first tokens, and end with the two likeliest tokens after them.
 
         The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
@@ -202,7 +202,7 @@ class Session:
         yield Margin(first, second, float(values[0, 0] - values[0, 1]))
 
     def _tokens(self, request: Request, known: RequestTokens | None = None) -> RequestTokens:
-        """Those that are known, if they are the loaded model's."""
+        """Return the known tokens if the loaded model's tokenizer made them, else make them."""
         tokenizer = self.tokenizer_for(request.model)
         assert tokenizer
         return known if known and known.made_by is tokenizer else tokenizer.tokens(request)
@@ -222,7 +222,7 @@ class Session:
             raise
 
     def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
-        """The model's folder, and that of its draft model. Raises ModelError."""
+        """Find the model's folder, and that of its draft model. Raises ModelError."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_speculator(folders[0])
@@ -235,7 +235,7 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Once more where an error left more memory than there was."""
+        """Load, and once more if an error left more memory than there was."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:
@@ -244,7 +244,7 @@ class Session:
         return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-        """A reply's events, from the beginning again where an error before its first piece made room."""
+        """Yield a reply's events, from the beginning again if an error before its first piece made room."""
         is_begun = False
         try:
             for event in events():
@@ -259,9 +259,9 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free what a failure for want of memory leaves to be freed; whether it is worth another try.
+        """Free memory after a failure that lacked it; returns whether another try is worth it.
 
-        cuBLAS, which says so too, could not start while memory was cached; a sentence-embedding model can wait."""
+        cuBLAS may have failed to start because memory was cached; a sentence-embedding model can wait."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_card():
@@ -300,7 +300,7 @@ class Session:
     def _return_to(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice | None, progress: Progress
     ) -> None:
-        """Have the model again that made room for one that failed, if that can be."""
+        """Load the model again that was dropped for one that failed, if that is possible."""
         if not folders or choice is None or self._loaded:
             return
         try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Chat = tuple[Message, ...]
 
 FAR = 2
-"""A chat that surely has more than so many times the context's tokens is not tokenised to be counted."""
+"""A chat that surely has more than this many times the context's tokens is not tokenised to be counted."""
 REMEMBERED = 256
 """Chats whose count is known without counting: a page asks for the same ones again and again."""
 
@@ -48,16 +48,16 @@ class CachedTokenReader:
         self._text = lru_cache(None)(text)  # never more than the vocabulary
 
     def count(self, chat: Chat) -> int:
-        """Tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
+        """Count the tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
 
-        Of one that has FAR times as many as the context holds it is the fewest that it can have.
+        For a chat with more than FAR times the context's tokens, return the fewest that it can have.
 
         Raises BadOption when the model's template refuses the chat."""
         with self._lock:
             return self._count(chat) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Each token by itself, special ones by their names; half characters are U+FFFD."""
+        """Return each token's text by itself, special ones by their names; half characters are U+FFFD."""
         with self._lock:
             return tuple(map(self._text, ids))
 
@@ -72,7 +72,7 @@ TRIED = 8
 
 
 def in_parts(whole: Count, borders: Sequence[str]) -> Count:
-    """As `whole` counts, part by part between these special tokens; `whole` itself where that is not the same."""
+    """Count as `whole` does, but part by part between these special tokens; return `whole` if that differs."""
     if not borders:
         return whole
     longest_first = sorted(borders, key=len, reverse=True)
@@ -86,7 +86,7 @@ def in_parts(whole: Count, borders: Sequence[str]) -> Count:
 
 
 def _trials(borders: Sequence[str]) -> list[str]:
-    """Texts in which a part that is read unlike others shows."""
+    """Make texts whose count shows whether a part is read differently by itself."""
     return [
         separator.join((first, second, "a", first, " a", second, "\n\na ", first))
         for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
@@ -113,7 +113,7 @@ class FewestTokens:
         self._tokenizer = tokenizer
 
     def of(self, text: str) -> int:
-        """The fewest tokens that this text can have, as far as it is known."""
+        """Return the fewest tokens that this text can have, as far as that is known."""
         if len(text) < SHORT or not (largest := self._largest).most_bytes:
             return 0
         written = text.encode("utf-8", "replace").translate(None, largest.left_out)
@@ -129,7 +129,7 @@ class FewestTokens:
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """The most that one token stands for; 0 where that is not known. Bytes that are `left_out` have no token.
+    """The most that one token stands for; 0 if that is not known. Bytes that are `left_out` have no token.
 
     Where the tokenizer composes characters, letters are counted in ASCII texts alone, which stay as they are."""
 
@@ -171,7 +171,7 @@ def _letters(name: str) -> int:
 
 
 def _parts(component: Any) -> list[dict[str, Any]]:
-    """A normalizer or a pre-tokenizer as the file describes it, sequences as their parts."""
+    """Describe a normalizer or a pre-tokenizer as its file does, a sequence by its parts."""
     return _flat([json.loads(component.__getstate__())]) if component is not None else []
 
 
@@ -184,7 +184,7 @@ def _flat(described: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _keeps_characters(normalizer: dict[str, Any]) -> bool:
-    """Whether a text has no fewer bytes and letters behind it, composed ones aside."""
+    """Whether it leaves a text no fewer bytes and letters, except for composed characters."""
     if normalizer["type"] != "Replace":
         return normalizer["type"] in ("NFC", "Prepend")
     replaced, content = normalizer["pattern"].get("String", ""), normalizer["content"]
@@ -192,7 +192,7 @@ def _keeps_characters(normalizer: dict[str, Any]) -> bool:
 
 
 def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
-    """Whether bytes have tokens of their own, and those that have none are left out one by one."""
+    """Whether bytes have tokens of their own, and bytes without a token are left out one by one."""
     from tokenizers import models
 
     match model:
@@ -208,7 +208,7 @@ def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -
 
 
 def _spelled_bytes() -> dict[int, str]:
-    """Every byte as byte-level tokens spell it: those that can be shown as they are, the others in their order."""
+    """Map every byte to its spelling in byte-level tokens: visible ones as they are, the others in their order."""
     shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {byte: chr(byte) for byte in shown} | {byte: chr(256 + at) for at, byte in enumerate(hidden)}

@@ -1,4 +1,4 @@
-"""Counting and showing tokens beside the worker: what `encode` makes, from any thread; a bound is never too high."""
+"""Counting and showing tokens beside the worker, as `encode` makes them, on any thread; no bound is too high."""
 
 import re
 import sys
