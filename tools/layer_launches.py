@@ -29,7 +29,7 @@ from app.engine.layers.fuse import fuse_by
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.steps import run_block
-from app.engine.sampling.sampling import best_tokens, sampler_for
+from app.engine.sampling.sampling import best_tokens, make_sampler
 from app.values.messages import Sampling
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
@@ -167,7 +167,7 @@ def sampler_launches() -> tuple[int, int]:
     counts = []
     for best in (best_tokens, lambda _logits, _count: found):
         with Counting() as counting:
-            sampler_for(Sampling(), "cuda", best)(logits, SUCCESSORS)
+            make_sampler(Sampling(), "cuda", best)(logits, SUCCESSORS)
         counts.append(int(counting.count))
     return counts[0], counts[1]
 

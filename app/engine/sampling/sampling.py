@@ -56,7 +56,7 @@ class Sampler(Protocol):
 
 
 def best_tokens(logits: Tensor, count: int) -> Tensor:
-    """Of each row the logits of its `count` likeliest tokens, their ids, and argmax's id: [R, 2 * count + 1].
+    """Find each row's `count` likeliest tokens: their logits, their ids, and argmax's id [R, 2 * count + 1].
 
     Ids are exact in float32, vocabularies being smaller than 2**24."""
     firsts = _argmax(logits)
@@ -67,12 +67,12 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
     return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
 
 
-def sampler_for(
-    sampling: Sampling, device: str, best: BestTokens = best_tokens, processes: Sequence[Process] = ()
+def make_sampler(
+    sampling: Sampling, device: str = "cpu", best: BestTokens = best_tokens, processes: Sequence[Process] = ()
 ) -> Sampler:
-    """The sampler that suits logits on this device ("cpu", "cuda:0", ...), and what changes them.
+    """Make the sampler that suits logits on this device ("cpu", "cuda:0", ...), for one reply.
 
-    For one reply: the processes that change a row's logits, in turn, may go on from row to row."""
+    `processes` change a row's logits in turn; what they count may go on from row to row."""
     changes = (*processes, *repetition_penalty(sampling))
     if sampling.temperature == 0 and not changes:
         return partial(_greedy, best=best)
@@ -83,13 +83,8 @@ def sampler_for(
     return partial(_drawn_on_host, sampler=sampler) if device.startswith("mps") else sampler
 
 
-def make_sampler(sampling: Sampling, processes: Sequence[Process] = ()) -> Sampler:
-    """The sampler for logits on the CPU."""
-    return sampler_for(sampling, "cpu", processes=processes)
-
-
 def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `count` largest logits of each row and their ids [R, K], in one copy from the device.
+    """Find the `count` largest logits of each row and their ids [R, K], in one copy from the device.
 
     The first one is argmax's, whatever `count` is: of equal logits the lowest id, which topk does not promise."""
     ids, values, _ = _on_host(best_tokens(logits, count), count)
@@ -144,7 +139,7 @@ def _drawn_on_host(
 
 
 def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """As `likeliest`, by one copy of what `best_tokens` found; and the last column's tokens [R]."""
+    """Copy what `best_tokens` found: ids and logits as of `likeliest`, and the last column's tokens [R]."""
     numbers = found.cpu().numpy()
     width = (numbers.shape[1] - 1) // 2  # a drawn token's column makes no difference
     tokens = numbers[:, width:].astype(np.int64)
@@ -152,11 +147,12 @@ def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.f
     for row in np.flatnonzero(ids[:, 0] != lowest):
         rest = ids[row][ids[row] != lowest[row]][: width - 1]
         ids[row, 0], ids[row, 1:] = lowest[row], rest
+    count = min(count, width)
     return ids[:, :count], numbers[:, :count], tokens[:, -1].tolist()
 
 
 def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As torch's topk, which reads a large vocabulary on a CPU three to seven times as long.
+    """Do as torch's topk, which takes a CPU three to seven times as long for a large vocabulary.
 
     A row's largest logits are in the blocks whose maxima are largest, or after the last whole block."""
     blocks = logits.shape[-1] // TOPK_BLOCK
@@ -172,7 +168,7 @@ def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _argmax(logits: Tensor) -> Tensor:
-    """As torch's argmax [R, 1], the lowest id of equal logits; of a large vocabulary it takes a CPU far longer."""
+    """Do as torch's argmax [R, 1] (of equal logits the lowest id), which takes a CPU far longer."""
     blocks = logits.shape[-1] // TOPK_BLOCK
     if blocks < MIN_TOPK_BLOCKS or not logits.is_cpu:
         return logits.argmax(dim=-1, keepdim=True)
@@ -188,14 +184,14 @@ def _argmax(logits: Tensor) -> Tensor:
 
 
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
-    """The token at position len(history), given its logits [vocab], which a penalty has changed already."""
+    """Draw the token at position len(history) from its logits [vocab], which a penalty has changed already."""
     if sampling.temperature == 0:
         return int(logits.float().argmax())
     return int(draw_rows(logits[None], (len(history),), sampling))
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
-    """The token [R] that each row of logits [R, vocab] draws at its position; `values` limits the memory."""
+    """Draw a token for each row of logits [R, vocab] at its position; `values` limits the memory."""
     keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
     rows_at_once = max(1, values // logits.shape[-1])
     parts = zip(
@@ -219,14 +215,14 @@ def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """The ids [K] and scores [K] of one row that top-k, top-p and min-p leave; best first if a filter sorts."""
+    """Return the ids and scores [K] that top-k, top-p and min-p leave of one row, best first if a filter sorts."""
     ids, filtered = _filtered(scores[None], sampling)
     kept = filtered[0] > -torch.inf
     return ids[0][kept], filtered[0][kept]
 
 
 def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Ids [R or 1, K] and scores [R, K] after top-k, top-p and min-p: -inf for a token that is filtered out."""
+    """Apply top-k, top-p and min-p: ids [R or 1, K] and scores [R, K], -inf for a token that is filtered out."""
     if 0 < sampling.top_k < scores.shape[1]:
         ids = _largest(scores, sampling.top_k)
         scores = scores.gather(1, ids)
@@ -246,8 +242,8 @@ def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """The ids [R, count] of the largest scores, best first; of equal ones the lowest ids, unlike topk."""
-    if len(scores) == 1 and scores.is_cpu:  # which takes up to 80 times as long for whole numbers
+    """Find the ids [R, count] of the largest scores, best first; of equal ones the lowest ids, unlike topk."""
+    if len(scores) == 1 and scores.is_cpu:  # a CPU takes up to 80 times as long for whole numbers
         row = scores[0]
         ids = (row >= row.topk(count).values[-1]).nonzero()[:, 0]
         return ids[row[ids].sort(descending=True, stable=True).indices[:count]][None]
@@ -260,17 +256,17 @@ def _largest(scores: Tensor, count: int) -> Tensor:
 
 
 def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
-    """Gumbel noise [K] in float64 for tokens `ids` [K] at this position, the same on every device."""
+    """Compute the Gumbel noise [K] of tokens `ids` [K] at this position in float64, equal on every device."""
     return gumbel_of(ids + noise_key(seed, position))
 
 
 def noise_key(seed: int, position: int) -> int:
-    """The key of a position's noise, to be added to token ids: 64 bits with a sign."""
+    """Compute the key of a position's noise, to be added to token ids: 64 bits with a sign."""
     return _signed(_mix_int(_mix_int(seed) ^ position))
 
 
 def gumbel_of(keyed: Tensor) -> Tensor:
-    """Gumbel noise in float64 for token ids that a key was added to."""
+    """Compute Gumbel noise in float64 of token ids that a key was added to."""
     bits = _mix(keyed)
     # 52 bits and a half: never 0 and never 1, where the logarithms have no value.
     uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
@@ -278,7 +274,7 @@ def gumbel_of(keyed: Tensor) -> Tensor:
 
 
 def noise_of(key: int, token: int) -> float:
-    """The noise of one token as `gumbel` has it, up to the last bits: faster for few tokens."""
+    """Compute the noise of one token as `gumbel` does, up to the last bits: faster for few tokens."""
     value = (token + key) * _GOLDEN & _WORD
     value = (value ^ value >> 30) * _FIRST & _WORD
     value = (value ^ value >> 27) * _SECOND & _WORD
@@ -306,7 +302,7 @@ def _mix(values: Tensor) -> Tensor:
 
 
 def _shifted(values: Tensor, bits: int) -> Tensor:
-    """A logical right shift: torch's is arithmetic for int64."""
+    """Shift right logically: torch's shift is arithmetic for int64."""
     shifted: Tensor = (values >> bits) & (2 ** (64 - bits) - 1)
     return shifted
 

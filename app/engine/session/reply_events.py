@@ -23,7 +23,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
 from app.engine.sampling.grammar import Constraint, unconstrained
 from app.engine.sampling.logits_processing import Process, biases, penalties
-from app.engine.sampling.sampling import Choices, Sampler, sampler_for
+from app.engine.sampling.sampling import Choices, Sampler, make_sampler
 from app.engine.text.prompt import RequestTokens
 from app.engine.text.reply_text import ReplyText, StoppingCriteria
 from app.values.logits import LikelyToken, TokenLogprobs
@@ -106,7 +106,7 @@ def generate(
 
 
 def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """The decoder of these settings."""
+    """Make the decoder of these settings."""
     match decoding.decoder:
         case "plain":
             return plain
@@ -141,7 +141,7 @@ def _piece(
 def make_reply_sampler(
     loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int]
 ) -> tuple[Sampler, Constraint]:
-    """What this request asks for, and what its grammar allows drafts; the prompt may end with a begun reply.
+    """Make what samples this reply and what its grammar allows drafts; the prompt may end with a begun reply.
 
     Raises GrammarRefused for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
@@ -159,7 +159,7 @@ def make_reply_sampler(
         constraint = mask.constraint(loaded.vocabulary)
         processes.append(mask)
     if processes:
-        sampler = sampler_for(sampling, loaded.info.device, processes=processes)
+        sampler = make_sampler(sampling, loaded.info.device, processes=processes)
     return sampler, constraint
 
 
@@ -191,7 +191,7 @@ class LogprobsRecorder:
         return Choices(choose, choices.ids, choices.logits)
 
     def added_to(self, piece: Piece) -> Piece:
-        """The piece with those of its tokens, if any were recorded; to be called with each piece in turn."""
+        """Add to a piece the log probabilities of its tokens, if any were recorded; to be called with each in turn."""
         if not self._found:
             return piece
         places = range(self._next, self._next + len(piece.token_ids))

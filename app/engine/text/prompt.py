@@ -62,7 +62,7 @@ class RequestTokens:
 def encode(
     tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here, tools: str = ""
 ) -> list[int]:
-    """Token ids of a prompt, as RequestTokenizer makes them."""
+    """Return the token ids of a prompt, as RequestTokenizer makes them."""
     return RequestTokenizer(tokenizer, context, fill).encoded(prompt, tools).ids
 
 
@@ -92,7 +92,7 @@ class RequestTokenizer:
         return RequestTokens(self, *prompt, tuple(documents), prediction)
 
     def encoded(self, prompt: Prompt, tools: str = "") -> EncodedPrompt:
-        """Token ids of a chat (with the model's template) or of raw text (as the tokenizer adds to it).
+        """Encode a chat (with the model's template) or raw text (with what the tokenizer adds to it).
 
         A chat that ends with the assistant's words is to be continued there. `tools` are JSON, for the template.
         What surely has too many tokens is refused before they are made.
@@ -109,7 +109,7 @@ class RequestTokenizer:
             )
 
     def reader(self) -> CachedTokenReader:
-        """A reader that counts chats: exactly, unless they surely have more than FAR times the context's tokens."""
+        """Make a reader that counts chats: exactly, unless they surely have more than FAR times the context."""
         controls, context = self._controls.anew(), self._context
         count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
 
@@ -140,7 +140,7 @@ class RequestTokenizer:
         return EncodedPrompt(ids, begun)
 
     def _drafted(self, text: str) -> tuple[int, ...]:
-        """Ids of a text to draft from: only tokens that the model can read, no more than a reply can have."""
+        """Encode a text to draft from: only tokens that the model can read, no more than a reply can have."""
         if not text:
             return ()
         with panics_as_errors():
@@ -152,7 +152,7 @@ class RequestTokenizer:
             raise PromptTooLong(least, self._context, is_least=True)
 
     def _texts(self, controls: ControlTokens, chat: Sequence[Message], tools: str = "") -> tuple[str, str]:
-        """The chat as its template asks for a reply, and what is begun of that; what it spells is hidden."""
+        """Return the filled template that asks for a reply, and what is begun of the reply, both hidden."""
         hidden = tuple(_hidden_message(controls, message) for message in chat)
         is_begun = hidden[-1].role == "assistant" and not hidden[-1].calls
         values = {"tools": _hidden_values(controls, parse_json(tools))} if tools else {}
@@ -177,7 +177,7 @@ class RequestTokenizer:
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The special tokens that leave the text around them as it is."""
+    """Return the special tokens that leave the text around them as it is."""
     added = tokenizer.added_tokens_decoder.values()
     return [
         token.content
@@ -187,7 +187,7 @@ def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
-    """A token's text, with the space that some tokenizers leave out where a text begins."""
+    """Decode one token, with the space that some tokenizers leave out where a text begins."""
     once, twice = (
         str(tokenizer.decode([token] * times, clean_up_tokenization_spaces=False)) for times in (1, 2)
     )
@@ -203,7 +203,7 @@ def _hidden_message(controls: ControlTokens, message: Message) -> Message:
 
 
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
-    """A call without control tokens, however its arguments spell them."""
+    """Hide the control tokens of a call, however its arguments spell them."""
     try:
         values = _hidden_values(controls, parse_json(call.arguments))
         arguments = json.dumps(values, ensure_ascii=False)
@@ -224,6 +224,6 @@ def _hidden_values(controls: ControlTokens, value: Any) -> Any:
 
 
 def _plain_dialogue(messages: Sequence[Message]) -> str:
-    """A model without a chat template continues a written dialogue."""
+    """Write a dialogue for a model without a chat template to continue."""
     lines = [f"{message.role.capitalize()}: {message.content}" for message in messages]
     return "\n".join([*lines, "Assistant:"])

@@ -94,7 +94,7 @@ def test_biases_are_added_and_unknown_tokens_left_out() -> None:
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.8, seed=5)])
 def test_a_row_depends_on_its_own_path_and_not_on_the_rows_beside_it(sampling: Sampling) -> None:
     settings = LogitsSettings(frequency_penalty=1.5)
-    sampler = make_sampler(sampling, [penalties(settings, len(PROMPT))])
+    sampler = make_sampler(sampling, processes=[penalties(settings, len(PROMPT))])
     rows, paths = logits_of(3, rows=4), ([*PROMPT], [*PROMPT, 4], [*PROMPT, 4, 4], [*PROMPT, 9])
     together = sampler(rows)
     for row in (2, 0, 3, 1):

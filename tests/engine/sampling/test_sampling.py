@@ -33,7 +33,6 @@ from app.engine.sampling.sampling import (
     gumbel,
     likeliest,
     make_sampler,
-    sampler_for,
     survivors,
 )  # fmt: skip
 from app.engine.session.reply_events import generate, make_decoder
@@ -276,7 +275,7 @@ def test_all_rows_draw_what_each_draws_alone(sampling: Sampling, size: int, has_
     assert draw_rows(logits, positions, sampling).tolist() == expected
     assert draw_rows(logits, positions, sampling, values=3 * size).tolist() == expected  # in many pieces
     for device in ("cpu", CARD, "mps"):
-        choices = sampler_for(sampling, device)(logits, 8, positions)
+        choices = make_sampler(sampling, device)(logits, 8, positions)
         assert [choices.choose(row, [0] * at) for row, at in enumerate(positions)] == expected
 
 
@@ -337,7 +336,7 @@ def test_every_sampler_brings_the_likeliest_along(count: int, dtype: torch.dtype
     logits = random_rows(4, 30, 200).round().to(dtype)
     expected_ids, expected_values = likeliest(logits, count)
     for sampling in (Sampling(), Sampling(temperature=1.0)):
-        choices = sampler_for(sampling, device)(logits, count, range(30))
+        choices = make_sampler(sampling, device)(logits, count, range(30))
         assert choices.ids[:, 0].tolist() == expected_ids[:, 0].tolist() == logits.argmax(-1).tolist()
         assert choices.logits.tolist() == expected_values.tolist()
         assert all(len(set(row)) == count for row in choices.ids.tolist())
@@ -345,18 +344,18 @@ def test_every_sampler_brings_the_likeliest_along(count: int, dtype: torch.dtype
 
 def test_a_row_that_is_asked_about_another_position_draws_for_that_one() -> None:
     logits, sampling = random_rows(5, 2, 50), Sampling(temperature=2.0)
-    choices = sampler_for(sampling, CARD)(logits, positions=(3, 4))
+    choices = make_sampler(sampling, CARD)(logits, positions=(3, 4))
     assert choices.choose(1, [0] * 9) == draw(logits[1], [0] * 9, sampling)
 
 
 def test_rows_without_a_position_are_refused() -> None:
     with pytest.raises(ValueError, match="each row needs its position, got 1 for 2 rows"):
-        sampler_for(Sampling(temperature=1.0), CARD)(torch.zeros(2, 5), positions=(3,))
+        make_sampler(Sampling(temperature=1.0), CARD)(torch.zeros(2, 5), positions=(3,))
 
 
 def test_a_penalty_draws_row_by_row_on_a_card_too() -> None:
     penalty = Sampling(temperature=1.0, repetition_penalty=1.3)
-    assert sampler_for(penalty, CARD).func is make_sampler(penalty).func  # type: ignore[attr-defined]
+    assert make_sampler(penalty, CARD).func is make_sampler(penalty).func  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("decoder", [plain, SAMPLED], ids=["plain", "lookahead"])
@@ -367,5 +366,5 @@ def test_whole_replies_are_those_of_row_by_row(zoo: Zoo, decoder: Decoder, sampl
     expected = says_plainly(runner, prompt, sampling)
     runner.forget()
     stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
-    said = collect(generate(runner, prompt, decoder, sampler_for(sampling, CARD), stopper))
+    said = collect(generate(runner, prompt, decoder, make_sampler(sampling, CARD), stopper))
     assert said.tokens == expected.tokens
