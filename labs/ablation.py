@@ -30,10 +30,10 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session.decoders import generate
+from app.engine.session.reply_events import generate
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.models_registry import locate
 from app.values.messages import ModelChoice, Origin, Sampling
 

@@ -40,10 +40,10 @@ from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session.decoders import generate
+from app.engine.session.reply_events import generate
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.models_registry import locate
 from app.values.messages import ModelChoice, Prompt, Sampling
 from labs.bench.suites import read_suite

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.values.messages import (
     DecoderName,
     Decoding,
@@ -117,7 +117,7 @@ def _ask(
     sampling = Sampling(temperature, seed=1)
     options = Options(sampling=sampling, decoding=Decoding(decoder), max_new_tokens=tokens, ignore_eos=True)
     request = Request(choice, (Message("user", QUESTION),), options, is_cold=True, prediction=prediction)
-    events = list(session.events(request, no_progress, NeverStop()))
+    events = list(session.events(request, no_progress))
     last = events[-1]
     assert isinstance(last, Finished)
     return "".join(event.text for event in events if isinstance(event, Piece)), last.statistics

@@ -25,7 +25,7 @@ from app.engine.block.entries import SUCCESSORS
 from app.engine.layers.fuse import fuse_by
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.steps import run_block
-from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
+from app.engine.sampling.sampling import best_tokens, make_sampler
 from app.values.messages import Sampling
 from tests.support.written_out import WrittenOut
 
@@ -101,7 +101,7 @@ def sampler_launches() -> tuple[int, int]:
     counts = []
     for best in (best_tokens, lambda _logits, _count: found):
         with Counting() as counting:
-            make_batched_sampler(Sampling(), best)(logits, SUCCESSORS)
+            make_sampler(Sampling(), "cuda", best)(logits, SUCCESSORS)
         counts.append(int(counting.count))
     return counts[0], counts[1]
 

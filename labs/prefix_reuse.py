@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.models_registry import locate
 from app.values.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from tools.prompts import questions
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _ask(session: Session, request: Request) -> tuple[Statistics, str]:
-    events = list(session.events(request, no_progress, NeverStop()))
+    events = list(session.events(request, no_progress))
     text = "".join(event.text for event in events if isinstance(event, Piece))
     last = events[-1]
     assert isinstance(last, Finished)

@@ -8,7 +8,7 @@ from app.commands.console import printable
 from app.conversation.citation_check import unsupported
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
-from app.engine.text.text import StopFilter
+from app.engine.text.reply_text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
 from app.models_registry.locate import PATH_LIKE

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.settings import assets_dir
 from app.values.messages import (
     Decoding,
@@ -86,7 +86,7 @@ class Side:
             self._session.forget()
         begin = perf_counter()
         request = Request(self._choice, prompt, self._options)
-        events = list(self._session.events(request, no_progress, NeverStop()))
+        events = list(self._session.events(request, no_progress))
         pieces = [event for event in events if isinstance(event, Piece)]
         finished = events[-1]
         assert isinstance(finished, Finished)

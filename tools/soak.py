@@ -69,8 +69,7 @@ class StopAfter:
     def __init__(self, pieces: int) -> None:
         self._left = pieces or TOKENS + 1
 
-    @property
-    def is_stopping(self) -> bool:
+    def __call__(self) -> bool:
         """Whether there were enough."""
         return self._left <= 0
 

@@ -22,7 +22,7 @@ from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
-from app.engine.session.imports import quiet_imports
+from app.engine.session.worker import quiet_imports
 from app.errors import ModelError, impossible_values
 from app.settings import ModelSettings, SettingsFile
 from app.system.shutdown import SECONDS, ending_within

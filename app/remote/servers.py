@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from app.errors import BadOption, ServerError
 from app.remote.server_file import ServerFile
-from app.values.messages import Event, Failed, Loading, Request
+from app.values.messages import EventSink, Failed, Loading, Request
 from app.values.server import Limits, Server, read_address
 
 DEFAULT_LIMITS = Limits()
@@ -22,17 +22,6 @@ LAST_SECONDS = 5.0
 LOOK_SECONDS = 0.05
 """How often a reply looks whether it is to stop."""
 WHY = "a server that you added, for its models or a reply"
-
-
-class EventSink(Protocol):
-    """Where a request's events go."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
-
-    def append(self, event: Event) -> None:
-        """Take the next event."""
 
 
 class Servers:

@@ -27,7 +27,7 @@ from transformers.generation.streamers import BaseStreamer
 from app.commands.bench_measurement import BenchRun, Contestant
 from app.conversation import Reply
 from app.engine.loading.loading import LoadedModel
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.engine.text.prompt import encode
 from app.engine.text.reader import CachedTokenReader
 from app.errors import BadOption
@@ -46,7 +46,7 @@ class SessionEngine:
 
     def submit(self, request: Request, reply: Reply) -> None:
         """Write the whole reply."""
-        for event in self._session.events(request, no_progress, NeverStop()):
+        for event in self._session.events(request, no_progress):
             reply.append(event)
 
     def reader(self) -> CachedTokenReader:

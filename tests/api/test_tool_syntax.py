@@ -169,7 +169,7 @@ def forced(
     tools = [FunctionFields(name="weather", parameters=parameters)]
     grammar = Grammar("lark", calls_grammar(tools, 2 if syntax.can_repeat else 1, syntax))
     process = Grammars().compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), 1)
-    sampler = make_sampler(Sampling(temperature=1.0, seed=5), [process])
+    sampler = make_sampler(Sampling(temperature=1.0, seed=5), processes=[process])
     generator, tokens = torch.Generator().manual_seed(1), [5]
     while len(tokens) < 600 and tokens[-1] != tokenizer.eos_token_id:
         tokens.append(sampler(torch.randn(1, len(tokenizer), generator=generator) * 2).choose(0, tokens))

@@ -20,10 +20,9 @@ from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
-from app.engine.sampling.batched_sampling import make_batched_sampler
-from app.engine.sampling.sampling import Sampler
-from app.engine.session.decoders import generate
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.sampling.sampling import Sampler, make_sampler
+from app.engine.session.reply_events import generate
+from app.engine.text.reply_text import StoppingCriteria
 from app.settings import assets_dir
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from tests.engine.path_attention import BY_PATHS
@@ -57,7 +56,7 @@ class ReplayedReplies:
         """Seconds that the device stood still before each step, in all replies."""
         self._device.gaps.clear()
         for prompt in self._prompts:
-            recorder = self._device.recording(make_batched_sampler(sampling, self._runner.best_tokens))
+            recorder = self._device.recording(make_sampler(sampling, "cuda", self._runner.best_tokens))
             recorded = self._tokens(prompt, rows, sampling, recorder)
             assert self._tokens(prompt, rows, sampling, self._device.replaying()) == recorded
         return self._device.gaps

@@ -13,8 +13,7 @@ from time import perf_counter, sleep, thread_time
 import torch
 from torch import Tensor
 
-from app.engine.sampling.batched_sampling import make_batched_sampler
-from app.engine.sampling.sampling import Choices, Sampler
+from app.engine.sampling.sampling import Choices, Sampler, make_sampler
 from app.values.messages import Sampling
 from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph
 
@@ -53,7 +52,7 @@ class Device:
             self._idle_since = thread_time()
             return next(answers)
 
-        return make_batched_sampler(Sampling(), answer)  # which takes an answer's last column for its draw
+        return make_sampler(Sampling(), "cuda", answer)  # which takes an answer's last column for its draw
 
     def launch(self, work: Callable[[], None], is_step: bool) -> None:
         """Begin a step, or the few copies that move accepted rows."""

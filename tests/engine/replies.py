@@ -18,8 +18,8 @@ from app.engine.lookahead.pool import Pool
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session.decoders import generate
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.session.reply_events import generate
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 
 

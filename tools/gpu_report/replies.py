@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.values.messages import (
     DecoderName,
     Decoding,
@@ -66,7 +66,7 @@ def _reply(
 ) -> tuple[tuple[int, ...], Statistics]:
     """Write one cold reply of full length."""
     options = Options(decoding=Decoding(decoder), max_new_tokens=plan.reply_tokens, ignore_eos=True)
-    events = list(session.events(Request(choice, prompt, options, is_cold=True), no_progress, NeverStop()))
+    events = list(session.events(Request(choice, prompt, options, is_cold=True), no_progress))
     finished = events[-1]
     assert isinstance(finished, Finished)
     pieces = (event for event in events if isinstance(event, Piece))

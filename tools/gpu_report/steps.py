@@ -18,7 +18,7 @@ from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.runner.model_config import context_of, heads_of
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.batched_sampling import make_batched_sampler
+from app.engine.sampling.sampling import make_sampler
 from app.errors import first_line
 from app.values.messages import Sampling
 from app.values.quantisation import Quantisation
@@ -156,7 +156,7 @@ def _step(runner: BlockRunner, plan: Plan, rows: int) -> Callable[[], list[int]]
         pass
     block = chain_block(ids[plan.context :], plan.context, tuple(range(rows)))
 
-    sample = make_batched_sampler(Sampling(), runner.best_tokens)
+    sample = make_sampler(Sampling(), "cuda", runner.best_tokens)
 
     def step() -> list[int]:
         tokens: list[int] = sample(runner.forward(block)).ids[:, 0].tolist()

@@ -26,7 +26,7 @@ from app.engine.attention.signature import Attend, BlockView, LayerCache, Scorin
 from app.engine.attention.tiles import busy_programs
 from app.engine.block.block import chain_block
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.tolerance import is_close
+from app.engine.machine.hardware import is_close
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 

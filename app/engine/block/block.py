@@ -9,16 +9,19 @@ A draft tree of the current token 7 with two guesses, 8 and then 9, and 5 instea
     2    9      12         1       0 1 2              1 1 1 .
     3    5      11         0       0     3            1 . . 1
 
-Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block.
+Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each layer
+writes its keys and values of a block to the slots after its committed ones.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from operator import ge
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 Visible = NDArray[np.bool_]
 """[T, T]: row i sees row j."""
@@ -31,7 +34,7 @@ triton's ranges are powers of two."""
 class Block:
     """What one forward pass is fed: tokens[T], positions[T], parents[T] and the rows whose logits are read.
 
-    A row's parent comes before it; -1: it has none."""
+    A row's parent comes before it; -1 means that it has none."""
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
@@ -59,7 +62,7 @@ class Block:
         return self.parents == tuple(range(-1, len(self) - 1))
 
     def visible(self) -> Visible:
-        """Which rows each row sees [T, T]."""
+        """Compute which rows each row sees [T, T]."""
         if self.is_chain:
             return np.tri(len(self), dtype=np.bool_)
         rows = list[int]()
@@ -72,7 +75,7 @@ class Block:
 
 
 def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> Block:
-    """Rows that each see all rows before them, at positions start, start + 1, ..."""
+    """Make a block of rows that each see all rows before them, at positions start, start + 1, ..."""
     rows = len(tokens)
     return Block(
         tokens=tuple(tokens),
@@ -83,15 +86,15 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def apart_block(tokens: Sequence[int], position: int) -> Block:
-    """Rows at one position that see the prefix and themselves."""
+    """Make a block of rows at one position that see the prefix and themselves."""
     rows = len(tokens)
     return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """The block padded to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
+    """Pad the block to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
 
-    New rows see the prefix and themselves and are seen by nobody; row 0 is read again and again."""
+    New rows see the prefix and themselves, and no other row sees them; row 0 is read again and again."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,
@@ -102,9 +105,34 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
 
 
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. At once where one begins with the other."""
+    """Count the leading items that agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. Fast if one begins with the other."""
     shorter = min(len(left), len(right))
     if left[:shorter] == right[:shorter]:
         return shorter
     pairs = zip(left, right, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)
+
+
+class CacheSlots(NamedTuple):
+    """Where a layer writes a block: in its buffers [1, heads, capacity, size], after the first `begin` rows.
+
+    A recorded step writes to `places` [T] instead, which it reads from the device."""
+
+    keys: Tensor
+    values: Tensor
+    begin: int
+    places: Tensor | None
+
+    def write(self, keys: Tensor, values: Tensor) -> None:
+        """Write the block's keys and values, each [1, heads, T, size]."""
+        for buffer, states in ((self.keys, keys), (self.values, values)):
+            if self.places is None:
+                buffer[:, :, self.begin : self.begin + states.shape[2]] = states
+            else:
+                buffer.index_copy_(2, self.places, states)
+
+    def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Return the committed rows and this many of the block; the whole buffers if the step is recorded."""
+        if self.places is not None:
+            return self.keys, self.values
+        return self.keys[:, :, : self.begin + rows], self.values[:, :, : self.begin + rows]

@@ -27,7 +27,7 @@ _HISTORY = SOURCES.index("history")
 _GIVEN = (SOURCES.index("document"), SOURCES.index("prediction"))
 
 SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where texts have no BOS"
-"""What packed successors mean: those that were kept under another layout are of no use."""
+"""What packed successors mean: those that were kept under another layout cannot be used."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
 """Borders between the classes of distance."""
@@ -40,11 +40,11 @@ MOST_TOKENS = 2**20 - 1
 """The largest vocabulary; the largest known one has 262,144 tokens."""
 SEEN_BITS, SEEN_ONCE = 7 << 5, 1 << 5
 NUM_REPLIES = 32
-"""After so many replies their count begins anew. Only the label "history" depends on it."""
+"""Replies after which their count begins anew. Only the label "history" depends on it."""
 
 
 def pack_successors(ids: NDArray[np.int64], logits: NDArray[np.float32]) -> Packed:
-    """The likeliest tokens of each row and their logits [R, K], best first -> [R, 8]."""
+    """Pack the likeliest tokens of each row and their logits [R, K], best first -> [R, 8]."""
     gaps = np.minimum((logits[:, :1] - logits) / GAP_STEP, MOST_GAP).astype(np.int32)
     gaps[:, 0] = gaps[:, 1] if gaps.shape[1] > 1 else MOST_GAP
     packed = np.zeros((len(ids), SUCCESSORS), dtype=np.int32)
@@ -53,22 +53,22 @@ def pack_successors(ids: NDArray[np.int64], logits: NDArray[np.float32]) -> Pack
 
 
 def unpack_successor(packed: int) -> tuple[int, int]:
-    """(token, gap in steps of 1/32 logit)"""
+    """Return (token, gap in steps of 1/32 logit)."""
     return (packed >> 10) - 1, packed & MOST_GAP
 
 
 def gap_class(gap: float) -> int:
-    """0 to 7 for a distance in logits."""
+    """Return the class of a distance in logits, 0 to 7."""
     return bisect_right(GAPS, gap)
 
 
 def pack_follower(token: int, origin: Origin, reply: int) -> int:
-    """A follower that was seen once."""
+    """Pack a follower that was seen once."""
     return (token + 1) << 11 | SOURCES.index(origin) << 8 | SEEN_ONCE | reply % NUM_REPLIES
 
 
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
-    """(token, number of its source as seen from this reply, whether it was seen only once).
+    """Return (token, number of its source as seen from this reply, whether it was seen only once).
 
     What was prompt or output of an earlier reply is history by now; a document or prediction stays one."""
     source = packed >> 8 & 7
@@ -78,5 +78,5 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
 
 
 def count_again(packed: int, before: int) -> int:
-    """A follower, counting how often it was seen before."""
+    """Add how often a follower was seen before to its count."""
     return packed & ~SEEN_BITS | min((before & SEEN_BITS) + SEEN_ONCE, SEEN_BITS)

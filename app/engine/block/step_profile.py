@@ -29,9 +29,9 @@ TokensPerStep = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Measured seconds of a step at each of these buckets; both are empty where nothing was measured.
+    """Measured seconds of a step at each of these buckets; both are empty if nothing was measured.
 
-    `per_token` is what each token of context adds to them; () where that is unknown."""
+    `per_token` is what each token of context adds to them; () if that is unknown."""
 
     buckets: Buckets = ()
     seconds: tuple[float, ...] = ()
@@ -51,7 +51,7 @@ class StepTimes:
         return bool(self.buckets)
 
     def seconds_for(self, rows: int) -> float:
-        """Seconds of a step of so many rows, on the line between its neighbours; 0.0 where nothing is known.
+        """Interpolate the seconds of a step of this many rows; 0.0 if nothing is known.
 
         Beyond the largest bucket the last line goes on."""
         if len(self.buckets) < 2:
@@ -62,7 +62,7 @@ class StepTimes:
         return max(line, min(self.seconds))
 
     def at(self, buckets: Buckets) -> "StepTimes":
-        """What steps of these buckets cost, on the lines between those that were measured."""
+        """Interpolate what steps of these buckets cost."""
         per_token = np.interp(buckets, self.buckets, self.per_token).tolist() if self.per_token else ()
         return StepTimes(buckets, tuple(map(self.seconds_for, buckets)), tuple(per_token))
 
@@ -95,7 +95,7 @@ class StepProfile:
                 )
 
     def times(self, buckets: Buckets) -> StepTimes:
-        """What steps cost when blocks are padded to `buckets`: () is without padding."""
+        """Return what steps cost when blocks are padded to `buckets`: () is without padding."""
         return self.batch_invariant if buckets else self.free
 
 
@@ -105,7 +105,7 @@ def is_ascending(buckets: Sequence[int]) -> bool:
 
 
 def bucket_for(rows: int, buckets: Buckets) -> int:
-    """The smallest of these buckets that holds so many rows; `rows` itself where there are no buckets.
+    """Find the smallest of these buckets that holds this many rows; `rows` itself if there are no buckets.
 
     Raises ValueError for more rows than the largest bucket has."""
     if not buckets:
@@ -116,16 +116,16 @@ def bucket_for(rows: int, buckets: Buckets) -> int:
 
 
 def modest(rows: int) -> float:
-    """The tokens that a step of so many rows commits on text of middling predictability, before any is written."""
+    """Guess the tokens that a step of this many rows commits, before any text is written."""
     return 1 + 0.25 * log2(rows)
 
 
 EVEN = 1.5
-"""Times are noisy, and the choice should be the same tomorrow: only an estimate so much better counts."""
+"""Times are noisy, and the choice should be the same tomorrow: only an estimate this much better counts."""
 
 
 def choose_buckets(profile: StepProfile, tokens: TokensPerStep = modest) -> Buckets:
-    """The set with most buckets, unless another promises far more tokens per second; () where there is none.
+    """Choose the set with most buckets, unless another promises far more tokens per second; () if there is none.
 
     It depends on the profile alone, never on the decoder: both must choose the same."""
 

@@ -12,13 +12,13 @@ from app.engine.block.block import chain_block, padded
 from app.engine.block.entries import SUCCESSORS
 from app.engine.graphs.graph_capture import CudaGraphCapturer, GraphCapturer
 from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
+from app.engine.machine.hardware import is_close
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.machine.tolerance import is_close
 from app.engine.measuring.threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.steps import EagerSteps, Steps, run_block
-from app.engine.sampling.batched_sampling import best_tokens
+from app.engine.sampling.sampling import best_tokens
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 
 

@@ -31,7 +31,7 @@ from app.engine.layers.replacements import (
 )
 from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.tolerance import tolerance_of
+from app.engine.machine.hardware import tolerance_of
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.quantised_layers import Numbers, QuantisedEmbedding, QuantisedLinear
 
 LARGEST_WEIGHT = 2**7

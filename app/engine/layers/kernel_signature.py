@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor
 
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots
 
 Activation = Literal["silu", "gelu_tanh"]
 """The activation of a gated MLP: SiLU, x * sigmoid(x), or GELU in its tanh approximation."""

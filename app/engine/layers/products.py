@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.layers.compatibility import ROWS
+from app.engine.machine.hardware import is_close
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.machine.tolerance import is_close
 
 
 class SeparateProducts(nn.Module):

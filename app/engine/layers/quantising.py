@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
@@ -35,8 +35,7 @@ from app.engine.layers.quantised_layers import (
     stands_for,
 )
 from app.engine.machine.device_faults import is_no_verdict, refused_because
-from app.engine.machine.hardware import choose_dtype, dtype_name
-from app.engine.machine.tolerance import is_close
+from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
 from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
 from app.values.messages import ModelChoice

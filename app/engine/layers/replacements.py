@@ -36,7 +36,7 @@ from app.engine.layers.kernel_signature import Activation, HeadNorms, LayerKerne
 from app.engine.layers.products import JoinedProduct, SeparateProducts
 from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import is_no_verdict
-from app.engine.machine.tolerance import is_close
+from app.engine.machine.hardware import is_close
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape, NormWeight
 from app.engine.layers.triton_kernels import gate_kernel, norm_kernel, rotary_kernel
 

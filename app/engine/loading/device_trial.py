@@ -10,8 +10,8 @@ from app.engine.attention import NAME, register
 from app.engine.attention.selector import SDPA
 from app.engine.layers.compatibility import block_logits, tree_block, trial_blocks
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.tolerance import is_close
-from app.engine.sampling.batched_sampling import sampler_for
+from app.engine.machine.hardware import is_close
+from app.engine.sampling.sampling import make_sampler
 from app.values.messages import Sampling
 
 _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
@@ -20,7 +20,7 @@ _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 def run_small(model: PreTrainedModel) -> list[Tensor]:
     """The logits of a tree and of chains, and for each the tokens that are drawn from them, on the host."""
     logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(model), *trial_blocks(model))]
-    sampler = sampler_for(_SAMPLING, str(model.device))
+    sampler = make_sampler(_SAMPLING, str(model.device))
     drawn: list[Tensor] = []
     for rows in logits:
         choices = sampler(rows, positions=range(len(rows)))

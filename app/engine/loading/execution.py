@@ -22,7 +22,7 @@ from app.engine.attention.selector import (
     torchs_own,
 )
 from app.engine.block.block import Block
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.compatibility import (
     block_logits,
@@ -35,7 +35,7 @@ from app.engine.layers.compatibility import (
 from app.engine.layers.fuse import FusedModel, fuse
 from app.engine.layers.packing import pack_weights
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.tolerance import rounds_activations, tolerance_of
+from app.engine.machine.hardware import rounds_activations, tolerance_of
 from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.model_config import heads_of
 from app.engine.runner.model_runner import ModelRunner

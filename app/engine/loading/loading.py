@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedT
 
 from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
-from app.engine.cpu_kernels.loading import compiled_kernels
+from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.loading.config_check import check_config_size
@@ -37,8 +37,8 @@ from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.gguf import check_memory, unpacked
+from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, panics_as_errors
-from app.engine.text.text import Decode
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
-from app.engine.machine.cuda_segments import expand_segments
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import choose_device, numbered, sum_exactly
+from app.engine.machine.memory import expand_segments
 from app.engine.text.gguf import reading_options, without_bar
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.messages import ModelChoice, ModelFolder

@@ -35,7 +35,7 @@ from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
-from app.engine.sampling.constraint import Allowed, Constraint, unconstrained
+from app.engine.sampling.grammar import AllowedTokens, Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
 
 SUREST = 0.995
@@ -218,7 +218,7 @@ def grow(
     return tree
 
 
-def narrowed(edges: Sequence[Edge], allowed: Allowed, estimator: AcceptanceEstimator) -> list[Edge]:
+def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
     """Those that a grammar allows, behind the one that it forces. How well guesses go is no matter to that."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust

@@ -12,9 +12,9 @@ from app.engine.lookahead.tuner import ChainTuner, Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step
-from app.engine.sampling.constraint import Constraint, unconstrained
+from app.engine.sampling.grammar import Constraint, unconstrained
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24

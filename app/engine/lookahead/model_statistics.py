@@ -20,7 +20,7 @@ from app.engine.lookahead.first_successors import likely_anywhere, no_successors
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.sampling.constraint import Constraint, unconstrained
+from app.engine.sampling.grammar import Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
 
 SMALL_BITS, LARGE_BITS = 18, 20

@@ -9,7 +9,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.runner.step_order import run_steps
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import StopReason
 from app.values.trace import StepTrace
 

@@ -45,19 +45,19 @@ class Source:
     otherwise: str
 
     def texts(self) -> list[str]:
-        """What is compiled: the file, then the headers beside it."""
+        """Read what is compiled: the file, then the headers beside it."""
         return [file.read_text("utf-8") for file in (self.file, *sorted(self.file.parent.glob("*.h")))]
 
 
 class Compiled(NamedTuple, Generic[Library]):
-    """A library, or None. `note` is why there is none, and what to do; "" where nothing can be done."""
+    """A library, or None. `note` is why there is none, and what to do; "" if nothing can be done."""
 
     library: Library | None
     note: str = ""
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept."""
+    """Return the folder in which libraries are kept."""
     try:
         import platformdirs
     except ImportError:  # measuring machines do without it
@@ -66,7 +66,7 @@ def cache_folder() -> Path:
 
 
 def once(find: Callable[[], Compiled[Library]]) -> Callable[[], Compiled[Library]]:
-    """Whoever asks first has it compiled; who asks meanwhile waits for it."""
+    """Have a library compiled by the first call; calls meanwhile wait for it."""
     lock, found = Lock(), cache(find)
 
     @wraps(find)
@@ -86,7 +86,7 @@ def compile_ahead(*finders: Callable[[], object]) -> None:
 def compiled(
     source: Source, load: Callable[[str], Library], folder: Path, which: Which = find_program
 ) -> Compiled[Library]:
-    """The library from this folder, compiled into it first where it is missing."""
+    """Load the library from this folder, after compiling it if it is missing."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)
@@ -112,7 +112,7 @@ def _refused(source: Source, reason: str) -> Compiled[Any]:
 
 
 def _digest(source: Source, compiler: str) -> str:
-    """What the library depends on: its source and headers, the compiler, the processor, torch's OpenMP runtime."""
+    """Digest what the library depends on: source and headers, compiler, processor, torch's OpenMP runtime."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     made_from = (
         *source.texts(), str((*FLAGS, *LINK, *source.flags)),
@@ -123,13 +123,13 @@ def _digest(source: Source, compiler: str) -> str:
 
 
 def _compile(source: Source, compiler: str, file: Path) -> None:
-    """Make the library, whole or not at all: another process may be making it, too."""
+    """Compile and link the library, whole or not at all: another process may be doing that, too."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=file.parent) as folder:
         object_file, linked = Path(folder) / "library.o", Path(folder) / "library.so"
         _run(folder, compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
         _run(folder, compiler, str(object_file), *LINK, "-o", str(linked))
-        sync_file(linked)  # one that a power cut emptied would be taken for whole
+        sync_file(linked)  # after a power cut an empty one would be taken for whole
         linked.replace(file)
 
 

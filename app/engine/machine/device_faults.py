@@ -1,14 +1,17 @@
-"""What errors of a card mean, and what is said of them. Known without torch.
+"""What errors of the machine mean, and the sentences about them. Known without torch.
 
 After some faults a CUDA context runs nothing any more: only a new process does.
 """
 
+import logging
 import re
 from subprocess import CalledProcessError
 from traceback import clear_frames
 
 from app.engine.machine.memory import is_out_of_memory, is_uninitialised, release_memory
-from app.errors import first_line
+from app.errors import AppError, ModelTooLarge, first_line
+
+log = logging.getLogger(__name__)
 
 WORDS = (
     "illegal memory access",
@@ -23,7 +26,7 @@ WORDS = (
     "launch timed out",
     "uncorrectable ecc error",
     "gpu is lost",
-    ": unknown error",  # behind "CUDA error", "CUDA driver error" or "Triton Error [CUDA]"
+    ": unknown error",  # after "CUDA error", "CUDA driver error" or "Triton Error [CUDA]"
     "cublas_status_execution_failed",
     "cublas_status_internal_error",
 )
@@ -42,9 +45,9 @@ def is_no_verdict(error: BaseException) -> bool:
 
 
 def refused_because(error: BaseException) -> str:
-    """Why what was tried is not used; raises the error again where the device is lost.
+    """Return why what was tried is not used; raises the error again if the device is lost.
 
-    Where memory ran out, what the trial took is freed: what is used instead may need less."""
+    If memory ran out, what the trial took is freed: what is used instead may need less."""
     if is_device_fault(error):
         raise error
     reason = reason_of(error)
@@ -56,7 +59,7 @@ def refused_because(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a kernel could not be used, in at most 200 characters."""
+    """Return why a kernel could not be used, in at most 200 characters."""
     if is_out_of_memory(error) and not is_uninitialised(error):
         return "memory ran out"
     if isinstance(error, CalledProcessError):
@@ -65,3 +68,30 @@ def reason_of(error: BaseException) -> str:
     # Triton's errors begin with a place in the kernel and end with what is wrong there.
     is_place = len(lines) > 1 and re.fullmatch(r"at \d+:\d+:", lines[0].strip())
     return (lines[-1].strip() if is_place else first_line(error))[:200]
+
+
+def sentence_of(error: BaseException) -> str:
+    """Put an error into a sentence. An unexpected one is logged with its traceback."""
+    if isinstance(error, AppError):
+        return str(error)
+    if is_uninitialised(error):
+        log.exception("cuBLAS could not start", exc_info=error)
+        return (
+            f"The matrix library of the graphics card could not start ({first_line(error)[:200]}): close other "
+            "programs that use it, then restart Foresight. If it fails again, choose --device cpu."
+        )
+    if is_out_of_memory(error):
+        return str(
+            ModelTooLarge(
+                "Memory ran out: choose a smaller model, a shorter chat, or close other programs, then try again."
+            )
+        )
+    log.exception("a request failed", exc_info=error)
+    if is_device_fault(error):
+        return f"The graphics card stopped working for this process ({first_line(error)}): restart Foresight."
+    return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
+
+
+def app_error(error: BaseException) -> AppError:
+    """Make an error one that a caller gets: a sentence."""
+    return error if isinstance(error, AppError) else AppError(sentence_of(error))

@@ -1,12 +1,16 @@
-"""Where a model runs and how precisely, unless the person says otherwise."""
+"""Where a model runs and how precisely, and how far the results of two ways to run it may differ.
+
+Every trial at load goes by that tolerance.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from app.engine.machine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
@@ -20,47 +24,33 @@ CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" 
 """PyPI has torch with CUDA for Linux alone."""
 OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 
-
-class Card(Protocol):
-    """The graphics card, if there is one."""
-
-    def is_there(self) -> bool:
-        """Whether torch sees a card; it may still be unusable."""
-
-    def compute(self) -> None:
-        """Run one small kernel; raises the driver's error where torch has no kernels for the card."""
-
-    def name_by_driver(self) -> str:
-        """What an NVIDIA driver calls the first card; "" where none answers."""
-
-    def cuda_of_torch(self) -> str:
-        """The CUDA version that torch was built for; "" for a torch without CUDA."""
-
-    def is_apple(self) -> bool:
-        """Whether torch sees an Apple GPU."""
+TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
+"""How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
+ROUNDED = 0.05
+"""The same if layers round activations to whole numbers: what differs a little may be rounded the other way."""
 
 
-class TorchCard:
-    """The first one that torch sees."""
+class Card:
+    """The graphics card, if there is one: the first one that torch sees."""
 
     def is_there(self) -> bool:
-        """torch's answer."""
+        """Whether torch sees a CUDA card; it may still be unusable."""
         return torch.cuda.is_available()
 
     def compute(self) -> None:
-        """A sum that is waited for."""
+        """Run one small kernel; raises the driver's error if torch has no kernels for the card."""
         torch.ones(8, device="cuda").sum().item()
 
     def name_by_driver(self) -> str:
-        """nvidia-smi's answer, which does not depend on torch."""
+        """Return what an NVIDIA driver calls the first card, whatever torch sees; "" if none answers."""
         return nvidia_smi("name", seconds=10).strip().partition("\n")[0].strip()
 
     def cuda_of_torch(self) -> str:
-        """torch's answer."""
+        """Return the CUDA version that torch was built for; "" for a torch without CUDA."""
         return torch.version.cuda or ""
 
     def is_apple(self) -> bool:
-        """torch's answer."""
+        """Whether torch sees an Apple GPU."""
         return torch.backends.mps.is_available()
 
 
@@ -73,18 +63,18 @@ class ChosenDevice:
 
 
 FaultOf = Callable[[torch.device], str]
-"""Why a device fails a trial; "" where it passes."""
+"""Why a device fails a trial; "" if it passes."""
 
 
 def choose_device(
     choice: Device, card: Card | None = None, fault_of: FaultOf = lambda _device: "nothing was tried on it"
 ) -> ChosenDevice:
-    """The CUDA device where there is one that works, an Apple GPU if it passes the trial, else the CPU.
+    """Choose the CUDA device if one works, an Apple GPU if it passes the trial, else the CPU.
 
-    Raises BadOption for "cuda" where none can be used."""
+    Raises BadOption for "cuda" if none can be used."""
     if choice == "cpu":
         return ChosenDevice(torch.device("cpu"))
-    card = card or TorchCard()
+    card = card or Card()
     problem, remedy = _problem_of(card)
     if not problem:
         return ChosenDevice(torch.device("cuda"))
@@ -106,7 +96,7 @@ def _apple_or_cpu(card: Card, fault_of: FaultOf) -> ChosenDevice:
 
 
 def _problem_of(card: Card) -> tuple[str, str]:
-    """Why a card cannot be used, as the beginning of a sentence, and what to do; "" where it can."""
+    """Return why a card cannot be used, as the beginning of a sentence, and what to do; "" if it can."""
     if not card.is_there():
         return _problem_without_card(card.name_by_driver(), card.cuda_of_torch())
     try:
@@ -118,7 +108,7 @@ def _problem_of(card: Card) -> tuple[str, str]:
 
 
 def _problem_without_card(name: str, cuda: str) -> tuple[str, str]:
-    """As `_problem_of`, where torch sees no card: a driver may."""
+    """Do as `_problem_of` if torch sees no card: a driver may see one."""
     if not name:
         return NO_CARD, FITTING
     if not cuda:
@@ -127,12 +117,12 @@ def _problem_without_card(name: str, cuda: str) -> tuple[str, str]:
 
 
 def numbered(device: torch.device) -> torch.device:
-    """The card that this thread uses, by its number: what reads weights may take "cuda" for the first one."""
+    """Give "cuda" this thread's card number, because weight loaders read plain "cuda" as card 0."""
     return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" else device
 
 
 def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
-    """bfloat16 where the machine multiplies it natively, else float16 on CUDA and float32 elsewhere."""
+    """Choose bfloat16 if the machine multiplies it natively, else float16 on CUDA and float32 elsewhere."""
     if choice != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[choice]
     if device.type == "cuda":
@@ -143,7 +133,7 @@ def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
 def sum_exactly(device: torch.device) -> None:
     """Have cuBLAS add its partial sums in float32, for the whole process.
 
-    By default it may round them to half precision where it cuts a product's sums in parts, as it does for few rows:
+    By default it may round them to half precision when it cuts a product's sums in parts, as it does for few rows:
     a row's bits would depend on the number of rows all the more. TF32 is off by default. cuDNN's attention is left
     out: it plans anew for each length of a text, and no trial at load meets all of its plans."""
     if device.type == "cuda":
@@ -158,12 +148,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def uploaded(numbers: NDArray[Any], device: torch.device) -> Tensor:
-    """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
+    """Copy numbers to the device, from pinned memory, which torch keeps until it was read: nothing waits."""
     return _source(numbers, device).to(device, non_blocking=device.type != "mps")
 
 
 def upload_into(target: Tensor, numbers: NDArray[Any]) -> None:
-    """Numbers in one copy to a place on the device, which waits for nothing either."""
+    """Copy numbers in one go to a tensor on the device; nothing waits for that either."""
     target.copy_(_source(numbers, target.device), non_blocking=target.device.type != "mps")
 
 
@@ -176,3 +166,26 @@ def _cpu_has_bfloat16() -> bool:
     # Older torch releases of the supported range do not tell: float32 is always right there.
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
+
+
+def rounds_activations(model: nn.Module) -> bool:
+    """Whether layers round activations: then float32's last digits change the text, too."""
+    return any(getattr(layer, "rounds_activations", False) for layer in model.modules())
+
+
+def is_exact(model: PreTrainedModel) -> bool:
+    """Whether the number of rows or of threads changes only float32's last digits, and never the text."""
+    return model.dtype.itemsize >= 4 and not rounds_activations(model)
+
+
+def tolerance_of(model: PreTrainedModel) -> float:
+    """Return how far the results of two ways to run this model may differ."""
+    return max(TOLERANCE[model.dtype], ROUNDED if rounds_activations(model) else 0.0)
+
+
+def is_close(found: Tensor, expected: Tensor, tolerance: float = 0.0) -> bool:
+    """Whether each row agrees up to rounding, by its root mean square; 0.0 is the tolerance of the type.
+
+    The largest of millions of logits may be off by more: two units in the last place of bfloat16."""
+    rows = (found.float() - expected.float()).square().mean(-1).sqrt()
+    return bool(rows.max() / expected.float().std() < (tolerance or TOLERANCE[found.dtype]))

@@ -1,14 +1,18 @@
-"""Memory of this process: recognising that it ran out, giving it back, measuring it, and one heap for all threads.
+"""Memory of this process: recognising that it ran out, giving it back, measuring it, and how it is allocated.
 
-Known without torch.
+Importing this does not import torch.
 """
 
 import ctypes
 import gc
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 UNINITIALISED = "cublas_status_not_initialized"
 
@@ -19,11 +23,11 @@ WORDS = (
     "out of memory",
     "bad_alloc",
     "failed to map segment",  # a library that did not get in
-    "can't start new thread",  # for want of a stack
+    "can't start new thread",  # because there is no room for its stack
     "cublas_status_alloc_failed",
     UNINITIALISED,  # its handle found no room
-    # Where a driver does not tell how much was left, as on a part of a card (MIG), torch's report that memory ran
-    # out fails: https://github.com/pytorch/pytorch/issues/112377
+    # If a driver does not tell how much was left, as on a part of a card (MIG), torch's report that memory ran out
+    # fails: https://github.com/pytorch/pytorch/issues/112377
     "nvml_success ==",
 )
 
@@ -38,7 +42,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_uninitialised(error: BaseException) -> bool:
-    """Whether cuBLAS could not begin: mostly for want of memory, but a broken driver or library says the same."""
+    """Whether cuBLAS could not start: mostly because memory is short, but a broken driver gives the same error."""
     return UNINITIALISED in str(error).lower()
 
 
@@ -61,7 +65,7 @@ def release_memory(cuda: Any = None) -> None:
 
 
 def clear_workspaces() -> None:
-    """Let go of cuBLAS's workspaces: each stream takes another where it needs one."""
+    """Free cuBLAS's workspaces: each stream takes another when it needs one."""
     import torch
 
     if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only where torch has CUDA
@@ -80,26 +84,59 @@ def share_one_heap() -> bool:
         return False
 
 
+ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+TRIAL_BYTES = 32 << 20
+"""More than the allocator's small segments, so that the driver is asked."""
+
+
+def expand_segments(device: "torch.device") -> bool:
+    """Have the segments of CUDA's allocator grow on Linux: a KV cache that is made anew leaves no holes then.
+
+    With fixed segments a freed buffer serves only what is as small or smaller, so that each larger one is reserved
+    on top. Returns whether segments grow by this: the person may have set torch's allocator up, and some drivers,
+    such as those of virtual cards, refuse it."""
+    import torch
+
+    if device.type != "cuda" or sys.platform != "linux" or torch.version.cuda is None:
+        return False
+    if any(os.environ.get(name) for name in ALLOCATOR_VARIABLES):
+        return False
+    try:
+        _set_expandable(True)
+        torch.empty(TRIAL_BYTES, dtype=torch.uint8, device=device)
+    except (RuntimeError, AttributeError):
+        with suppress(RuntimeError, AttributeError):  # a torch without the setting: nothing was changed
+            _set_expandable(False)
+        return False
+    return True
+
+
+def _set_expandable(is_wanted: bool) -> None:
+    import torch
+
+    torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{is_wanted}")
+
+
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident_bytes() -> int:
-    """The process's resident memory now; 0 where the system does not report it."""
+    """Return the process's resident memory now; 0 if the system does not report it."""
     return _kilobytes("VmRSS") << 10
 
 
 def peak_bytes() -> int:
-    """Its peak since `restart_peak`; 0 where the system does not report it."""
+    """Return the peak since `restart_peak`; 0 if the system does not report it."""
     return _kilobytes("VmHWM") << 10
 
 
 def address_space() -> int:
-    """Bytes of address space that the process has taken; 8 GB where the system does not report it."""
+    """Return the bytes of address space that the process has taken; 8 GB if the system does not report it."""
     return (_kilobytes("VmSize") << 10) or 8 * 2**30
 
 
 def address_space_left() -> int:
-    """Bytes of address space that the process may still take; a very large number without a limit."""
+    """Return the bytes of address space that the process may still take; a very large number without a limit."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -110,7 +147,7 @@ def address_space_left() -> int:
 
 
 def restart_peak() -> None:
-    """Restart the measurement of the peak, where the system supports that."""
+    """Restart the measurement of the peak, if the system supports that."""
     with suppress(OSError):
         _RESET.write_text("5", encoding="ascii")
 

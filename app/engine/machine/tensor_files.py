@@ -23,21 +23,20 @@ class TensorFiles:
         return name in self._files
 
     def shape(self, name: str) -> list[int]:
-        """By the file's header."""
+        """Read a tensor's shape from the file's header."""
         return list(self._files[name].get_slice(name).get_shape())
 
     def stored(self, name: str) -> str:
-        """Its type, by the file's header: F32, BF16, I64, ..."""
+        """Read a tensor's type from the file's header: F32, BF16, I64, ..."""
         return str(self._files[name].get_slice(name).get_dtype())
 
     def read(self, name: str) -> Tensor:
-        """All of it."""
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor
 
 
 def tensor_names(folder: Path) -> list[str]:
-    """The names of a folder's tensors; none of a GGUF file."""
+    """Read the names of a folder's tensors; none of a GGUF file."""
     if (folder / SAFE_WEIGHTS_NAME).is_file():
         with safe_open(folder / SAFE_WEIGHTS_NAME, framework="pt") as weights:
             return list(weights.keys())
@@ -45,7 +44,7 @@ def tensor_names(folder: Path) -> list[str]:
 
 
 def _paths(folder: Path) -> list[Path]:
-    """The files that transformers reads. One that the index names elsewhere is none of the folder's."""
+    """Return the files that transformers reads. Files that the index names elsewhere are sought in the folder."""
     whole = folder / SAFE_WEIGHTS_NAME
     if whole.is_file():
         return [whole]
@@ -53,6 +52,6 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _weight_map(folder: Path) -> dict[str, str]:
-    """Which file has which tensor, by the index."""
+    """Read from the index which file has which tensor."""
     files: dict[str, str] = json.loads((folder / SAFE_WEIGHTS_INDEX_NAME).read_text("utf-8"))["weight_map"]
     return files

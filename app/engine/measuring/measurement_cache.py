@@ -18,7 +18,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from app import __version__
-from app.engine.cpu_kernels.loading import SOURCE
+from app.engine.cpu_kernels import SOURCE
 from app.system.files import write_file
 from app.values.dataclass_json import parse_json
 from app.values.messages import ModelInfo

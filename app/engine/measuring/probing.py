@@ -11,8 +11,7 @@ from time import perf_counter
 from torch import Tensor
 
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.machine.hardware import dtype_name
-from app.engine.machine.tolerance import is_exact
+from app.engine.machine.hardware import dtype_name, is_exact
 from app.engine.measuring.same_bits import (
     group_by_bits,
     has_experts,

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention
 from app.engine.block.block import Block
-from app.engine.machine.tolerance import is_exact
+from app.engine.machine.hardware import is_exact
 from app.engine.measuring.same_bits import takes_rows_one_by_one
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.steps import EagerSteps

@@ -18,8 +18,7 @@ from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, answers_of, choices_of
 from app.engine.parallel.shares import Share, followed, split
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.batched_sampling import best_tokens
-from app.engine.sampling.sampling import Choices, Sampler
+from app.engine.sampling.sampling import Choices, Sampler, best_tokens
 from app.errors import AppError
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 

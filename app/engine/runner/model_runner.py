@@ -54,7 +54,7 @@ class ModelRunner(Protocol):
         That is logits if it shall be, else whatever suits the two."""
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """`batched_sampling.best_tokens`, of at least so many: for `forward`'s newest logits maybe found by now."""
+        """`best_tokens`, of at least so many: for `forward`'s newest logits maybe found by now."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""

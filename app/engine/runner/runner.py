@@ -14,8 +14,7 @@ from app.engine.runner.kv_cache import AHEAD, BlockCache
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.runner.rotary import Rotary, anchored
 from app.engine.runner.steps import EagerSteps, Steps, run_block
-from app.engine.sampling.batched_sampling import best_tokens, sampler_for
-from app.engine.sampling.sampling import Sampler
+from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
@@ -114,7 +113,7 @@ class BlockRunner:
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
         """From logits, always."""
         del from_logits
-        return sampler_for(sampling, str(self._model.device), self.best_tokens)
+        return make_sampler(sampling, str(self._model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Those that a recorded step has found beside these logits; of other logits they are looked for now."""

@@ -27,8 +27,7 @@ from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.runner.state_snapshot import Snapshot, State
-from app.engine.sampling.batched_sampling import best_tokens, sampler_for
-from app.engine.sampling.sampling import Sampler
+from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import Prefilling, Sampling
 
 PROGRESS_ROWS = 16
@@ -142,7 +141,7 @@ class SequentialRunner:
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
         """From logits, always."""
         del from_logits
-        return sampler_for(sampling, str(self.model.device), self.best_tokens)
+        return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Nobody has looked for them before."""

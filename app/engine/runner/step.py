@@ -7,7 +7,7 @@ from typing import Protocol
 
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Origin, Split, Statistics, StopReason
 from app.values.trace import NO_TRACE, StepTrace
 

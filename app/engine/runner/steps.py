@@ -42,7 +42,7 @@ class Steps(Protocol):
         If `batch_invariant`, a row's bits depend on nothing but the text before it and the number of rows."""
 
     def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """`batched_sampling.best_tokens` of the newest logits' first rows, if so many were found already."""
+        """`best_tokens` of the newest logits' first rows, if so many were found already."""
 
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block: ascending, the first is row 0."""

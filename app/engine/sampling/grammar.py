@@ -20,11 +20,29 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.machine.hardware import uploaded
-from app.engine.sampling.constraint import Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
 from app.values.logits import CONTROL_RULE, Grammar
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """The tokens that a grammar allows at some place, a bit for each, and the one that it forces, if it does."""
+
+    bits: bytes
+    forced: list[int]
+
+    def __contains__(self, token: int) -> bool:
+        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
+
+
+Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], AllowedTokens | None]
+"""(text, what is added to it) -> what the reply's grammar allows after both; None without a grammar."""
+
+
+def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
+    """Allow every token."""
 
 
 class Grammars:
@@ -41,7 +59,7 @@ class Grammars:
         prompt_tokens: int,
         begun: Sequence[int] = (),
     ) -> "GrammarMask":
-        """A mask for logits behind a prompt of so many tokens, which ends with what is `begun` of the reply.
+        """Make a mask for logits after a prompt of this many tokens, which ends with what is `begun` of the reply.
 
         Raises GrammarRefused for a grammar that cannot be used, with the reason."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
@@ -67,7 +85,7 @@ class GrammarMask:
         self._prompt_tokens = prompt_tokens
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
-        """Logits [vocab] behind these tokens, -inf where a token is not allowed."""
+        """Set the logits [vocab] after these tokens to -inf for each token that is not allowed."""
         matcher = self._places.at(history[self._prompt_tokens :])
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
@@ -81,7 +99,9 @@ class GrammarMask:
         return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
 
     def constraint(self, vocabulary: int) -> Constraint:
-        """What the grammar allows a draft, by a matcher of its own; a model has weights for so many tokens."""
+        """Tell drafts what the grammar allows, by a matcher of their own.
+
+        `vocabulary` are the tokens that the model has weights for."""
         return DraftConstraint(_Places(self._places.at(()).deep_copy()), self._prompt_tokens, vocabulary)
 
 
@@ -95,8 +115,8 @@ class DraftConstraint:
         self._known: dict[tuple[int, ...], AllowedTokens] = {}
         self._length = 0
 
-    def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> "AllowedTokens":
-        """What may come behind both."""
+    def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> AllowedTokens:
+        """Return what may come after both."""
         if len(text) != self._length:
             self._length, self._known = len(text), {}
         path = tuple(added())
@@ -104,32 +124,21 @@ class DraftConstraint:
             self._known[path] = self._look([*text[self._prompt_tokens :], *path])
         return self._known[path]
 
-    def _look(self, reply: list[int]) -> "AllowedTokens":
+    def _look(self, reply: list[int]) -> AllowedTokens:
         matcher = self._places.at(reply)
         forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
         return AllowedTokens(matcher.compute_bitmask(), forced)
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedTokens:
-    """A bit for each token, and the one that the grammar forces, if it does."""
-
-    bits: bytes
-    forced: list[int]
-
-    def __contains__(self, token: int) -> bool:
-        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
-
-
 class _Places:
-    """A matcher that goes from one place of a reply to another."""
+    """Moves a matcher from one place of a reply to another."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
         self._taken: list[int] = []
 
     def at(self, reply: Sequence[int]) -> LLMatcher:
-        """The matcher behind these tokens: it goes back to where the paths part, and on from there."""
+        """Move the matcher to the place after these tokens: back to where the paths part, and on from there."""
         path, taken = list(reply), self._taken
         if path[: len(taken)] != taken:
             same = next(place for place, token in enumerate(taken) if path[place : place + 1] != [token])
@@ -158,6 +167,6 @@ def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _control(token: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A control token by its id; its letters, if the tokenizer does not know it."""
+    """Write a control token by its id; by its letters, if the tokenizer does not know it."""
     number = tokenizer.get_vocab().get(token)
     return json.dumps(token) if number is None else f"<[{number}]>"

@@ -1,27 +1,109 @@
-"""Logits changed before a token is drawn: by penalties, biases and a grammar. And log probabilities, as they are.
+"""What changes a row's logits before a token is drawn: penalties and biases. Grammars (grammar.py) do so, too.
 
 What changes a row depends on the tokens before it, so each row is changed only when verification gets to it, with
 the row's own path. A drafted branch is thus checked under its own penalties and its own state of the grammar, and
 the text is the same with lookahead on and off.
+
+Penalties count how often each token came before a row, on the logits' device. The rows of a reply have nearly the
+same history, so the counts go from one row to the next by the few tokens that differ, which need no upload: each
+goes with the kernel that counts it. A whole history is uploaded once.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from app.engine.block.token_counts import TokenCounts
+from app.engine.block.block import common_length
 from app.engine.machine.hardware import uploaded
-from app.engine.sampling.sampling import Choices, Process, Sampler
-from app.values.logits import LikelyToken, LogitsSettings, TokenLogprobs
+from app.values.logits import LogitsSettings
+from app.values.messages import Sampling
 
-Texts = Callable[[Sequence[int]], tuple[str, ...]]
+Process = Callable[[Tensor, Sequence[int]], Tensor]
+"""(logits [vocab] in float32, every token before them) -> logits [vocab]."""
+
+FEW = 16
+"""Different tokens up to which counts go on from those of another row: each is a kernel or two."""
+ROOM = 1024
+"""Tokens that may be added to those of an upload before there is another one."""
+
+
+class Counts(NamedTuple):
+    """Tokens, each once, and how often each came: ids and times (float32) [n]. Some came no longer, 0 times."""
+
+    ids: Tensor
+    times: Tensor
+
+    def changed(self, logits: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Logits [vocab], those of the tokens that came changed by (logits [n], times [n]) -> logits [n]."""
+        scores = logits[self.ids]
+        return logits.index_copy(0, self.ids, torch.where(self.times > 0, change(scores, self.times), scores))
+
+
+class TokenCounts:
+    """Counts that follow the rows of one reply."""
+
+    def __init__(self, start: int = 0) -> None:
+        """Tokens before the place `start` do not count."""
+        self._start = start
+        self._counted: list[int] = []
+        self._places: dict[int, int] = {}  # of tokens in the two tensors
+        self._ids, self._times = torch.empty(0, dtype=torch.long), torch.empty(0)
+
+    @torch.inference_mode()
+    def before(self, history: Sequence[int], device: torch.device) -> Counts:
+        """Count the tokens of this history, on the device. The counts are good until the next call."""
+        tokens = list(history[self._start :])
+        same = common_length(self._counted, tokens)
+        gone, new = self._counted[same:], tokens[same:]
+        self._counted = tokens
+        has_room = len(self._places) + len(new) <= len(self._ids)
+        if self._ids.device != device or not has_room or len(gone) + len(new) > FEW:
+            self._upload(tokens, device)
+        else:
+            self._update(gone, new)
+        known = len(self._places)
+        return Counts(self._ids[:known], self._times[:known])
+
+    def _upload(self, tokens: list[int], device: torch.device) -> None:
+        found = Counter(tokens)
+        self._places = {token: place for place, token in enumerate(found)}
+        both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # vocabularies are smaller than 2**24
+        both[:, : len(found)] = list(found), list(found.values())
+        ids, self._times = uploaded(both, device)
+        self._ids = ids.long()
+
+    def _update(self, gone: list[int], new: list[int]) -> None:
+        for token in gone:
+            self._times[self._places[token]].sub_(1)
+        for token in new:
+            if token not in self._places:
+                self._ids[len(self._places)].fill_(token)
+                self._places[token] = len(self._places)
+            self._times[self._places[token]].add_(1)
+
+
+def penalised(logits: Tensor, counts: Counts, penalty: float) -> Tensor:
+    """Logits [vocab] with the tokens seen so far made less likely (CTRL, section 4.1)."""
+    return counts.changed(
+        logits, lambda scores, _times: torch.where(scores < 0, scores * penalty, scores / penalty)
+    )
+
+
+def repetition_penalty(sampling: Sampling) -> list[Process]:
+    """The process of a sampling's repetition penalty; none without a penalty."""
+    if sampling.repetition_penalty == 1:
+        return []
+    counts, penalty = TokenCounts(), sampling.repetition_penalty
+    return [lambda logits, history: penalised(logits, counts.before(history, logits.device), penalty)]
 
 
 def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
-    """OpenAI's penalties, for one reply: for each time that it has the token, and for having it at all."""
+    """OpenAI's penalties for one reply: for each time that it has a token, and for having it at all."""
     counts = TokenCounts(prompt_tokens)
 
     def process(logits: Tensor, history: Sequence[int]) -> Tensor:
@@ -34,7 +116,7 @@ def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
 
 
 def biases(settings: LogitsSettings, vocabulary: int) -> Process:
-    """Adds to the logits of tokens; ids that the model does not have are left out."""
+    """Add biases to the logits of tokens; ids that the model does not have are left out."""
     known = [(token, bias) for token, bias in settings.logit_bias if token < vocabulary]
     # One upload: ids are exact in float32, vocabularies being smaller than 2**24.
     both = np.array(known, dtype=np.float32).reshape(-1, 2).T
@@ -48,37 +130,3 @@ def biases(settings: LogitsSettings, vocabulary: int) -> Process:
         return logits.index_add(0, *on(logits.device))
 
     return process
-
-
-class LogprobsRecorder:
-    """Remembers the log probabilities of what a sampler chooses, by position."""
-
-    def __init__(self, sampler: Sampler, top: int, texts: Texts) -> None:
-        self._sampler = sampler
-        self._top = top
-        self._texts = texts
-        self._found: dict[int, tuple[int, float, list[int], list[float]]] = {}
-
-    def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """As the sampler chooses."""
-        choices = self._sampler(logits, likely, positions)
-
-        def choose(row: int, history: Sequence[int]) -> int:
-            token = choices.choose(row, history)
-            values = logits[row].float().log_softmax(dim=-1)
-            best = values.topk(self._top)
-            # In one copy: ids are exact in float32, vocabularies being smaller than 2**24.
-            chosen, *found = torch.cat([values[token, None], best.values, best.indices.float()]).tolist()
-            ids = [int(likely_id) for likely_id in found[self._top :]]
-            self._found[len(history)] = token, chosen, ids, found[: self._top]
-            return token
-
-        return Choices(choose, choices.ids, choices.logits)
-
-    def take(self, start: int, count: int) -> tuple[TokenLogprobs, ...]:
-        """Those of the tokens at these positions, which are then forgotten."""
-        return tuple(self._shown(*self._found.pop(place)) for place in range(start, start + count))
-
-    def _shown(self, token: int, logprob: float, ids: list[int], values: list[float]) -> TokenLogprobs:
-        text, *texts = self._texts([token, *ids])
-        return TokenLogprobs(LikelyToken(text, logprob), tuple(map(LikelyToken, texts, values)))

@@ -3,7 +3,12 @@
 The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then the
 argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
 That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
-lookahead on and off give the same text for the same seed. Only tokens that survive the filters need their noise.
+lookahead on and off give the same text for the same seed. Sums are taken in float64 and ties are broken by the
+lowest id, so that a row draws the same token alone and among many. Only tokens that survive the filters need noise.
+
+On the CPU a row draws when verification gets to it. On a card each accepted token would then wait for the device
+again, so all rows draw at once, needed or not, and the drawn tokens are copied together with the likeliest ones.
+A penalty or a grammar depends on the tokens accepted before, so there the rows draw in turn on a card, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,17 +22,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.block.token_counts import TokenCounts, penalised
 from app.engine.machine.hardware import uploaded
+from app.engine.sampling.logits_processing import Process, repetition_penalty
 from app.values.messages import Sampling
 
-Process = Callable[[Tensor, Sequence[int]], Tensor]
-"""(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 Choose = Callable[[int, Sequence[int]], int]
 """(row, every token before it) -> the token that the model says there."""
+BestTokens = Callable[[Tensor, int], Tensor]
+"""(logits [R, vocab], count) -> as `best_tokens`, of at least so many: a recorded step has found them already."""
 
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
-"""Logits whose maximum is taken together, and the blocks from which on that is faster."""
+"""Logits whose maximum is taken together, and the number of blocks from which on that is faster."""
+VALUES = 1 << 22
+"""Logits that are filtered and given noise at once: some 100 MiB of numbers in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +50,70 @@ class Sampler(Protocol):
     """Samples tokens from logits."""
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Logits [R, vocab] of one step -> the sampled tokens, and so many of the likeliest ones.
+        """Logits [R, vocab] of one step -> the sampled tokens, and this many of the likeliest ones.
 
         `positions` [R] are where these tokens stand: samplers that draw for all rows at once need them."""
 
 
-def make_sampler(sampling: Sampling, processes: Sequence[Process] = ()) -> Sampler:
-    """Greedy, or keyed draws, by the settings; `processes` change the logits of each row before, in turn.
+def best_tokens(logits: Tensor, count: int) -> Tensor:
+    """Find each row's `count` likeliest tokens: their logits, their ids, and argmax's id [R, 2 * count + 1].
 
-    For one reply: processes may go on from row to row."""
+    Ids are exact in float32, vocabularies being smaller than 2**24."""
+    firsts = _argmax(logits)
+    if count == 1:
+        ids, values = firsts, logits.gather(1, firsts)
+    else:
+        values, ids = _topk(logits, min(count, logits.shape[-1]))
+    return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
+
+
+def make_sampler(
+    sampling: Sampling, device: str = "cpu", best: BestTokens = best_tokens, processes: Sequence[Process] = ()
+) -> Sampler:
+    """Make the sampler that suits logits on this device ("cpu", "cuda:0", ...), for one reply.
+
+    `processes` change a row's logits in turn; what they count may go on from row to row."""
     changes = (*processes, *repetition_penalty(sampling))
     if sampling.temperature == 0 and not changes:
-        return _greedy
-    return partial(_keyed, sampling=sampling, changes=changes)
+        return partial(_greedy, best=best)
+    if device.startswith("cuda") and not changes:
+        return partial(_drawn_at_once, sampling=sampling, best=best)
+    sampler = partial(_drawn_in_turn, sampling=sampling, changes=changes)
+    # Noise is drawn in float64, which an Apple GPU does not have.
+    return partial(_drawn_on_host, sampler=sampler) if device.startswith("mps") else sampler
 
 
-def repetition_penalty(sampling: Sampling) -> list[Process]:
-    """The one that is asked for."""
-    if sampling.repetition_penalty == 1:
-        return []
-    counts, penalty = TokenCounts(), sampling.repetition_penalty
-    return [lambda logits, history: penalised(logits, counts.before(history, logits.device), penalty)]
+def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Find the `count` largest logits of each row and their ids [R, K], in one copy from the device.
+
+    The first one is argmax's, whatever `count` is: of equal logits the lowest id, which topk does not promise."""
+    ids, values, _ = _on_host(best_tokens(logits, count), count)
+    return ids, values
 
 
-def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, best: BestTokens) -> Choices:
     del positions
-    ids, values = likeliest(logits, likely)
-    sampled: list[int] = ids[:, 0].tolist()
+    ids, values, sampled = _on_host(best(logits, likely), likely)
     return Choices(lambda row, _history: sampled[row], ids, values)
 
 
-def _keyed(
+def _drawn_at_once(
+    logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling, best: BestTokens
+) -> Choices:
+    if len(positions) != len(logits):
+        raise ValueError(f"each row needs its position, got {len(positions)} for {len(logits)} rows")
+    drawn = draw_rows(logits, positions, sampling)[:, None].float()
+    ids, values, sampled = _on_host(torch.cat((best(logits, likely), drawn), dim=1), likely)
+
+    def choose(row: int, history: Sequence[int]) -> int:
+        if len(history) == positions[row]:
+            return sampled[row]
+        return draw(logits[row], history, sampling)
+
+    return Choices(choose, ids, values)
+
+
+def _drawn_in_turn(
     logits: Tensor,
     likely: int = 1,
     positions: Sequence[int] = (),
@@ -92,31 +132,31 @@ def _keyed(
     return Choices(choose, *likeliest(logits, likely))
 
 
-def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `count` largest logits of each row and their ids [R, K], in one copy from the device, two with ties.
+def _drawn_on_host(
+    logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampler: Sampler
+) -> Choices:
+    return sampler(logits.cpu(), likely, positions)
 
-    The first one is argmax's, whatever `count` is: of equal logits the lowest id, which topk does not promise."""
-    if count == 1:
-        values, ids = logits.max(dim=-1, keepdim=True)
-    else:
-        values, ids = _topk(logits, min(count, logits.shape[-1]))
-    # Ids are exact in float32, vocabularies being smaller than 2**24.
-    found = torch.stack((ids.float(), values.float())).cpu().numpy()
-    order, best = found[0].astype(np.int64), found[1]
-    if best.shape[1] > 1:
-        ties = np.flatnonzero(best[:, 0] == best[:, 1])
-        lowest = logits[uploaded(ties, logits.device)].argmax(dim=-1).tolist() if len(ties) else []
-        for row, first in zip(ties, lowest, strict=True):
-            lowest_first(order[row], first)
-    return order, best
+
+def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
+    """Copy what `best_tokens` found: ids and logits as of `likeliest`, and the last column's tokens [R]."""
+    numbers = found.cpu().numpy()
+    width = (numbers.shape[1] - 1) // 2  # a drawn token's column makes no difference
+    tokens = numbers[:, width:].astype(np.int64)
+    ids, lowest = tokens[:, :width], tokens[:, width]
+    for row in np.flatnonzero(ids[:, 0] != lowest):
+        rest = ids[row][ids[row] != lowest[row]][: width - 1]
+        ids[row, 0], ids[row, 1:] = lowest[row], rest
+    count = min(count, width)
+    return ids[:, :count], numbers[:, :count], tokens[:, -1].tolist()
 
 
 def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As torch's topk, which reads a large vocabulary on a CPU three to seven times as long.
+    """Do as torch's topk, which takes a CPU three to seven times as long for a large vocabulary.
 
-    A row's largest logits are in the blocks whose maxima are largest, or behind the last whole block."""
+    A row's largest logits are in the blocks whose maxima are largest, or after the last whole block."""
     blocks = logits.shape[-1] // TOPK_BLOCK
-    if blocks < max(count, MIN_TOPK_BLOCKS) or logits.device.type != "cpu":
+    if blocks < max(count, MIN_TOPK_BLOCKS) or not logits.is_cpu:
         return logits.topk(count, dim=-1)
     end, split = count * TOPK_BLOCK, blocks * TOPK_BLOCK
     whole = logits[:, :split].reshape(len(logits), blocks, TOPK_BLOCK)
@@ -127,55 +167,106 @@ def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, torch.where(places < end, starts + places % TOPK_BLOCK, places - end + split)
 
 
-def lowest_first(ids: NDArray[np.int64], lowest: int) -> None:
-    """Move an id to the front; if it is not there the last one goes."""
-    rest = ids[ids != lowest][: len(ids) - 1]
-    ids[0], ids[1:] = lowest, rest
+def _argmax(logits: Tensor) -> Tensor:
+    """Do as torch's argmax [R, 1] (of equal logits the lowest id), which takes a CPU far longer."""
+    blocks = logits.shape[-1] // TOPK_BLOCK
+    if blocks < MIN_TOPK_BLOCKS or not logits.is_cpu:
+        return logits.argmax(dim=-1, keepdim=True)
+    split = blocks * TOPK_BLOCK
+    whole = logits[:, :split].reshape(len(logits), blocks, TOPK_BLOCK)
+    block = whole.amax(dim=-1).argmax(dim=-1, keepdim=True)
+    inside = whole.gather(1, block[..., None].expand(-1, -1, TOPK_BLOCK))[:, 0].argmax(dim=-1, keepdim=True)
+    first = block * TOPK_BLOCK + inside
+    if split == logits.shape[-1]:
+        return first
+    last = logits[:, split:].argmax(dim=-1, keepdim=True) + split
+    return torch.where(logits.gather(1, last) > logits.gather(1, first), last, first)
 
 
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
-    """The token at position len(history), given its logits [vocab], which a penalty has changed already."""
-    scores = logits.float()
+    """Draw the token at position len(history) from its logits [vocab], which a penalty has changed already."""
     if sampling.temperature == 0:
-        return int(scores.argmax())
-    ids, kept = survivors(scores / sampling.temperature, sampling)
-    noise = gumbel(sampling.seed, len(history), ids)
-    return int(ids[(kept.double() + noise).argmax()])
+        return int(logits.float().argmax())
+    return int(draw_rows(logits[None], (len(history),), sampling))
+
+
+def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
+    """Draw a token for each row of logits [R, vocab] at its position; `values` limits the memory."""
+    keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
+    rows_at_once = max(1, values // logits.shape[-1])
+    parts = zip(
+        torch.split(logits, rows_at_once),
+        torch.split(uploaded(keys, logits.device), rows_at_once),
+        strict=True,
+    )
+    return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
+
+
+def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
+    ids, scores = _filtered(logits.float() / sampling.temperature, sampling)
+    noisy = scores.double()
+    if sampling.top_k or (sampling.top_p == 1 and not sampling.min_p):
+        noisy += gumbel_of(ids + keys[:, None])
+    else:  # few of a vocabulary are left, and two logarithms in float64 for each of it cost more than to count them
+        rows, places = (scores > -torch.inf).nonzero(as_tuple=True)
+        noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
+    best = noisy.argmax(dim=-1, keepdim=True)
+    return ids.expand(len(scores), -1).gather(1, best)[:, 0]
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Ids [K] and scores [K], best first where a filter had to sort, that top-k, top-p and min-p leave over."""
-    if 0 < sampling.top_k < len(scores):
-        scores, ids = scores.topk(sampling.top_k)
+    """Return the ids and scores [K] that top-k, top-p and min-p leave of one row, best first if a filter sorts."""
+    ids, filtered = _filtered(scores[None], sampling)
+    kept = filtered[0] > -torch.inf
+    return ids[0][kept], filtered[0][kept]
+
+
+def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Apply top-k, top-p and min-p: ids [R or 1, K] and scores [R, K], -inf for a token that is filtered out."""
+    if 0 < sampling.top_k < scores.shape[1]:
+        ids = _largest(scores, sampling.top_k)
+        scores = scores.gather(1, ids)
     elif sampling.top_p < 1:
-        scores, ids = scores.sort(descending=True, stable=True)
+        scores, ids = scores.sort(dim=-1, descending=True, stable=True)
     else:
-        ids = torch.arange(len(scores), device=scores.device)
+        ids = torch.arange(scores.shape[1], device=scores.device)[None]
     if sampling.top_p < 1:
-        # The token that crosses top_p stays: what counts is the sum before it. In float64, as for many rows at once
-        # (batched_sampling.py), so that a token at the border is kept on every device or on none.
+        # The token that crosses top_p stays: what counts is the sum before it. In float64, so that a token at the
+        # border is kept on every device or on none.
         chances = scores.double().softmax(dim=-1)
-        kept = (chances.cumsum(dim=-1) - chances < sampling.top_p).nonzero()[:, 0]
-        scores, ids = scores[kept], ids[kept]
+        scores = scores.masked_fill(chances.cumsum(dim=-1) - chances >= sampling.top_p, -torch.inf)
     if sampling.min_p > 0:
         chances = scores.softmax(dim=-1)
-        kept = (chances >= sampling.min_p * chances.max()).nonzero()[:, 0]
-        scores, ids = scores[kept], ids[kept]
+        scores = scores.masked_fill(chances < sampling.min_p * chances.amax(-1, keepdim=True), -torch.inf)
     return ids, scores
 
 
+def _largest(scores: Tensor, count: int) -> Tensor:
+    """Find the ids [R, count] of the largest scores, best first; of equal ones the lowest ids, unlike topk."""
+    if len(scores) == 1 and scores.is_cpu:  # a CPU takes up to 80 times as long for whole numbers
+        row = scores[0]
+        ids = (row >= row.topk(count).values[-1]).nonzero()[:, 0]
+        return ids[row[ids].sort(descending=True, stable=True).indices[:count]][None]
+    last = scores.shape[1] - 1
+    bits = (scores + 0.0).view(torch.int32)  # there is no -0 in a sum with 0
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()  # as the floats are ordered
+    keys = (ordered << 32) + (last - torch.arange(last + 1, device=scores.device))
+    found: Tensor = last - (keys.topk(count, dim=-1).values & 0xFFFFFFFF)
+    return found
+
+
 def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
-    """Gumbel noise [K] in float64 for tokens `ids` [K] at this position, the same on every device."""
+    """Compute the Gumbel noise [K] of tokens `ids` [K] at this position in float64, equal on every device."""
     return gumbel_of(ids + noise_key(seed, position))
 
 
 def noise_key(seed: int, position: int) -> int:
-    """The key of a position's noise, to be added to token ids: 64 bits with a sign."""
+    """Compute the key of a position's noise, to be added to token ids: 64 bits with a sign."""
     return _signed(_mix_int(_mix_int(seed) ^ position))
 
 
 def gumbel_of(keyed: Tensor) -> Tensor:
-    """Gumbel noise in float64 for token ids that a key was added to."""
+    """Compute Gumbel noise in float64 of token ids that a key was added to."""
     bits = _mix(keyed)
     # 52 bits and a half: never 0 and never 1, where the logarithms have no value.
     uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
@@ -183,7 +274,7 @@ def gumbel_of(keyed: Tensor) -> Tensor:
 
 
 def noise_of(key: int, token: int) -> float:
-    """The noise of one token as `gumbel` has it, up to the last bits: faster for few tokens."""
+    """Compute the noise of one token as `gumbel` does, up to the last bits: faster for few tokens."""
     value = (token + key) * _GOLDEN & _WORD
     value = (value ^ value >> 30) * _FIRST & _WORD
     value = (value ^ value >> 27) * _SECOND & _WORD
@@ -211,7 +302,7 @@ def _mix(values: Tensor) -> Tensor:
 
 
 def _shifted(values: Tensor, bits: int) -> Tensor:
-    """A logical right shift: torch's is arithmetic for int64."""
+    """Shift right logically: torch's shift is arithmetic for int64."""
     shifted: Tensor = (values >> bits) & (2 ** (64 - bits) - 1)
     return shifted
 

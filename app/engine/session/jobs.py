@@ -1,71 +1,60 @@
-"""The jobs of the worker besides embedding (embedding_job.py), their queue, and sentences for errors."""
+"""The jobs of the worker, their queue, and the threads on which requests become tokens before they are queued.
 
-import logging
+    short texts    one after the other on one thread
+    long texts     on another, so that a short question does not wait behind a book
+
+The tokenizer releases the interpreter's lock, so the engine's thread writes on meanwhile. What a thread makes is
+good only for the model that is loaded now: the session looks at who made it, and otherwise makes it anew.
+"""
+
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import count
-from queue import Empty, PriorityQueue
-from threading import Event as Flag
-from typing import TYPE_CHECKING, Protocol
+from queue import Empty, PriorityQueue, SimpleQueue
+from typing import TYPE_CHECKING
 
 from app.engine.embedding.job import EmbeddingJob
-from app.engine.machine.device_faults import is_device_fault
-from app.engine.machine.memory import is_out_of_memory, is_uninitialised
-from app.errors import (
-    AppError,
-    BadOption,
-    EngineClosed,
-    GrammarRefused,
-    ModelTooLarge,
-    PromptTooLong,
-    first_line,
-)
-from app.values.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Request
+from app.engine.machine.device_faults import app_error
+from app.errors import AppError, BadOption, GrammarRefused, PromptTooLong
+from app.values.messages import EventSink, Failed, ModelChoice, RefusedPart, Request
 from app.values.trace import Margin
 
 if TYPE_CHECKING:
-    from app.engine.session.request_tokens import RequestTokens
-
-log = logging.getLogger(__name__)
+    from app.engine.text.prompt import RequestTokens
 
 PAUSE = 3.0
 """Seconds without a job after which the worker does what can wait for ever."""
+LONG = 50_000
+"""Characters of a text that takes its time: a twentieth of a second or more."""
+CHARACTERS_OF_MESSAGE = 100
+"""What a message counts besides its text: the template has work with each."""
+
+OnLoaded = Callable[[bool], None]
+"""Called with whether the model was loaded, on the worker's thread unless the engine is closed."""
+Tokenise = Callable[[Request], "RequestTokens"]
+"""Makes a request's texts tokens. Raises AppError for what the model cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenisedRequest:
-    """A request with its tokens, or without where its model was not loaded."""
+    """A request with its tokens, or without them if its model was not loaded."""
 
     request: Request
     tokens: "RequestTokens | None" = None
 
     def repeated(self, request: Request) -> "TokenisedRequest":
-        """Another request with the same texts."""
+        """Return another request with the same texts."""
         return replace(self, request=request)
-
-
-class EventSink(Protocol):
-    """Where a request's events go."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
-
-    def append(self, event: Event) -> None:
-        """Take the next event."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyJob:
     """Write a reply."""
 
-    asked: "TokenisedRequest"
+    asked: TokenisedRequest
     reply: EventSink
-
-
-OnLoaded = Callable[[bool], None]
-"""Called with whether the model was loaded, on the worker's thread unless the engine is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +77,7 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class MarginJob:
-    """Ask how sure the model is of the token behind these."""
+    """Ask how sure the model is of the token after those that are `written`."""
 
     request: Request
     written: tuple[int, ...]
@@ -112,79 +101,12 @@ def fail_job(job: AnyJob, error: AppError) -> None:
 
 
 def _refused_part(error: AppError) -> RefusedPart:
-    """What of the request cannot be done; "" where the request is not to blame."""
+    """The part of the request that cannot be done; "" if the request is not to blame."""
     if isinstance(error, GrammarRefused):
         return "grammar"
     if isinstance(error, PromptTooLong):
         return "prompt"
     return "options" if isinstance(error, BadOption) else ""
-
-
-def refusal_of(error: Exception) -> AppError:
-    """Why there is no engine in this process."""
-    if is_out_of_memory(error):
-        return ModelTooLarge(
-            "There is not enough memory to start the engine: close other programs, then start Foresight again."
-        )
-    log.exception("the engine could not start", exc_info=error)
-    return AppError(
-        f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
-    )
-
-
-def sentence_of(error: BaseException) -> str:
-    """An error as a sentence. An unexpected one is logged with its traceback."""
-    if isinstance(error, AppError):
-        return str(error)
-    if is_uninitialised(error):
-        log.exception("cuBLAS could not start", exc_info=error)
-        return (
-            f"The matrix library of the graphics card could not start ({first_line(error)[:200]}): close other "
-            "programs that use it, then restart Foresight. If it fails again, choose --device cpu."
-        )
-    if is_out_of_memory(error):
-        return str(
-            ModelTooLarge(
-                "Memory ran out: choose a smaller model, a shorter chat, or close other programs, then try again."
-            )
-        )
-    log.exception("a request failed", exc_info=error)
-    if is_device_fault(error):
-        return f"The graphics card stopped working for this process ({first_line(error)}): restart Foresight."
-    return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
-
-
-def app_error(error: BaseException) -> AppError:
-    """An error as one that a caller gets: a sentence."""
-    return error if isinstance(error, AppError) else AppError(sentence_of(error))
-
-
-def report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
-    """Call the listener of a load; returns its error as a sentence."""
-    try:
-        ended(is_loaded)
-        return ""
-    except Exception as error:
-        return sentence_of(error)
-
-
-class ReplyStop:
-    """A request's stop signal: the person's wish to stop its reply, or the engine's end."""
-
-    def __init__(self, reply: EventSink, is_closing: Flag) -> None:
-        self._reply = reply
-        self._is_closing = is_closing
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop, or the engine closes."""
-        return self._reply.is_stopping or self._is_closing.is_set()
-
-    def loading(self, event: Loading) -> None:
-        """Pass loading's progress on, or end it when the person stopped meanwhile."""
-        if self.is_stopping:
-            raise EngineClosed("Stopped while the model was loading. Send the message again.")
-        self._reply.append(event)
 
 
 class JobQueue:
@@ -195,15 +117,15 @@ class JobQueue:
         self._numbers = count()
 
     def put(self, job: AnyJob | Shutdown, may_wait: bool = False) -> None:
-        """Add a job behind those that came before, or behind all others."""
+        """Add a job after those that came before, or after all others."""
         self._waiting.put((may_wait, next(self._numbers), job))
 
     def get(self, timeout: float | None = None) -> AnyJob | Shutdown:
-        """Wait for the next job and take it out. Raises queue.Empty after so many seconds without one."""
+        """Wait for the next job and take it out. Raises queue.Empty after this many seconds without one."""
         return self._waiting.get(timeout=timeout)[2]
 
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
-        """The next job. Until it comes `work` is called, half of the time, and returns its seconds; 0 ends that."""
+        """Take the next job. Until it comes, call `work` half of the time; it returns its seconds, 0 ends that."""
         while pause:
             try:
                 return self.get(pause)
@@ -214,3 +136,73 @@ class JobQueue:
     def drain(self) -> list[AnyJob | Shutdown]:
         """Take out all jobs that still wait."""
         return [self.get() for _ in range(self._waiting.qsize())]
+
+
+class TokenisingThreads:
+    """Both threads; each starts with its first text."""
+
+    def __init__(self) -> None:
+        self._short, self._long = _TokenisingThread("tokens"), _TokenisingThread("tokens of long texts")
+
+    def tokenise(self, request: Request, tokenise: Tokenise | None) -> Future[TokenisedRequest]:
+        """Have a request's tokens made, if anybody can make them. Until that begins it can be cancelled.
+
+        `result()` raises AppError."""
+        prompt = request.prompt
+        written = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
+        texts = (*written, request.tools, request.prediction, *request.documents)
+        length = sum(map(len, texts)) + CHARACTERS_OF_MESSAGE * len(written)
+        answer: Future[TokenisedRequest] = Future()
+        thread = self._long if length > LONG else self._short
+        if tokenise is None or not thread.do(_Text(request, tokenise, answer)):
+            answer.set_result(TokenisedRequest(request))
+        return answer
+
+    def close(self) -> None:
+        """End the threads after what they were given. Safe to repeat."""
+        self._short.close()
+        self._long.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    request: Request
+    tokenise: Tokenise
+    answer: Future[TokenisedRequest]
+
+    def make(self) -> None:
+        if not self.answer.set_running_or_notify_cancel():
+            return
+        try:
+            self.answer.set_result(TokenisedRequest(self.request, self.tokenise(self.request)))
+        except Exception as error:
+            self.answer.set_exception(app_error(error))
+
+
+class _TokenisingThread:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._waiting: SimpleQueue[_Text | None] = SimpleQueue()
+        self._is_started = self._is_closed = False
+
+    def do(self, text: _Text) -> bool:
+        """Queue a text; returns whether it will be done."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            self._waiting.put(text)
+            if not self._is_started:
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            self._is_started = True
+            return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        while text := self._waiting.get():
+            text.make()
+            del text  # while it waits for the next one it keeps none

@@ -1,80 +1,129 @@
-"""A request's reply as events: the prompt is read, then the text as it is written, then its end."""
+"""A request's reply: its decoder and its sampler, and what they write as events.
 
-from collections.abc import Iterator, Sequence
+The prompt is read, then comes the text as it is written, then its end. The reply's sampler does what the request
+asks for: penalties, biases, a grammar, the sampling itself, and log probabilities.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from app.engine.block.step_profile import choose_buckets
 from app.engine.loading.loading import LoadedModel
+from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.draft_model_budget import NobodyAsked
 from app.engine.lookahead.factory import ReplyContext
-from app.engine.runner.step import FirstToken, StatisticsMeter, Step
-from app.engine.sampling.constraint import Constraint
-from app.engine.sampling.logits_processing import Texts
-from app.engine.session.decoders import generate, make_decoder
-from app.engine.session.reply_sampler import make_reply_sampler
-from app.engine.session.request_tokens import RequestTokens
-from app.engine.text.stopping import StoppingCriteria
-from app.engine.text.text import Decode, ReplyText
+from app.engine.lookahead.jacobi import make_jacobi
+from app.engine.lookahead.plain import plain
+from app.engine.lookahead.prompt_lookup import prompt_lookup
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
+from app.engine.sampling.grammar import Constraint, unconstrained
+from app.engine.sampling.logits_processing import Process, biases, penalties
+from app.engine.sampling.sampling import Choices, Sampler, make_sampler
+from app.engine.text.prompt import RequestTokens
+from app.engine.text.reply_text import ReplyText, StoppingCriteria
+from app.values.logits import LikelyToken, TokenLogprobs
 from app.values.messages import (
     Decoding,
     Event,
     Finished,
-    Options,
     Origin,
     Piece,
     Prefilling,
     Request,
     Statistics,
     StopReason,
-)
+)  # fmt: skip
 from app.values.trace import NO_TRACE, StepTrace
 
-
-class StopSignal(Protocol):
-    """Checked after every step of a request."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
+Texts = Callable[[Sequence[int]], tuple[str, ...]]
+"""Token ids -> each token's text by itself."""
 
 
-class NeverStop:
-    """Never stops a reply."""
-
-    is_stopping = False
+def never_stop() -> bool:
+    """Let every reply come to its own end."""
+    return False
 
 
 def reply_events(
-    loaded: LoadedModel, request: Request, tokens: RequestTokens, stop: StopSignal, texts: Texts
+    loaded: LoadedModel,
+    request: Request,
+    tokens: RequestTokens,
+    is_stopping: Callable[[], bool],
+    texts: Texts,
 ) -> Iterator[Event]:
-    """Reading the prompt, then the reply as it is written, then its end."""
-    decoding = _supported(request.options.decoding, loaded)
+    """Read the prompt, then write the reply until its end, or until it `is_stopping` after a step."""
+    options, prompt, before = request.options, tokens.prompt, tokens.begun
+    decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
-    prompt, before = tokens.prompt, tokens.begun
     decode = loaded.decode_with(request.control)
-    stopper = _make_stopper(loaded, request.options, len(prompt), before, decode)
-    text = ReplyText(decode, request.options.stop, before)
+    stopper = StoppingCriteria(
+        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
+        max_new_tokens=options.max_new_tokens,
+        room=loaded.info.context - len(prompt),
+        stops=options.stop,
+        decode=decode,
+        before=before,
+    )
+    text = ReplyText(decode, options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
-    sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
-    decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, sampler.constraint))
-    for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
+    sampler, constraint = make_reply_sampler(loaded, request, len(prompt), before)
+    recorder = LogprobsRecorder(sampler, request.logits.top_logprobs, len(prompt), texts)
+    decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, constraint))
+    sample = recorder if request.logits.top_logprobs >= 0 else sampler
+    for item in generate(loaded.runner, prompt, decoder, sample, stopper):
         match item:
             case Prefilling():
                 yield item
             case FirstToken(token, _, reason):
                 piece = _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
-                yield sampler.with_logprobs(piece)
+                yield recorder.added_to(piece)
             case Step(written, origins):
                 reason = item.reason
-                yield sampler.with_logprobs(_piece(text, written, origins, meter.add(item), item.trace))
-        if stop.is_stopping:
+                yield recorder.added_to(_piece(text, written, origins, meter.add(item), item.trace))
+        if is_stopping():
             break
     if rest := text.flush():
         yield Piece(rest, (), (), meter.statistics)
     yield Finished(reason or "stopped", meter.statistics, loaded.current_info, decoding.decoder)
+
+
+def generate(
+    runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: StoppingCriteria
+) -> Iterator[Prefilling | FirstToken | Step]:
+    """Yield the prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
+    logits = yield from runner.prefill(prompt)
+    token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
+    reason = stopper.cut((token,)).reason
+    yield FirstToken(token, runner.reused, reason)
+    if reason is None:
+        yield from decoder(runner, [*prompt, token], sampler, stopper)
+
+
+def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
+    """Make the decoder of these settings."""
+    match decoding.decoder:
+        case "plain":
+            return plain
+        case "prompt-lookup":
+            return prompt_lookup
+        case "jacobi":
+            return make_jacobi(decoding.window)
+        case "lookahead" | "auto":
+            return make_lookahead(decoding, known)
+
+
+def _reply_context(
+    loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
+) -> ReplyContext:
+    sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
+    asking = next((source.budget for source in loaded.draft_models), NobodyAsked())
+    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, asking)
 
 
 def _piece(
@@ -89,26 +138,66 @@ def _piece(
     return Piece("".join(texts), tokens, origins, statistics, ends, trace)
 
 
-def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
-    return decoding if loaded.can_draft else replace(decoding, decoder="plain")
+def make_reply_sampler(
+    loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int]
+) -> tuple[Sampler, Constraint]:
+    """Make what samples this reply and what its grammar allows drafts; the prompt may end with a begun reply.
+
+    Raises GrammarRefused for a grammar that cannot be used."""
+    sampling, wanted = request.options.sampling, request.logits
+    constraint: Constraint = unconstrained
+    processes = list[Process]()
+    if wanted.frequency_penalty or wanted.presence_penalty:
+        processes.append(penalties(wanted, prompt_tokens))
+    if wanted.logit_bias:
+        processes.append(biases(wanted, loaded.vocabulary))
+    reads_logits = bool(processes or wanted.grammar) or wanted.top_logprobs >= 0
+    sampler = loaded.runner.sampler(sampling, reads_logits)
+    if wanted.grammar:
+        tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
+        mask = loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun)
+        constraint = mask.constraint(loaded.vocabulary)
+        processes.append(mask)
+    if processes:
+        sampler = make_sampler(sampling, loaded.info.device, processes=processes)
+    return sampler, constraint
 
 
-def _reply_context(
-    loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
-) -> ReplyContext:
-    sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
-    asking = next((source.budget for source in loaded.draft_models), NobodyAsked())
-    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, asking)
+class LogprobsRecorder:
+    """A sampler that remembers the log probabilities of what it chooses, by position, and adds them to pieces."""
 
+    def __init__(self, sampler: Sampler, top: int, prompt_tokens: int, texts: Texts) -> None:
+        """`top` likeliest tokens are reported with each chosen one."""
+        self._sampler = sampler
+        self._top = top
+        self._next = prompt_tokens
+        self._texts = texts
+        self._found: dict[int, tuple[int, float, list[int], list[float]]] = {}
 
-def _make_stopper(
-    loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int], decode: Decode
-) -> StoppingCriteria:
-    return StoppingCriteria(
-        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
-        max_new_tokens=options.max_new_tokens,
-        room=loaded.info.context - prompt_tokens,
-        stops=options.stop,
-        decode=decode,
-        before=before,
-    )
+    def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+        """Sample as the sampler does."""
+        choices = self._sampler(logits, likely, positions)
+
+        def choose(row: int, history: Sequence[int]) -> int:
+            token = choices.choose(row, history)
+            values = logits[row].float().log_softmax(dim=-1)
+            best = values.topk(self._top)
+            # In one copy: ids are exact in float32, vocabularies being smaller than 2**24.
+            chosen, *found = torch.cat([values[token, None], best.values, best.indices.float()]).tolist()
+            ids = [int(likely_id) for likely_id in found[self._top :]]
+            self._found[len(history)] = token, chosen, ids, found[: self._top]
+            return token
+
+        return Choices(choose, choices.ids, choices.logits)
+
+    def added_to(self, piece: Piece) -> Piece:
+        """Add to a piece the log probabilities of its tokens, if any were recorded."""
+        if not self._found:
+            return piece
+        places = range(self._next, self._next + len(piece.token_ids))
+        self._next = places.stop
+        return replace(piece, logprobs=tuple(self._shown(*self._found.pop(place)) for place in places))
+
+    def _shown(self, token: int, logprob: float, ids: list[int], values: list[float]) -> TokenLogprobs:
+        text, *texts = self._texts([token, *ids])
+        return TokenLogprobs(LikelyToken(text, logprob), tuple(map(LikelyToken, texts, values)))

@@ -1,8 +1,9 @@
-"""The one loaded model, and what happens to a request: ids, then text, then events."""
+"""The one loaded model, and what happens to a request: loading, ids, then events."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from traceback import clear_frames
 
@@ -27,9 +28,8 @@ from app.engine.machine.memory import (
 from app.engine.measuring.measurement_cache import open_cache
 from app.engine.parallel.group import Ranks
 from app.engine.sampling.sampling import likeliest
-from app.engine.session.reply_events import NeverStop as NeverStop
-from app.engine.session.reply_events import StopSignal, reply_events
-from app.engine.session.request_tokens import RequestTokenizer, RequestTokens
+from app.engine.session.reply_events import never_stop, reply_events
+from app.engine.text.prompt import Fill, RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed
@@ -55,6 +55,15 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
     """Ignore progress."""
 
 
+def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
+    """Give requests to this model a tokenizer of their own, which nobody changes, so that threads can share it.
+
+    To be called by the thread that uses the model."""
+    own = deepcopy(loaded.tokenizer)
+    own("")  # switches off what its file may say of truncation and padding
+    return RequestTokenizer(own, loaded.info.context, fill, loaded.info.name, loaded.vocabulary)
+
+
 class Session:
     """Keeps one model loaded and answers requests, one at a time; beside it at most one for sentence embeddings."""
 
@@ -72,7 +81,7 @@ class Session:
         """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted.
 
         Until a model is loaded, texts are embedded on `device`; then where the person wants that model."""
-        # Its bars and warnings are for programmers; what a person must know comes as events.
+        # transformers' progress bars and warnings are for programmers; people get our events.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
@@ -95,13 +104,13 @@ class Session:
 
     @property
     def info(self) -> ModelInfo | None:
-        """The model that is loaded, if one is."""
+        """The model that is loaded, if there is one."""
         return self._loaded.current_info if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
-        """The chosen model, loaded unless it is already.
+        """Load the chosen model unless it is loaded already.
 
-        One that cannot be found leaves the old one, one that cannot be loaded brings the old one back."""
+        If it cannot be found, the old one stays; if it cannot be loaded, the old one is loaded again."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
@@ -118,7 +127,7 @@ class Session:
 
     @property
     def peak(self) -> int:
-        """Bytes that the loaded model took at most so far, on its device; 0 where that is unknown."""
+        """The most bytes that the loaded model took so far, on its device; 0 if that is unknown."""
         if self._loaded is None:
             return 0
         device = torch.device(self._loaded.info.device)
@@ -127,13 +136,13 @@ class Session:
         return max(0, peak_bytes() - self._taken)
 
     def close(self) -> None:
-        """Let go of the models and give their memory back."""
+        """Unload the models and give their memory back."""
         self._sentences.close()
         self._drop()
         self._ranks.close()
 
     def forget(self) -> None:
-        """Drop what runner and pool know of earlier prompts."""
+        """Drop what runner, pool and draft models know of earlier prompts."""
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.statistics.forget()
@@ -141,14 +150,20 @@ class Session:
                 source.model.forget()
 
     def tokenizer_for(self, choice: ModelChoice) -> RequestTokenizer | None:
-        """Who makes tokens of requests to this model, for any thread; None where it is not loaded."""
+        """Return what tokenises requests to this model, on any thread; None if it is not loaded."""
         known = self._tokenizer
         return known[1] if known and known[0] == choice else None
 
     def events(
-        self, request: Request, progress: Progress, stop: StopSignal, tokens: RequestTokens | None = None
+        self,
+        request: Request,
+        progress: Progress = no_progress,
+        is_stopping: Callable[[], bool] = never_stop,
+        tokens: RequestTokens | None = None,
     ) -> Iterator[Event]:
-        """Everything that happens to a request behind loading; ends with Finished, or raises."""
+        """Everything that happens to a request after loading; ends with Finished, or raises.
+
+        Whether it `is_stopping` is asked after every step."""
         if request.logits.grammar and self._sandbox:
             self._sandbox.check_grammar(request.logits.grammar)
         loaded = self.open(request.model, progress)
@@ -157,25 +172,25 @@ class Session:
         known = self._tokens(request, tokens)
 
         def events() -> Iterator[Event]:
-            return reply_events(loaded, request, known, stop, self.reader.texts)
+            return reply_events(loaded, request, known, is_stopping, self.reader.texts)
 
         with self._forgetting_on_error():
             yield from self._written_or_begun_again(events)
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """The next few texts of a job. Where the person wants the CPU, nothing goes to a card."""
+        """Embed the next few texts of a job; on the CPU, if the person chose that for the chat's model."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Ask the model for a few more first successors; the seconds that it took, 0 where there are no more."""
+        """Ask the model for a few more first successors; returns the seconds, 0 if there are no more."""
         return self._idle_asking.ask() if self._idle_asking else 0.0
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
-        """Reads the prompt and a reply's first tokens, and ends with what the model holds likeliest behind them.
+        """Read the prompt and a reply's first tokens, and end with the two likeliest tokens after them.
 
         The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
@@ -187,7 +202,7 @@ class Session:
         yield Margin(first, second, float(values[0, 0] - values[0, 1]))
 
     def _tokens(self, request: Request, known: RequestTokens | None = None) -> RequestTokens:
-        """Those that are known, if they are the loaded model's."""
+        """Return the known tokens if the loaded model's tokenizer made them, else make them."""
         tokenizer = self.tokenizer_for(request.model)
         assert tokenizer
         return known if known and known.made_by is tokenizer else tokenizer.tokens(request)
@@ -207,7 +222,7 @@ class Session:
             raise
 
     def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
-        """The model's folder, and that of its draft model. Raises ModelError."""
+        """Find the model's folder, and that of its draft model. Raises ModelError."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_speculator(folders[0])
@@ -220,7 +235,7 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Once more where an error left more memory than there was."""
+        """Load, and once more if an error left more memory than there was."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:
@@ -229,7 +244,7 @@ class Session:
         return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-        """A reply's events, from the beginning again where an error before its first piece made room."""
+        """Yield a reply's events, from the beginning again if an error before its first piece made room."""
         is_begun = False
         try:
             for event in events():
@@ -244,9 +259,9 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free what a failure for want of memory leaves to be freed; whether it is worth another try.
+        """Free memory after a failure that lacked it; returns whether another try is worth it.
 
-        cuBLAS, which says so too, could not start while memory was cached; a sentence-embedding model can wait."""
+        cuBLAS may have failed to start because memory was cached; a sentence-embedding model can wait."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_card():
@@ -276,7 +291,7 @@ class Session:
             loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
             self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
-        tokenizer = RequestTokenizer(self._loaded, self._fill)
+        tokenizer = request_tokenizer(self._loaded, self._fill)
         self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()
         self._folders, self._choice = folders, choice
         self._idle_asking = IdleAsking(self._loaded, self._cache)
@@ -285,7 +300,7 @@ class Session:
     def _return_to(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice | None, progress: Progress
     ) -> None:
-        """Have the model again that made room for one that failed, if that can be."""
+        """Load the model again that was dropped for one that failed, if that is possible."""
         if not folders or choice is None or self._loaded:
             return
         try:

@@ -1,7 +1,7 @@
 """The one thread that owns the model. Requests go in by a queue, events come out into the caller's log.
 
 Nothing that happens in a request ends the thread: every error becomes a `Failed` with a sentence, and the next
-request is taken. torch is imported in here (imports.py), so that a window can open before it is there.
+request is taken. torch is imported by this thread, not before there is work, so that a window can open at once.
 """
 
 import logging
@@ -13,36 +13,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.embedding.job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
-from app.engine.machine.device_faults import is_device_fault
+from app.engine.machine.device_faults import app_error, is_device_fault, sentence_of
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
-from app.engine.machine.memory import address_space_left, resident_bytes
-from app.engine.session.imports import import_session
+from app.engine.machine.memory import address_space_left, is_out_of_memory, resident_bytes
 from app.engine.session.jobs import (
     AnyJob,
-    EventSink,
     JobQueue,
     LoadJob,
     MarginJob,
     OnLoaded,
     ReplyJob,
-    ReplyStop,
     Shutdown,
     TokenisedRequest,
+    TokenisingThreads,
     UnloadJob,
-    app_error,
     fail_job,
-    refusal_of,
-    report_loaded,
-    sentence_of,
 )  # fmt: skip
-from app.engine.session.tokenising import TokenisingThreads
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
-from app.errors import AppError, EngineClosed
+from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
 from app.values.logits import Grammar
 from app.values.messages import (
     Device,
     EngineStatus,
+    EventSink,
     Loading,
     Locate,
     ModelChoice,
@@ -62,6 +56,30 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
+CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
+"""Loggers that warn of missing kernels on a machine without CUDA, because transformers imports torchao if it can,
+and of weights in main memory, where they were wanted."""
+
+
+def import_session() -> type["Session"]:
+    """Import the class that answers requests, and torch with it.
+
+    C that is not compiled yet is compiled while transformers is imported."""
+    quiet_imports()
+    from app.engine.cpu_kernels import compiled_kernels
+    from app.engine.lookahead.native_drafter import compiled_drafter
+    from app.engine.machine.compiling import compile_ahead
+
+    compile_ahead(compiled_kernels, compiled_drafter)
+    from app.engine.session.session import Session
+
+    return Session
+
+
+def quiet_imports() -> None:
+    """Let chatty loggers report errors alone. To be called before torch is imported."""
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 class Engine:
@@ -114,9 +132,9 @@ class Engine:
         self._put(UnloadJob())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """Ask how sure the model is of the next token behind a reply's first tokens.
+        """Ask how sure the model is of the next token after a reply's first tokens.
 
-        The answer is the two likeliest, by their logits; its `result()` raises AppError where there is none."""
+        The answer is the two likeliest tokens, by their logits; its `result()` raises AppError if there is none."""
         answer: Future[Margin] = Future()
         answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
         self._put(MarginJob(request, tuple(written), answer))
@@ -125,9 +143,9 @@ class Engine:
     def embed(
         self, model: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
     ) -> Future[Vectors]:
-        """Queue the embedding of texts by a sentence-embedding model, behind replies and all else.
+        """Queue the embedding of texts by a sentence-embedding model, after replies and all else.
 
-        The answer is float32[texts, width], each of length one; its `result()` raises AppError where there is none.
+        The answer is float32[texts, width], each of length one; its `result()` raises AppError if there is none.
         Until its work has begun it can be cancelled."""
         job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
@@ -140,11 +158,11 @@ class Engine:
         self._sandbox.check_grammar(grammar)
 
     def status(self) -> EngineStatus:
-        """What the worker is doing now."""
+        """Return what the worker is doing now."""
         return self._status
 
     def reader(self) -> CachedTokenReader:
-        """The reader of the loaded model's tokens; an empty one without a model."""
+        """Return the reader of the loaded model's tokens; an empty one without a model."""
         session = self._session
         return session.reader if session else CachedTokenReader()
 
@@ -164,7 +182,7 @@ class Engine:
             log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: AnyJob, may_wait: bool = False) -> None:
-        """Queue a job, never behind the Shutdown, where it would be lost."""
+        """Queue a job, but never after the Shutdown, where it would be lost."""
         with self._lock:
             is_open = not self._is_closing.is_set()
             if is_open:
@@ -173,7 +191,7 @@ class Engine:
             self._end(job, EngineClosed(CLOSING))
 
     def _put_tokenised(self, request: Request, reply: EventSink, made: Future[TokenisedRequest]) -> None:
-        """One that was refused fails at once."""
+        """Queue a request that was tokenised, or fail it at once if it was refused."""
         if error := made.exception():
             self._end(ReplyJob(TokenisedRequest(request), reply), app_error(error))
         else:
@@ -185,7 +203,7 @@ class Engine:
                 self._end(job, EngineClosed(CLOSING))
             else:
                 self._run(job)
-        for job in self._queue.drain():  # what may wait stands behind the end
+        for job in self._queue.drain():  # jobs that may wait come after the Shutdown
             if not isinstance(job, Shutdown):
                 self._end(job, EngineClosed(CLOSING))
         if self._session and self._plan is not ALONE:
@@ -228,11 +246,20 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """The error of an engine that cannot start, such as without torch.
+        """Return the error of an engine that cannot start, such as without torch.
 
         The first one is kept: a half-imported library raises another error at the next attempt."""
         if self._startup_failure is None:
-            self._startup_failure = refusal_of(error)
+            if is_out_of_memory(error):
+                self._startup_failure = ModelTooLarge(
+                    "There is not enough memory to start the engine: close other programs, then start Foresight "
+                    "again."
+                )
+            else:
+                log.exception("the engine could not start", exc_info=error)
+                self._startup_failure = AppError(
+                    f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
+                )
             self._status = EngineStatus("failed", str(self._startup_failure))
         return self._startup_failure
 
@@ -251,24 +278,36 @@ class Engine:
                 self._embed(session, job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: OnLoaded) -> None:
+        """Load a model and call its listener, whose own error becomes a note."""
+        problem = ""
         try:
             session.open(choice, self._progress(self._check_closing))
         except Exception as error:
-            self._status = self._ready(session, sentence_of(error))
-            report_loaded(ended, False)
-        else:
-            self._status = self._ready(session, report_loaded(ended, True))
+            problem = sentence_of(error)
+            self._status = self._ready(session, problem)
+        try:
+            ended(not problem)
+        except Exception as error:
+            problem = problem or sentence_of(error)
+        self._status = self._ready(session, problem)
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
-        """Ready with whatever is loaded; a problem is added as a note."""
+        """Return the status with whatever is loaded; a problem is added as a note."""
         if (info := session.info) is None:
             return EngineStatus("failed", problem)
         return EngineStatus("ready", problem and f"{problem} {info.name} stays loaded.", info, session.peak)
 
     def _answer(self, session: "Session", asked: TokenisedRequest, reply: EventSink) -> None:
-        stop = ReplyStop(reply, self._is_closing)
+        def is_stopping() -> bool:
+            return reply.is_stopping or self._is_closing.is_set()
+
+        def loading(event: Loading) -> None:
+            if is_stopping():
+                raise EngineClosed("Stopped while the model was loading. Send the message again.")
+            reply.append(event)
+
         peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
-        for event in session.events(asked.request, self._progress(stop.loading), stop, asked.tokens):
+        for event in session.events(asked.request, self._progress(loading), is_stopping, asked.tokens):
             if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
@@ -283,7 +322,7 @@ class Engine:
         self._status = self._ready(session)
 
     def _embed(self, session: "Session", job: EmbeddingJob) -> None:
-        """Embed a few texts; the rest is queued behind other jobs. A failure leaves the loaded model alone."""
+        """Embed a few texts, and queue the rest after other jobs. A failure leaves the loaded model alone."""
         if not job.is_wanted:
             return
         try:
@@ -297,7 +336,7 @@ class Engine:
             self._status = EngineStatus("ready", UNLOADED)
 
     def _report_error(self, session: "Session", error: Exception, sentence: str) -> None:
-        """With a model loaded only this request failed; the status stays ready, unless the device is lost."""
+        """Set the status after a failed job: still ready with a model loaded, unless the device is lost."""
         can_go_on = session.info and not is_device_fault(error)
         self._status = self._ready(session) if can_go_on else EngineStatus("failed", sentence)
 

@@ -33,7 +33,7 @@ class ControlTokens:
             for number, token in tokenizer.added_tokens_decoder.items()
             if token.special or token.content in named
         }
-        # What stands for unknown words is read for them, and says nothing.
+        # The token for unknown words is read for every such word, and controls nothing.
         self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
         self._mark = _new_mark()
         self._names = list(self._tokens)
@@ -43,32 +43,32 @@ class ControlTokens:
         self._respelled = _Respelled(tokenizer, self._tokens)
 
     def anew(self) -> "ControlTokens":
-        """The same with another mark, for another request: a template may have shown the old one."""
+        """Copy it with another mark, for another request: a template may have shown the old one."""
         other = copy(self)
         other._mark = _new_mark()
         return other
 
     def hidden(self, content: str) -> str:
-        """A content for a template: with a number in the place of each control token that it spells."""
+        """Put a number in the place of each control token that a content spells, for a template."""
         return self._spelled.sub(
             lambda found: f"{self._mark}{self._places[found.group()]}{self._mark}", content
         )
 
     def shown(self, filled: str) -> str:
-        """A filled template with what was hidden in it as it was spelled."""
+        """Spell what was hidden in a filled template as it was spelled before."""
         if self._mark not in filled:
             return filled
         return re.sub(f"{self._mark}(\\d+){self._mark}", lambda found: self._names[int(found[1])], filled)
 
     def ids(self, filled: str) -> list[int]:
-        """Token ids of a filled template. What was hidden in it is read as text."""
+        """Return the token ids of a filled template. What was hidden in it is read as text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
         text = re.sub(f"{self._mark}(\\d+){self._mark}|{self._any_name}", self._spell_anew, filled)
         return [known for number in self._respelled.ids(text) for known in self._known(number)]
 
     def written(self, content: str) -> list[int]:
-        """Token ids of a text by itself."""
+        """Return the token ids of a text by itself, which has no control tokens."""
         return self.ids(self.hidden(content))
 
     def _spell_anew(self, found: re.Match[str]) -> str:
@@ -76,9 +76,9 @@ class ControlTokens:
         return f"{self._respelled.mark}{found.group()}" if number is None else self._names[int(number)]
 
     def _known(self, number: int) -> list[int]:
-        """An id of the copy as ids of the tokenizer.
+        """Translate an id of the copy to ids of the tokenizer.
 
-        To some tokenizers a control token is a word as well, which they find in a text: its parts say the same."""
+        For some tokenizers a control token is a word as well, which they find in texts: it is read in two parts."""
         if number in self._respelled.controls:
             return [self._respelled.controls[number]]
         if number not in self._numbers:
@@ -89,14 +89,14 @@ class ControlTokens:
         return [known for part in parts for one in self._inner_ids(part) for known in self._known(one)]
 
     def _inner_ids(self, text: str) -> list[int]:
-        """Ids of a text that does not begin one: many tokenizers put a space where a text begins."""
+        """Return the ids of a text within another one: many tokenizers put a space where a text begins."""
         return self._respelled.ids(f"{self._respelled.mark}{self._names[0]}{text}")[1:]
 
 
 class _Respelled:
     """A copy of the tokenizer with each control token once more, under a new spelling.
 
-    It is made when it is first needed, and kept: a copy of SmolLM2's takes half a second, of all threads."""
+    It is made when it is first needed, and kept: to copy SmolLM2's stops all threads for half a second."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tokens: dict[str, tuple[int, AddedToken]]) -> None:
         self.mark = _new_mark()  # no template sees it
@@ -107,36 +107,37 @@ class _Respelled:
         self._lock = threading.Lock()
 
     def ids(self, text: str) -> list[int]:
-        """Token ids of a text whose control tokens are spelled anew."""
+        """Return the copy's token ids of a text whose control tokens are spelled anew."""
         with self._lock:
             if self._copy is None:
                 self._copy = self._made()
-        return self._plain_ids(self._copy, text)
+        return _plain_ids(self._copy, text)
 
     def _made(self) -> PreTrainedTokenizerBase:
         made = deepcopy(self._tokenizer)
-        made.add_tokens([_respelled(token, self.mark) for _, token in self._tokens.values()])
+        made.add_tokens(
+            [
+                AddedToken(
+                    self.mark + name,
+                    single_word=token.single_word,
+                    lstrip=token.lstrip,
+                    rstrip=token.rstrip,
+                    normalized=token.normalized,
+                    special=False,  # the copy reads special ones as text
+                )
+                for name, (_, token) in self._tokens.items()
+            ]
+        )
         known = made.get_vocab()
         self.controls = {known[self.mark + name]: number for name, (number, _) in self._tokens.items()}
-        self._plain_ids(made, "")  # from now on no call changes it, so that threads may share it
+        _plain_ids(made, "")  # from now on no call changes it, so that threads may share it
         return made
 
-    @staticmethod
-    def _plain_ids(copied: PreTrainedTokenizerBase, text: str) -> list[int]:
-        return list(copied(text, add_special_tokens=False, split_special_tokens=True).input_ids)
+
+def _plain_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids)
 
 
 def _new_mark() -> str:
-    """Plain characters, which no normaliser changes."""
+    """Make a mark of plain characters, which no normaliser changes."""
     return f"<{token_hex(8)}>"
-
-
-def _respelled(token: AddedToken, mark: str) -> AddedToken:
-    return AddedToken(
-        mark + token.content,
-        single_word=token.single_word,
-        lstrip=token.lstrip,
-        rstrip=token.rstrip,
-        normalized=token.normalized,
-        special=False,  # the copy reads special ones as text
-    )

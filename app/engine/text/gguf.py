@@ -1,4 +1,4 @@
-"""A GGUF file is loaded by way of a folder with what else a model has: its config, tokenizer and chat template.
+"""Loads a GGUF file by way of a folder with what else a model has: its config, tokenizer and chat template.
 
     model.gguf --child process--> config.json, tokenizer.json, chat_template.jinja, …     once for each file
     model.gguf ------------------------------------------------> weights, dequantised     at each load
@@ -43,7 +43,7 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
 @contextmanager
 def unpacked(folder: ModelFolder, cache: Path | None) -> Iterator[ModelFolder]:
-    """The model as a folder, whatever it is kept in; a GGUF file's folder is kept if there is a cache."""
+    """Give the model as a folder, whatever it is kept in; a GGUF file's folder is kept if there is a cache."""
     if not folder.path.is_file():
         yield folder
     elif cache:
@@ -91,7 +91,7 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
             made = Path(unfinished) / "model"
             _convert(folder, made)
             for written in made.iterdir():
-                sync_file(written)  # a folder that a power cut emptied would be taken for whole
+                sync_file(written)  # after a power cut an empty one would be taken for whole
             made.replace(target)
         _forget_oldest(cache)
     return replace(folder, path=target, gguf=file)
@@ -130,13 +130,7 @@ def _header(folder: ModelFolder) -> Any:
 
 def _key(file: Path) -> str:
     status = file.stat()
-    parts = (
-        FORM,
-        transformers.__version__,
-        str(file.resolve()),
-        str(status.st_size),
-        str(status.st_mtime_ns),
-    )
+    parts = FORM, transformers.__version__, str(file.resolve()), str(status.st_size), str(status.st_mtime_ns)
     return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 

@@ -54,7 +54,7 @@ def _convert(file: Path, target: Path, ends: list[int | None], head_size: int, f
 
 
 def _llama3_rope(config: Any, file: Path, begin: int) -> dict[str, Any]:
-    """The rotary parameters of Llama 3.1 and later: a GGUF file has their result, a factor for each frequency.
+    """Find the rotary parameters of Llama 3.1 and later: a GGUF file has their result, a factor per frequency.
 
     transformers leaves it out. Raises ValueError for factors of another kind."""
     import numpy as np

@@ -1,4 +1,4 @@
-"""Messages or raw text to token ids, and a reader that counts them.
+"""Requests to token ids: the prompt, what it has begun of the reply, the texts to draft from; and their counting.
 
 A chat that ends with the assistant's own words asks for more of them. It is read as when those words were written:
 the template asks for a reply, and what there is of the reply follows as tokens of its own.
@@ -6,108 +6,162 @@ the template asks for a reply, and what there is of the reply follows as tokens 
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
 The template never sees the begun reply: many take thoughts out of it, or the space at its end (transformers'
-`continue_final_message` keeps what they leave), and then the model would go on behind another text. So a text that
+`continue_final_message` keeps what they leave), and then the model would go on after another text. So a text that
 ends where a token ended goes on as if nobody had stopped; one cut inside a token is read as tokens that spell it.
 
 What messages say is text, though it spells a control token (`control_tokens.py`); a raw prompt is the person's own.
 """
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.text.control_tokens import ControlTokens
-from app.engine.text.fewest_tokens import FewestTokens
-from app.engine.text.reader import FAR, CachedTokenReader, in_parts
+from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.values.dataclass_json import parse_json
-from app.values.messages import Message, Prompt, ToolCall
+from app.values.messages import Message, Prompt, Request, ToolCall
 
-NO_VALUES: Mapping[str, Any] = MappingProxyType({})
+CHARACTERS_PER_TOKEN = 16
+"""Far more than a token of any text has on average: this much of a text is tokenised to have a context's tokens."""
+REMEMBERED = 4
+"""Prompts whose ids are kept: the lanes of a race and the questions about a reply have the same prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
 """(template, chat, special tokens) -> the chat as the template writes it. Raises SandboxRefusal."""
+
+
+class EncodedPrompt(NamedTuple):
+    """A prompt's token ids. The last ones are those of the reply that it has `begun`."""
+
+    ids: list[int]
+    begun: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTokens:
+    """The prompt, what it has begun of the reply, and the texts to draft from. `made_by` is who made them."""
+
+    made_by: "RequestTokenizer"
+    prompt: list[int]
+    begun: list[int]
+    documents: tuple[tuple[int, ...], ...] = ()
+    prediction: tuple[int, ...] = ()
+
+    def followed_by(self, written: Sequence[int]) -> list[int]:
+        """The prompt and tokens of a reply. Raises BadOption for one that the model has no weights for."""
+        self.made_by.check_vocabulary(written)
+        return [*self.prompt, *written]
 
 
 def encode(
     tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here, tools: str = ""
 ) -> list[int]:
-    """Token ids of a chat (with the model's template) or of raw text (as the tokenizer adds to it).
-
-    A chat that ends with the assistant's words is to be continued there. `tools` are JSON, for the template.
-
-    Raises PromptTooLong when no token of a reply would fit behind it, BadOption when nothing is left of it."""
-    return PromptTokenizer(tokenizer, context, fill).ids(prompt, tools)
+    """Return the token ids of a prompt, as RequestTokenizer makes them."""
+    return RequestTokenizer(tokenizer, context, fill).encoded(prompt, tools).ids
 
 
-class PromptTokenizer:
-    """Makes prompts tokens. Any thread may ask, where no other code changes how this tokenizer reads."""
+class RequestTokenizer:
+    """Makes requests tokens. Any thread may ask if no other code changes how this tokenizer reads."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        context: int,
+        fill: Fill = fill_here,
+        name: str = "this model",
+        vocabulary: int = sys.maxsize,
+    ) -> None:
+        """`vocabulary` are the tokens that the model called `name` has weights for."""
         self._tokenizer, self._context, self._fill = tokenizer, context, fill
+        self._name, self._vocabulary = name, vocabulary
         self._controls = ControlTokens(tokenizer)
         self._fewest = FewestTokens(tokenizer)
+        self._encoded = lru_cache(REMEMBERED)(self._encode)
 
-    def ids(self, prompt: Prompt, tools: str = "") -> list[int]:
-        """As `encode`. What surely has too many tokens is refused before they are made."""
-        with panics_as_errors():
-            ids = self._raw_ids(prompt) if isinstance(prompt, str) else self._chat_ids(prompt, tools)
-        if not ids:
-            raise BadOption("The prompt has no tokens for this model: write at least one word.")
-        if len(ids) >= self._context:
-            raise PromptTooLong(len(ids), self._context)
-        return ids
+    def tokens(self, request: Request) -> RequestTokens:
+        """Make a request's texts tokens. Raises PromptTooLong, BadOption."""
+        prompt = self.encoded(request.prompt, request.tools)
+        self.check_vocabulary(prompt.ids)
+        *documents, prediction = map(self._drafted, (*request.documents, request.prediction))
+        return RequestTokens(self, *prompt, tuple(documents), prediction)
 
-    def written(self, text: str) -> list[int]:
-        """Token ids of a text by itself, which spells no control tokens."""
-        with panics_as_errors():
-            return self._controls.anew().written(text)
+    def encoded(self, prompt: Prompt, tools: str = "") -> EncodedPrompt:
+        """Encode a chat (with the model's template) or raw text (with what the tokenizer adds to it).
 
-    def begun(self, prompt: Prompt) -> list[int]:
-        """Token ids of the reply that a chat ends with, the last ones of `ids`; [] when it is to begin."""
-        return [] if isinstance(prompt, str) else self.written(_begun_text(prompt))
+        A chat that ends with the assistant's words is to be continued there. `tools` are JSON, for the template.
+        What surely has too many tokens is refused before they are made.
+
+        Raises PromptTooLong if no token of a reply would fit after it, BadOption if it has no tokens."""
+        return self._encoded(prompt, tools)
+
+    def check_vocabulary(self, ids: Sequence[int]) -> None:
+        """Raise BadOption unless there is an embedding for each: on a card, another would end all work there."""
+        if (largest := max(ids, default=0)) >= self._vocabulary:
+            raise BadOption(
+                f"The tokenizer and the weights of {self._name} do not fit each other (token {largest:,} of "
+                f"{self._vocabulary:,}): choose another model, or download it again."
+            )
 
     def reader(self) -> CachedTokenReader:
-        """A reader that counts chats: exactly, unless they surely have more than FAR times the context's tokens."""
+        """Make a reader that counts chats: exactly, unless they surely have more than FAR times the context."""
         controls, context = self._controls.anew(), self._context
         count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
 
         def tokens(chat: tuple[Message, ...]) -> int:
-            hidden = _hidden(controls, chat)
             with panics_as_errors():
-                texts = self._asked_text(controls, hidden), _begun_text(hidden)
+                texts = self._texts(controls, chat)
                 least = sum(self._fewest.of(controls.shown(text)) for text in texts)
                 return least if least > FAR * context else sum(map(count, texts))
 
         return CachedTokenReader(context, tokens, lambda token: _alone(self._tokenizer, token))
 
-    def _raw_ids(self, text: str) -> list[int]:
-        self._refuse_far_too_long(text)
-        return list(self._tokenizer(text).input_ids)
+    def _encode(self, prompt: Prompt, tools: str) -> EncodedPrompt:
+        begun: list[int] = []
+        with panics_as_errors():
+            if isinstance(prompt, str):
+                self._refuse_far_too_long(prompt)
+                ids = list(self._tokenizer(prompt).input_ids)
+            else:
+                controls = self._controls.anew()
+                texts = self._texts(controls, prompt, tools)
+                self._refuse_far_too_long(*map(controls.shown, texts))
+                asked, begun = map(controls.ids, texts)
+                ids = asked + begun
+        if not ids:
+            raise BadOption("The prompt has no tokens for this model: write at least one word.")
+        if len(ids) >= self._context:
+            raise PromptTooLong(len(ids), self._context)
+        return EncodedPrompt(ids, begun)
 
-    def _chat_ids(self, messages: Sequence[Message], tools: str) -> list[int]:
-        controls = self._controls.anew()
-        hidden = _hidden(controls, messages)
-        template_values = {"tools": _hidden_values(controls, parse_json(tools))} if tools else {}
-        texts = self._asked_text(controls, hidden, template_values), _begun_text(hidden)
-        self._refuse_far_too_long(*map(controls.shown, texts))
-        return [number for text in texts for number in controls.ids(text)]
+    def _drafted(self, text: str) -> tuple[int, ...]:
+        """Encode a text to draft from: only tokens that the model can read, no more than a reply can have."""
+        if not text:
+            return ()
+        with panics_as_errors():
+            written = self._controls.anew().written(text[: self._context * CHARACTERS_PER_TOKEN])
+        return tuple(token for token in written[: self._context] if token < self._vocabulary)
 
     def _refuse_far_too_long(self, *texts: str) -> None:
         if (least := sum(map(self._fewest.of, texts))) >= self._context:
             raise PromptTooLong(least, self._context, is_least=True)
 
+    def _texts(self, controls: ControlTokens, chat: Sequence[Message], tools: str = "") -> tuple[str, str]:
+        """Return the filled template that asks for a reply, and what is begun of the reply, both hidden."""
+        hidden = tuple(_hidden_message(controls, message) for message in chat)
+        is_begun = hidden[-1].role == "assistant" and not hidden[-1].calls
+        values = {"tools": _hidden_values(controls, parse_json(tools))} if tools else {}
+        asked = self._asked_text(controls, hidden[:-1] if is_begun else hidden, values)
+        return asked, hidden[-1].content if is_begun else ""
+
     def _asked_text(
-        self,
-        controls: ControlTokens,
-        messages: tuple[Message, ...],
-        template_values: Mapping[str, Any] = NO_VALUES,
+        self, controls: ControlTokens, asked: tuple[Message, ...], template_values: Mapping[str, Any]
     ) -> str:
-        asked = messages[:-1] if _is_begun(messages) else messages
         if not asked:
             raise BadOption("There is no question before the reply that is to go on: write one first.")
         if not self._tokenizer.chat_template:
@@ -123,7 +177,7 @@ class PromptTokenizer:
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The special tokens that leave the text around them as it is."""
+    """Return the special tokens that leave the text around them as it is."""
     added = tokenizer.added_tokens_decoder.values()
     return [
         token.content
@@ -133,23 +187,11 @@ def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
-    """A token's text, with the space that some tokenizers leave out where a text begins."""
+    """Decode one token, with the space that some tokenizers leave out where a text begins."""
     once, twice = (
         str(tokenizer.decode([token] * times, clean_up_tokenization_spaces=False)) for times in (1, 2)
     )
     return twice[len(once) :]
-
-
-def _begun_text(messages: Sequence[Message]) -> str:
-    return messages[-1].content if _is_begun(messages) else ""
-
-
-def _is_begun(messages: Sequence[Message]) -> bool:
-    return messages[-1].role == "assistant" and not messages[-1].calls
-
-
-def _hidden(controls: ControlTokens, messages: Sequence[Message]) -> tuple[Message, ...]:
-    return tuple(_hidden_message(controls, message) for message in messages)
 
 
 def _hidden_message(controls: ControlTokens, message: Message) -> Message:
@@ -161,7 +203,7 @@ def _hidden_message(controls: ControlTokens, message: Message) -> Message:
 
 
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
-    """A call without control tokens, however its arguments spell them."""
+    """Hide the control tokens of a call, however its arguments spell them."""
     try:
         values = _hidden_values(controls, parse_json(call.arguments))
         arguments = json.dumps(values, ensure_ascii=False)
@@ -182,6 +224,6 @@ def _hidden_values(controls: ControlTokens, value: Any) -> Any:
 
 
 def _plain_dialogue(messages: Sequence[Message]) -> str:
-    """A model without a chat template continues a written dialogue."""
+    """Write a dialogue for a model without a chat template to continue."""
     lines = [f"{message.role.capitalize()}: {message.content}" for message in messages]
     return "\n".join([*lines, "Assistant:"])

@@ -1,20 +1,33 @@
-"""What a chat takes in tokens and what tokens say, for any thread, while the worker decodes.
+"""How many tokens a chat has, and what tokens say: for any thread, while the worker decodes.
 
 A fast tokenizer must not be used while another thread changes how it reads, so a reader's is not the worker's. It
 is a snapshot: what it says is true of the model that was loaded when it was asked for. Before that all is nothing.
+
+Parts of a chat are counted once. A very long text is not tokenised to be counted: no token stands for more bytes
+than the longest one of the vocabulary, and for no more letters and digits than the one with most of them. SmolLM2's
+have at most 81 bytes (a line end and 80 spaces) and 25 letters:
+
+    1,200,000 bytes, of them 1,000,000 letters    ->    at least 40,000 tokens
 """
 
+import json
 import re
+import string
 import threading
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from app.values.messages import Message
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Chat = tuple[Message, ...]
 
 FAR = 2
-"""A chat that surely has more than so many times the context's tokens is not tokenised to be counted."""
+"""A chat that surely has more than this many times the context's tokens is not tokenised to be counted."""
 REMEMBERED = 256
 """Chats whose count is known without counting: a page asks for the same ones again and again."""
 
@@ -35,16 +48,16 @@ class CachedTokenReader:
         self._text = lru_cache(None)(text)  # never more than the vocabulary
 
     def count(self, chat: Chat) -> int:
-        """Tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
+        """Count the tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
 
-        Of one that has FAR times as many as the context holds it is the fewest that it can have.
+        For a chat with more than FAR times the context's tokens, return the fewest that it can have.
 
         Raises BadOption when the model's template refuses the chat."""
         with self._lock:
             return self._count(chat) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Each token by itself, special ones by their names; half characters are U+FFFD."""
+        """Return each token's text by itself, special ones by their names; half characters are U+FFFD."""
         with self._lock:
             return tuple(map(self._text, ids))
 
@@ -59,7 +72,7 @@ TRIED = 8
 
 
 def in_parts(whole: Count, borders: Sequence[str]) -> Count:
-    """As `whole` counts, part by part between these special tokens; `whole` itself where that is not the same."""
+    """Count as `whole` does, but part by part between these special tokens; return `whole` if that differs."""
     if not borders:
         return whole
     longest_first = sorted(borders, key=len, reverse=True)
@@ -73,9 +86,129 @@ def in_parts(whole: Count, borders: Sequence[str]) -> Count:
 
 
 def _trials(borders: Sequence[str]) -> list[str]:
-    """Texts in which a part that is read unlike others shows."""
+    """Make texts whose count shows whether a part is read differently by itself."""
     return [
         separator.join((first, second, "a", first, " a", second, "\n\na ", first))
         for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
         for separator in ("", "x", " ", "\n")
     ]
+
+
+ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
+BYTES_OF_NFC = 3
+"""Composed, a text keeps a third of its bytes at least: three Hangul letters, nine bytes, become one of three."""
+SHORT = 2**14
+"""Characters of a text that are tokenised in no time."""
+SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})
+"""Pre-tokenizers that leave each character in some part, unless their behaviour is Removed."""
+
+
+class FewestTokens:
+    """The fewest tokens that a text can have by one tokenizer. Its vocabulary is read for the first long text.
+
+    This holds if every byte that has a token becomes part of one. It does not if a tokenizer removes characters,
+    or makes one token of whatever it does not know. Of such a tokenizer nothing is known, and the answer is 0."""
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
+        self._tokenizer = tokenizer
+
+    def of(self, text: str) -> int:
+        """Return the fewest tokens that this text can have, as far as that is known."""
+        if len(text) < SHORT or not (largest := self._largest).most_bytes:
+            return 0
+        written = text.encode("utf-8", "replace").translate(None, largest.left_out)
+        if largest.composes and not text.isascii():
+            return len(written) // (BYTES_OF_NFC * largest.most_bytes)
+        letters = len(written) - len(written.translate(None, ALPHANUMERIC))
+        return max(len(written) // largest.most_bytes, letters // largest.most_letters)
+
+    @cached_property
+    def _largest(self) -> "_Largest":
+        return _largest_tokens(self._tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Largest:
+    """The most that one token stands for; 0 if that is not known. Bytes that are `left_out` have no token.
+
+    Where the tokenizer composes characters, letters are counted in ASCII texts alone, which stay as they are."""
+
+    most_bytes: int = 0
+    most_letters: int = 0
+    composes: bool = False
+    left_out: bytes = b""
+
+
+def _largest_tokens(tokenizer: "PreTrainedTokenizerBase") -> _Largest:
+    from transformers import PreTrainedTokenizerFast
+
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        return _Largest()
+    backend, vocabulary = tokenizer.backend_tokenizer, tokenizer.get_vocab()
+    normalizers, splitters = _parts(backend.normalizer), _parts(backend.pre_tokenizer)
+    added = tokenizer.added_tokens_decoder.values()
+    is_byte_level = any(one["type"] == "ByteLevel" for one in splitters)
+    keeps_all = (
+        all(map(_keeps_characters, normalizers))
+        and all(one["type"] in SPLITTERS and one.get("behavior") != "Removed" for one in splitters)
+        and not any(token.lstrip or token.rstrip for token in added)
+        and _knows_bytes(backend.model, vocabulary, is_byte_level)
+    )
+    if not keeps_all:
+        return _Largest()
+    names = {token.content for token in added}
+    lengths = (
+        len(name) if is_byte_level and name not in names else len(name.encode("utf-8", "replace"))
+        for name in vocabulary
+    )
+    left_out = [byte for byte, name in _spelled_bytes().items() if is_byte_level and name not in vocabulary]
+    composes = any(one["type"] == "NFC" for one in normalizers)
+    return _Largest(max(1, *lengths), max(1, *map(_letters, vocabulary)), composes, bytes(left_out))
+
+
+def _letters(name: str) -> int:
+    return sum(character.isascii() and character.isalnum() for character in name)
+
+
+def _parts(component: Any) -> list[dict[str, Any]]:
+    """Describe a normalizer or a pre-tokenizer as its file does, a sequence by its parts."""
+    return _flat([json.loads(component.__getstate__())]) if component is not None else []
+
+
+def _flat(described: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = list[dict[str, Any]]()
+    for one in described:
+        inner = one.get("normalizers") or one.get("pretokenizers") if one["type"] == "Sequence" else None
+        found += [one] if inner is None else _flat(inner)
+    return found
+
+
+def _keeps_characters(normalizer: dict[str, Any]) -> bool:
+    """Whether it leaves a text no fewer bytes and letters, except for composed characters."""
+    if normalizer["type"] != "Replace":
+        return normalizer["type"] in ("NFC", "Prepend")
+    replaced, content = normalizer["pattern"].get("String", ""), normalizer["content"]
+    return bool(replaced) and not _letters(replaced) and len(content.encode()) >= len(replaced.encode())
+
+
+def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
+    """Whether bytes have tokens of their own, and bytes without a token are left out one by one."""
+    from tokenizers import models
+
+    match model:
+        case models.BPE() if is_byte_level:
+            return not (model.unk_token and model.fuse_unk)
+        case models.BPE():
+            falls_back = bool(model.byte_fallback)
+        case models.Unigram():
+            falls_back = bool(json.loads(model.__getstate__()).get("byte_fallback"))
+        case _:
+            return False
+    return falls_back and all(f"<0x{byte:02X}>" in vocabulary for byte in range(256))
+
+
+def _spelled_bytes() -> dict[int, str]:
+    """Map every byte to its spelling in byte-level tokens: visible ones as they are, the others in their order."""
+    shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return {byte: chr(byte) for byte in shown} | {byte: chr(256 + at) for at, byte in enumerate(hidden)}

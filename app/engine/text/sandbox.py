@@ -28,7 +28,7 @@ LONGEST_GRAMMAR = 500_000
 KEPT_VERDICTS = 1_000
 """Grammars whose verdict is remembered."""
 IMPORTING = 60.0
-"""For what the process imports first."""
+"""The limit of what the process imports first."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 CRASHES = dict.fromkeys(SECONDS, "it crashes, or takes more than 2 GB of memory") | {
     "grammar": "it is nested or chained too deeply, or takes more than 2 GB of memory"
@@ -102,7 +102,10 @@ class Sandbox:
         problem = self._verdicts.get(digest)
         if problem is None:
             problem = self._try_grammar(grammar)
-            self._remember(digest, problem)
+            with self._lock:
+                self._verdicts[digest] = problem
+                if len(self._verdicts) > KEPT_VERDICTS:
+                    del self._verdicts[next(iter(self._verdicts))]  # the oldest
         if problem:
             raise refused_grammar(grammar.kind, problem)
 
@@ -120,13 +123,13 @@ class Sandbox:
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
-        for process in (self._models, self._grammars):
-            process.close()
+        self._models.close()
+        self._grammars.close()
 
     def _try_grammar(self, grammar: Grammar) -> str:
         """Return why llguidance refuses a grammar; "" for a good one.
 
-        Raises GrammarRefused, which is not remembered, where it took too much: the machine may have been busy."""
+        Raises GrammarRefused, which is not remembered, if it took too much: the machine may have been busy."""
         try:
             self._grammars.do("grammar", kind=grammar.kind, source=grammar.source)
         except SandboxTimeout as timeout:
@@ -134,12 +137,6 @@ class Sandbox:
         except SandboxRefusal as refused:
             return str(refused)
         return ""
-
-    def _remember(self, digest: str, problem: str) -> None:
-        with self._lock:
-            self._verdicts[digest] = problem
-            if len(self._verdicts) > KEPT_VERDICTS:
-                del self._verdicts[next(iter(self._verdicts))]  # the oldest
 
 
 class SandboxProcess:
@@ -176,7 +173,7 @@ class SandboxProcess:
         raise (SandboxTimeout if answer["is_endless"] else SandboxRefusal)(answer["refused"])
 
     def no_end(self, what: str) -> str:
-        """Return what is said of a job that took too long."""
+        """Return the reason why a job that took too long is refused."""
         return f"it does not come to an end within {self._seconds[what]:g} seconds"
 
     def close(self) -> None:
@@ -184,11 +181,11 @@ class SandboxProcess:
         self._is_closed = True
         if process := self._process:
             process.kill()
-        with self._lock:  # whoever waits for an answer has none now
+        with self._lock:  # who waits for an answer gets none now
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
-        """Have a process that has imported what a job of this kind needs; {} where there is none."""
+        """Have a process that has imported what a job of this kind needs; {} if there is none."""
         if self._is_closed:
             return {}
         if self._process is None:
@@ -223,7 +220,7 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
 
 
 def _answer_in(line: bytes) -> dict[str, Any]:
-    """Return the answer on a line; {} for what is no answer."""
+    """Return the answer on a line; {} if there is none."""
     try:
         answer = parse_json(line or b"{}")
     except ValueError:
@@ -233,7 +230,7 @@ def _answer_in(line: bytes) -> dict[str, Any]:
 
 
 def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-    """As a sandbox fills it, in this very process: for models that are trusted. Raises SandboxRefusal."""
+    """Fill a template as a sandbox does, but in this process: for trusted models. Raises SandboxRefusal."""
     from jinja2 import TemplateError
 
     from app.engine.text.sandbox_main import fill
@@ -245,7 +242,7 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as templates expect them: a key is there only if it says something."""
+    """Write messages as templates expect them, without keys that would be empty."""
     return [
         {"role": message.role, "content": message.content}
         | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})
@@ -263,7 +260,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _digest(folder: ModelFolder) -> str:
-    """Of all that a tokenizer is tried by."""
+    """Digest all files that a tokenizer's trial reads."""
     files = (folder.path / name for name in TOKENIZER_FILES)
     return sha256(b"\0".join(file.read_bytes() for file in files if file.is_file())).hexdigest()
 

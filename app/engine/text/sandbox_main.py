@@ -64,13 +64,13 @@ def _answer(line: bytes) -> bytes:
 
 
 def _end_after(seconds: float) -> None:
-    """Without an app that could end it, and inside of C code: the system ends this process."""
+    """Have the system end this process then, even inside of C code and without an app that could end it."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _import(what: str) -> str:
-    """What a kind of job takes, imported before its time is taken."""
+    """Import what a kind of job needs, before its time is measured."""
     import_module(IMPORTED[what])
     return ""
 
@@ -102,11 +102,13 @@ def _require_few(folder: Path) -> None:
 
 
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    """A chat as its template writes it. Among the special tokens may be `tools`, as a list."""
+    """Write a chat as its template does. Among the special tokens may be `tools`, as a list."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    rendered: Any = render_jinja_template(  # typed as a text; it is texts, and where replies stand in them
-        conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
+    rendered: Any = (
+        render_jinja_template(  # typed as one text; it returns texts, and where replies are in them
+            conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
+        )
     )
     text = str(rendered[0][0])
     if len(text) > LONGEST:

@@ -11,7 +11,7 @@ from app.engine.attention.flash import FlashAttention
 from app.engine.attention.native import NativeAttention
 from app.engine.attention.selector import capabilities_of
 from app.engine.attention.tiles import BUSY
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from tests.engine.attention.cases import DEVICE
 
 

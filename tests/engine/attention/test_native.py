@@ -7,7 +7,7 @@ from torch import Tensor
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import Attention, DeviceCapabilities, HeadShape, choose_attention
 from app.engine.block.block import Block
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from tests.tiers import named, pairwise
 
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")

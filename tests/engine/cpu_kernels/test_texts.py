@@ -3,7 +3,7 @@
 import pytest
 from torch import Tensor
 
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
 from app.engine.measuring.probing import ANY_ROWS, probe

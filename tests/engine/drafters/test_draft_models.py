@@ -11,7 +11,7 @@ import pytest
 
 from app.engine.drafters.model_drafter import Lessons
 from app.engine.loading.draft_trial import USUAL
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.errors import BadOption, ModelNotFound
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
@@ -79,7 +79,7 @@ def ask(
     session: Session, model: ModelChoice, options: Options, logits: LogitsSettings, *chat: Message
 ) -> tuple[list[Piece], Finished]:
     request = Request(model, chat or QUESTION, options, logits=logits)
-    events = list(session.events(request, no_progress, NeverStop()))
+    events = list(session.events(request, no_progress))
     finished = events[-1]
     assert isinstance(finished, Finished)
     return [event for event in events if isinstance(event, Piece)], finished
@@ -141,7 +141,7 @@ def test_a_reply_that_was_stopped_leaves_the_draft_model_as_good_as_new(sessions
     options = Options(Sampling(0.8, seed=7), Decoding(rows=8), LIMIT, ignore_eos=True)
     whole = ids_of(ask(sessions["none"], CPU, options, LogitsSettings())[0])
     for events in (2, 4, 6):
-        replying = sessions["twin"].events(Request(TWIN, QUESTION, options), no_progress, NeverStop())
+        replying = sessions["twin"].events(Request(TWIN, QUESTION, options), no_progress)
         for _ in range(events):
             next(replying)
         replying.close()

@@ -16,7 +16,7 @@ from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.eagle_heads import (
     KINDS,
@@ -221,7 +221,7 @@ def open_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
 
 
 def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], Finished]:
-    events = list(session.events(Request(CHOICE, chat or QUESTION, options), no_progress, NeverStop()))
+    events = list(session.events(Request(CHOICE, chat or QUESTION, options), no_progress))
     finished = events[-1]
     assert isinstance(finished, Finished)
     pieces = [event.token_ids for event in events if isinstance(event, Piece)]
@@ -253,9 +253,7 @@ def test_a_chat_that_goes_back_and_a_reply_that_was_stopped_say_what_plain_says(
 ) -> None:
     session, options = open_model("taught"), Options(sampling, Decoding(rows=12), 24, ignore_eos=True)
     for turn in ("Once upon", "Once upon a time there were two foxes", "Once"):
-        replying = session.events(
-            Request(CHOICE, (Message("user", turn),), options), no_progress, NeverStop()
-        )
+        replying = session.events(Request(CHOICE, (Message("user", turn),), options), no_progress)
         for _ in range(3):
             next(replying)
         replying.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from app.engine.session.session import NeverStop, Session
+from app.engine.session.session import Session
 from app.values.logits import LogitsSettings
 from app.values.messages import Decoding, Message, Options, Request, Sampling
 from tests.engine.drafters.test_draft_models import (
@@ -86,7 +86,7 @@ def test_a_chat_that_goes_on_goes_back_and_is_stopped_says_what_plain_says(
     said, finished = ask(sessions[draft], choice, options, LogitsSettings())
     differs = f"The tokenizer of {draft} differs from that of target, so its words are re-tokenised."
     assert finished.model.draft_model_note == differs
-    stopped = sessions[draft].events(Request(choice, QUESTION, options), lambda *_: None, NeverStop())
+    stopped = sessions[draft].events(Request(choice, QUESTION, options), lambda *_: None)
     for _ in range(5):
         next(stopped)
     stopped.close()

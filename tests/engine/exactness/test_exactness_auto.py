@@ -15,7 +15,7 @@ from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.model_runner import ModelRunner
-from app.engine.session.decoders import make_decoder
+from app.engine.session.reply_events import make_decoder
 from app.values.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching

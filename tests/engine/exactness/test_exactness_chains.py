@@ -4,7 +4,7 @@ import pytest
 
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.plain import plain
-from app.engine.session.decoders import make_decoder
+from app.engine.session.reply_events import make_decoder
 from app.engine.text.prompt import encode
 from app.settings import assets_dir
 from app.values.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling

@@ -8,7 +8,7 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
-from app.engine.session.decoders import make_decoder
+from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, half_right, right, wrong

@@ -20,7 +20,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.prompt import encode
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.settings import assets_dir
 from app.values.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from tests.engine.replies import reference, with_pool, write

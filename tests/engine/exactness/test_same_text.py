@@ -7,7 +7,7 @@ import pytest
 
 from app.engine.block.step_profile import Buckets
 from app.engine.lookahead import make_lookahead
-from app.engine.session.session import NeverStop, Session
+from app.engine.session.session import Session
 from app.values.messages import (
     Decoding,
     DType,
@@ -72,7 +72,7 @@ def ids_of(
     session: Session, model: str, prompt: str, options: Options, quantisation: Quantisation = "none"
 ) -> list[int]:
     request = Request(ModelChoice(model, "bfloat16", "cpu", quantisation), prompt, options)
-    events = list(session.events(request, lambda *_progress: None, NeverStop()))
+    events = list(session.events(request, lambda *_progress: None))
     assert isinstance(events[-1], Finished)
     return [token for event in events if isinstance(event, Piece) for token in event.token_ids]
 

@@ -21,8 +21,8 @@ from app.engine.runner.kv_cache import CHUNK
 from app.engine.runner.model_config import heads_of
 from app.engine.runner.rotary import Rotary
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.batched_sampling import best_tokens
-from app.engine.session.decoders import make_decoder
+from app.engine.sampling.sampling import best_tokens
+from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write

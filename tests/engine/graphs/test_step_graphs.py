@@ -28,7 +28,7 @@ from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import ROOMY, BlockRunner
 from app.engine.runner.steps import EagerSteps, run_block
-from app.engine.session.decoders import make_decoder
+from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend

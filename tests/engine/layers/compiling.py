@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape, NormWeight
 from app.engine.layers.replacements import LARGEST_ROW
 from app.engine.layers.triton_launching import TritonKernels

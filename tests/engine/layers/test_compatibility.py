@@ -10,7 +10,7 @@ from transformers import Cache, LlamaForCausalLM
 from app.engine.drafters.draft_model import prefilled
 from app.engine.layers.compatibility import tree_block, trial_blocks
 from app.engine.lookahead.plain import plain
-from app.engine.machine.tolerance import is_close
+from app.engine.machine.hardware import is_close
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from tests.engine.architectures import BRANCHING, LLAMA, OWN_ATTENTION, WINDOW, Architecture

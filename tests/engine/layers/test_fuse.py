@@ -9,7 +9,7 @@ from torch import Tensor
 
 from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.fuse import can_have, fuse, fuse_by
 from app.engine.layers.kernel_signature import NormShape
 from tests.engine.architectures import LLAMA

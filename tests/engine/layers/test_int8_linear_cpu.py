@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.cpu_kernels.loading import SOURCE, cpu_kernels
+from app.engine.cpu_kernels import SOURCE, cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.quantising import find_kernel
 from app.engine.machine.compiling import FLAGS

@@ -368,7 +368,7 @@ def test_whatever_a_trial_raises_is_the_reason_and_the_true_one() -> None:
 @pytest.mark.thorough
 def test_a_person_sees_nothing_of_torchaos_import() -> None:
     script = (
-        "from app.engine.session.imports import quiet_imports; quiet_imports()\n"
+        "from app.engine.session.worker import quiet_imports; quiet_imports()\n"
         "import app.engine.session.session, sys; sys.exit(0 if 'torchao' in sys.modules else 'not imported')"
     )
     child = subprocess.run(

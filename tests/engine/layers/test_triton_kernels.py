@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from app.engine.block.cache_slots import CacheSlots
+from app.engine.block.block import CacheSlots
 from app.engine.layers.fused_trials import mismatch_share
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.layers.replacements import NORM_WEIGHTS

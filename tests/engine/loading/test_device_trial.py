@@ -9,7 +9,6 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import DeviceCapabilities, HeadShape, choose_attention, sdpa
 from app.engine.loading.device_trial import device_fault, run_small
-from app.engine.sampling.batched_sampling import sampler_for
 from app.engine.sampling.sampling import make_sampler
 from app.values.messages import Sampling
 
@@ -49,7 +48,7 @@ def test_an_apple_gpu_attends_by_torch_without_float64() -> None:
 def test_on_an_apple_gpu_tokens_are_drawn_on_the_host(sampling: Sampling) -> None:
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(1))
     found, expected = (
-        each(logits, 2, (4, 5, 6)) for each in (sampler_for(sampling, "mps:0"), make_sampler(sampling))
+        each(logits, 2, (4, 5, 6)) for each in (make_sampler(sampling, "mps:0"), make_sampler(sampling))
     )
     history: Sequence[int] = (1, 2, 3, 4)
     assert [found.choose(row, history) for row in range(3)] == [

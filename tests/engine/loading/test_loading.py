@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels import cpu_kernels
 from app.engine.loading.loading import compiler_note, load
 from app.engine.loading.weights import placement, read_weights
 from app.engine.machine.compiling import Compiled

@@ -10,7 +10,7 @@ from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import Block, Visible, apart_block
-from app.engine.sampling.batched_sampling import best_tokens
+from app.engine.sampling.sampling import best_tokens
 from app.values.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97

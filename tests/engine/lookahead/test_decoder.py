@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said
 from tests.engine.lookahead.scripted_pool import ScriptedPool

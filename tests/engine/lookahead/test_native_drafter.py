@@ -14,7 +14,7 @@ from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
 from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
-from app.engine.sampling.constraint import Allowed
+from app.engine.sampling.grammar import AllowedTokens
 from app.values.messages import MAX_ROWS, Origin, Sampling
 
 needs_compiler = pytest.mark.skipif(compiled_drafter().library is None, reason="there is no C compiler here")
@@ -197,7 +197,7 @@ def test_a_tree_may_have_more_rows_than_the_last_one() -> None:
     assert [len(drafter.draft([0], rows, 1000, 0.0)) for rows in (3, 500, 3)] == [3, 24, 3]
 
 
-def grammar(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> Allowed | None:
+def grammar(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> AllowedTokens | None:
     return None
 
 

@@ -7,7 +7,7 @@ import pytest
 from app.engine.lookahead.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Sampling
 from app.values.step_rows import PROMPT_LOOKUP_DRAFTS
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after

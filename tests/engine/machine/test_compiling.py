@@ -7,13 +7,13 @@ from threading import Event
 
 import pytest
 
-from app.engine.cpu_kernels import loading
+from app.engine import cpu_kernels
 from app.engine.lookahead import native_drafter
 from app.engine.machine.compiling import Compiled, Source, compile_ahead, compiled, once
 from app.system.programs import Which
 
 on_linux = pytest.mark.skipif(platform.system() != "Linux", reason="libraries are compiled on Linux alone")
-BOTH = pytest.mark.parametrize("source", [loading.SOURCE, native_drafter.SOURCE])
+BOTH = pytest.mark.parametrize("source", [cpu_kernels.SOURCE, native_drafter.SOURCE])
 
 
 def library(source: Source, folder: Path, which: Which | None = None) -> Compiled[CDLL]:
@@ -22,7 +22,7 @@ def library(source: Source, folder: Path, which: Which | None = None) -> Compile
 
 @BOTH
 def test_a_library_is_compiled_once(source: Source, tmp_path: Path) -> None:
-    if loading.cpu_kernels() is None:
+    if cpu_kernels.cpu_kernels() is None:
         pytest.skip("there is no C compiler here")
     found = library(source, tmp_path)
     assert found.library is not None and found.note == ""
@@ -53,7 +53,7 @@ def test_a_compiler_that_fails_is_named_and_leaves_nothing_behind(source: Source
 @on_linux
 def test_a_cache_that_cannot_be_written_costs_the_library_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    missing, note = library(loading.SOURCE, tmp_path / "file" / "kernels")
+    missing, note = library(cpu_kernels.SOURCE, tmp_path / "file" / "kernels")
     assert missing is None and str(tmp_path / "file" / "kernels") in note
 
 

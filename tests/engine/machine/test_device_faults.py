@@ -6,8 +6,7 @@ from subprocess import CalledProcessError
 import pytest
 import torch
 
-from app.engine.machine.device_faults import is_device_fault, reason_of, refused_because
-from app.engine.session.jobs import sentence_of
+from app.engine.machine.device_faults import is_device_fault, reason_of, refused_because, sentence_of
 
 LOST = (
     "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be",

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from app.engine.machine.hardware import (
+    Card,
     ChosenDevice,
-    TorchCard,
     choose_device,
     choose_dtype,
     dtype_name,
@@ -35,7 +35,7 @@ def test_a_cuda_device_that_is_not_there_is_refused_with_what_to_do() -> None:
 
 
 @dataclass
-class PaperCard:
+class PaperCard(Card):
     """A card that is there or not, and says this when it is to compute."""
 
     error: Exception | None = None
@@ -117,7 +117,7 @@ def test_an_apple_gpu_that_agrees_is_used() -> None:
 
 
 def test_this_machine_can_be_asked_for_its_driver() -> None:
-    assert isinstance(TorchCard().name_by_driver(), str)
+    assert isinstance(Card().name_by_driver(), str)
 
 
 def test_a_cpu_never_gets_float16_by_itself() -> None:

@@ -1,10 +1,19 @@
-"""The setting that keeps threads from having heaps of their own, and what is known of memory that ran out."""
+"""One heap for all threads, segments that grow where the driver allows it, and memory that ran out."""
 
 import platform
 
 import pytest
+import torch
 
-from app.engine.machine.memory import is_out_of_memory, release_memory, share_one_heap
+from app.engine.machine.memory import (
+    ALLOCATOR_VARIABLES,
+    expand_segments,
+    is_out_of_memory,
+    release_memory,
+    share_one_heap,
+)  # fmt: skip
+
+CUDA = torch.device("cuda")
 
 
 def test_glibc_can_be_told_and_no_system_minds_being_asked() -> None:
@@ -50,3 +59,58 @@ def test_a_process_that_runs_on_the_cpu_gets_no_cuda_context() -> None:
     for cuda in (unused, used):
         release_memory(cuda)
     assert (unused.calls, used.calls[:2]) == ([], ["synchronize", "empty_cache"])
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What torch's allocator was told, on Linux with CUDA, without a setting of the person."""
+    told: list[str] = []
+    for name in ALLOCATOR_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", told.append, raising=False)
+    monkeypatch.setattr(torch, "empty", lambda *_size, **_given: None)
+    return told
+
+
+def test_segments_grow_where_a_new_one_can_be_allocated(settings: list[str]) -> None:
+    assert expand_segments(CUDA)
+    assert settings == ["expandable_segments:True"]
+
+
+def test_a_driver_that_refuses_gets_fixed_segments_again(
+    settings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_size: int, **_given: object) -> None:
+        raise RuntimeError("CUDA driver error: operation not supported")
+
+    monkeypatch.setattr(torch, "empty", refused)
+    assert not expand_segments(CUDA)
+    assert settings == ["expandable_segments:True", "expandable_segments:False"]
+
+
+@pytest.mark.parametrize("error", [AttributeError("no such function"), RuntimeError("unknown option")])
+def test_a_torch_without_the_setting_is_left_alone(
+    settings: list[str], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_setting: str) -> None:
+        raise error
+
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", unknown)
+    assert not expand_segments(CUDA)
+    assert settings == []
+
+
+@pytest.mark.parametrize("name", ALLOCATOR_VARIABLES)
+def test_a_persons_own_setting_stays_and_a_cpu_has_no_segments(
+    settings: list[str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not expand_segments(torch.device("cpu"))
+    monkeypatch.setenv(name, "max_split_size_mb:128")
+    assert not expand_segments(CUDA)
+    assert settings == []
+
+
+def test_torch_knows_the_setting() -> None:
+    torch._C._accelerator_setAllocatorSettings("expandable_segments:False")

@@ -11,8 +11,8 @@ from app.engine.machine.device_plan import Parallelism, RankPlan
 from app.engine.parallel.group import Ranks
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder
-from app.engine.session.decoders import generate
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.session.reply_events import generate
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import Architecture
 from tests.engine.replies import Letters, Reply, collect

@@ -13,7 +13,7 @@ from app.engine.runner.hidden_states import WrittenStates, write_last_states, wr
 from app.engine.runner.prefix_cache import PrefixCache
 from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
-from app.engine.session.decoders import make_decoder
+from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding
 from tests.engine.architectures import LLAMA, VOCABULARY
 from tests.engine.path_attention import BY_PATHS

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.block.block import apart_block, chain_block
-from app.engine.machine.tolerance import is_close
+from app.engine.machine.hardware import is_close
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from tests.engine.recurrent_architectures import CHAINED
 from tests.engine.replies import Zoo, numbers

@@ -8,8 +8,8 @@ import pytest
 from app.engine.runner.step import Step
 from app.engine.runner.step_order import in_turn, overlapped
 from app.engine.sampling.sampling import make_sampler
-from app.engine.session.decoders import make_decoder
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.session.reply_events import make_decoder
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import DecoderName, Decoding, Sampling, StopReason
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 

@@ -88,7 +88,7 @@ def written(
     process: Process, tokenizer: PreTrainedTokenizerBase, seed: int, most: int = LONGEST
 ) -> tuple[str, bool]:
     """What noise writes under a grammar, and whether it came to its end."""
-    sampler = make_sampler(Sampling(temperature=1.0, seed=seed), [process])
+    sampler = make_sampler(Sampling(temperature=1.0, seed=seed), processes=[process])
     generator = torch.Generator().manual_seed(seed)
     tokens = list(PROMPT)
     for _ in range(most):

@@ -1,7 +1,12 @@
-"""Draws have the softmax's distribution, are a function of (logits, seed, position), and filter as others do."""
+"""Draws have the softmax's distribution, are a function of (logits, seed, position), and filter as others do.
+
+All rows at once draw what each draws alone, and ask for one copy.
+"""
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest  # type: ignore[import-untyped]
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
@@ -19,9 +25,21 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from app.engine.block.token_counts import TokenCounts, penalised
-from app.engine.sampling.sampling import draw, gumbel, likeliest, make_sampler, survivors
-from app.values.messages import Sampling
+from app.engine.lookahead.plain import plain
+from app.engine.runner.step import Decoder
+from app.engine.sampling.sampling import (
+    draw,
+    draw_rows,
+    gumbel,
+    likeliest,
+    make_sampler,
+    survivors,
+)  # fmt: skip
+from app.engine.session.reply_events import generate, make_decoder
+from app.engine.text.reply_text import StoppingCriteria
+from app.values.messages import Decoding, Sampling
+from tests.engine.architectures import LLAMA
+from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly
 from tests.tiers import named, some
 
 DRAWS = 4000
@@ -38,6 +56,21 @@ FILTERS = [
     Sampling(temperature=1.3, top_k=9, top_p=0.9, min_p=0.05),
     Sampling(temperature=1.0, repetition_penalty=1.4),
 ]
+
+LARGE = [
+    *FILTERS[:1],
+    Sampling(temperature=0.7, seed=5),
+    Sampling(temperature=1.0, top_k=40),
+    Sampling(temperature=1.0, top_k=5000),
+    Sampling(temperature=1.0, top_p=0.9),
+    Sampling(temperature=1.2, min_p=0.02),
+    Sampling(temperature=1.3, top_k=50, top_p=0.9, min_p=0.05, seed=9),
+    Sampling(temperature=0.9, top_p=0.95, min_p=0.01),
+]
+"""For many rows of many tokens."""
+CARD = "cuda:0"
+"""A device on which all rows draw at once; its samplers take logits on any."""
+SAMPLED = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
 
 
 def random_logits(seed: int, size: int = VOCABULARY, spread: float = 1.5) -> Tensor:
@@ -124,14 +157,6 @@ def test_the_tokens_before_do_not_matter_but_their_number_does() -> None:
     assert draw(logits, [1, 2, 3], sampling) == draw(logits, [7, 8, 9], sampling)
 
 
-def test_a_row_draws_alike_alone_and_among_others() -> None:
-    rows = torch.stack([random_logits(seed, 300) for seed in range(6)])
-    sampler = make_sampler(Sampling(temperature=1.2, top_p=0.9, seed=3))
-    together = [sampler(rows).choose(row, [1] * row) for row in range(6)]
-    alone = [sampler(rows[row : row + 1]).choose(0, [1] * row) for row in range(6)]
-    assert together == alone
-
-
 def test_a_filtered_draw_takes_the_same_noise_as_an_unfiltered_one() -> None:
     ids = torch.tensor([40, 7, 21])
     assert torch.equal(gumbel(1, 5, ids), gumbel(1, 5, torch.arange(50))[ids])
@@ -155,21 +180,6 @@ def test_greedy_with_a_penalty_takes_the_likeliest_that_is_left() -> None:
 def test_a_penalty_follows_each_rows_own_path() -> None:
     choices = make_sampler(Sampling(repetition_penalty=2.0))(torch.tensor([[3.0, 2.0, 0.0]] * 2))
     assert [choices.choose(0, [2]), choices.choose(1, [2, 0])] == [0, 1]
-
-
-@given(
-    seed=st.integers(0, 1000),
-    history=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20),
-    penalty=st.floats(0.1, 5),
-)
-def test_a_repetition_penalty_is_transformers(seed: int, history: list[int], penalty: float) -> None:
-    logits = random_logits(seed)
-    expected = RepetitionPenaltyLogitsProcessor(penalty)(torch.tensor([history]), logits[None].clone())[0]
-    before = logits.clone()
-    torch.testing.assert_close(
-        penalised(logits, TokenCounts().before(history, logits.device), penalty), expected
-    )
-    assert torch.equal(logits, before)
 
 
 @given(
@@ -239,28 +249,122 @@ def test_the_first_of_the_likeliest_is_argmaxs_even_where_many_are_equal(
     assert (np.take_along_axis(logits.float().numpy(), ids, axis=1) == values).all()
 
 
-@pytest.mark.parametrize("vocabulary", [8, 9, 300, 32_000])
-@pytest.mark.parametrize("count", [1, 2, 8])
-def test_a_tie_of_all_tokens_is_won_by_the_lowest(vocabulary: int, count: int) -> None:
-    ids, _ = likeliest(torch.zeros(3, vocabulary), count)
-    assert ids[:, 0].tolist() == [0, 0, 0]
-    assert all(len(set(row)) == count for row in ids.tolist())
-
-
-def test_a_tie_of_eight_is_won_by_the_lowest_wherever_it_stands() -> None:
-    for lowest in range(0, 4000, 371):
-        logits = torch.zeros(1, 5000)
+@pytest.mark.parametrize("vocabulary", [5000, 9000, 8192])
+def test_a_tie_of_eight_is_won_by_the_lowest_wherever_it_stands(vocabulary: int) -> None:
+    for lowest in range(0, vocabulary - 800, 371):
+        logits = torch.zeros(1, vocabulary)
         logits[0, lowest : lowest + 800 : 100] = 3.0
         ids, values = likeliest(logits, 8)
         assert sorted(ids[0].tolist()) == list(range(lowest, lowest + 800, 100))
         assert (ids[0, 0], values[0].tolist()) == (lowest, [3.0] * 8)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.9, seed=1)])
-def test_asking_for_the_likeliest_changes_no_choice(sampling: Sampling) -> None:
-    rows = torch.stack([random_logits(seed).round() for seed in range(20)])
-    alone, asked = make_sampler(sampling)(rows), make_sampler(sampling)(rows, likely=8)
-    assert [alone.choose(row, [1, 2]) for row in range(20)] == [
-        asked.choose(row, [1, 2]) for row in range(20)
-    ]
-    assert alone.ids.tolist() == asked.ids[:, :1].tolist()
+def random_rows(seed: int, rows: int, size: int) -> Tensor:
+    return torch.randn((rows, size), generator=torch.Generator().manual_seed(seed)) * 3
+
+
+@pytest.mark.parametrize("sampling", LARGE, ids=repr)
+@pytest.mark.parametrize("has_ties", [False, True])
+@pytest.mark.parametrize("size", [37, 4096])
+def test_all_rows_draw_what_each_draws_alone(sampling: Sampling, size: int, has_ties: bool) -> None:
+    logits = random_rows(1, 64, size)
+    if has_ties:
+        logits = logits.round().bfloat16()
+    positions = [100 + row // 3 for row in range(64)]
+    expected = [draw(row, [0] * at, sampling) for row, at in zip(logits, positions, strict=True)]
+    assert draw_rows(logits, positions, sampling).tolist() == expected
+    assert draw_rows(logits, positions, sampling, values=3 * size).tolist() == expected  # in many pieces
+    for device in ("cpu", CARD, "mps"):
+        choices = make_sampler(sampling, device)(logits, 8, positions)
+        assert [choices.choose(row, [0] * at) for row, at in enumerate(positions)] == expected
+
+
+@given(
+    seed=st.integers(0, 1000),
+    temperature=st.floats(0.1, 5),
+    top_k=st.integers(0, 40),
+    top_p=st.floats(0.05, 1),
+    min_p=st.floats(0, 0.9),
+    rows=st.integers(1, 5),
+)
+def test_any_filters_leave_the_same_draw(
+    seed: int, temperature: float, top_k: int, top_p: float, min_p: float, rows: int
+) -> None:
+    sampling = Sampling(temperature, top_k, top_p, min_p, seed=seed)
+    logits = random_rows(seed, rows, 30)
+    expected = [draw(logits[row], [0] * (row + 7), sampling) for row in range(rows)]
+    assert draw_rows(logits, range(7, 7 + rows), sampling).tolist() == expected
+
+
+@pytest.mark.parametrize("tokens", [7, 10, 49, 100, 1000])
+def test_a_token_at_the_border_of_a_filter_is_kept_alone_and_among_many_or_in_none(tokens: int) -> None:
+    """Of equal chances each border of top-p lies where rounding decides, and top-k keeps the lowest ids."""
+    scores = torch.zeros(3, tokens)
+    for count in range(1, tokens, max(1, tokens // 20)):
+        alone, _ = survivors(scores[0], Sampling(temperature=1.0, top_k=count))
+        assert alone.tolist() == list(range(count))
+        for sampling in (Sampling(1.0, top_p=count / tokens), Sampling(1.0, top_k=count)):
+            each = [draw(row, [0] * at, sampling) for at, row in enumerate(scores)]
+            assert draw_rows(scores, range(3), sampling).tolist() == each
+
+
+class Logarithms(TorchDispatchMode):
+    """Counts the numbers that a logarithm is taken of."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if str(func).startswith("aten.log."):
+            self.count += args[0].numel()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("filters", [{"top_p": 0.9}, {"min_p": 0.1}], ids=str)
+def test_only_tokens_that_the_filters_leave_get_noise(filters: dict[str, float]) -> None:
+    logits, sampling = random_rows(5, 4, 3000), Sampling(temperature=0.5, **filters)  # type: ignore[arg-type]
+    left = sum(len(survivors(row / 0.5, sampling)[0]) for row in logits)
+    with Logarithms() as counted:
+        draw_rows(logits, range(4), sampling)
+    assert left < 400
+    assert counted.count == 2 * left
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("device", ["cpu", CARD])
+def test_every_sampler_brings_the_likeliest_along(count: int, dtype: torch.dtype, device: str) -> None:
+    logits = random_rows(4, 30, 200).round().to(dtype)
+    expected_ids, expected_values = likeliest(logits, count)
+    for sampling in (Sampling(), Sampling(temperature=1.0)):
+        choices = make_sampler(sampling, device)(logits, count, range(30))
+        assert choices.ids[:, 0].tolist() == expected_ids[:, 0].tolist() == logits.argmax(-1).tolist()
+        assert choices.logits.tolist() == expected_values.tolist()
+        assert all(len(set(row)) == count for row in choices.ids.tolist())
+
+
+def test_a_row_that_is_asked_about_another_position_draws_for_that_one() -> None:
+    logits, sampling = random_rows(5, 2, 50), Sampling(temperature=2.0)
+    choices = make_sampler(sampling, CARD)(logits, positions=(3, 4))
+    assert choices.choose(1, [0] * 9) == draw(logits[1], [0] * 9, sampling)
+
+
+def test_rows_without_a_position_are_refused() -> None:
+    with pytest.raises(ValueError, match="each row needs its position, got 1 for 2 rows"):
+        make_sampler(Sampling(temperature=1.0), CARD)(torch.zeros(2, 5), positions=(3,))
+
+
+def test_a_penalty_draws_row_by_row_on_a_card_too() -> None:
+    penalty = Sampling(temperature=1.0, repetition_penalty=1.3)
+    assert make_sampler(penalty, CARD).func is make_sampler(penalty).func  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("decoder", [plain, SAMPLED], ids=["plain", "lookahead"])
+@pytest.mark.parametrize("sampling", [Sampling(), *LARGE[2:5]], ids=repr)
+def test_whole_replies_are_those_of_row_by_row(zoo: Zoo, decoder: Decoder, sampling: Sampling) -> None:
+    runner, prompt = zoo.runner(LLAMA), numbers(20)
+    sampling = replace(sampling, temperature=sampling.temperature and 2.0)
+    expected = says_plainly(runner, prompt, sampling)
+    runner.forget()
+    stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
+    said = collect(generate(runner, prompt, decoder, make_sampler(sampling, CARD), stopper))
+    assert said.tokens == expected.tokens

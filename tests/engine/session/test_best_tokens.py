@@ -17,10 +17,9 @@ from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
-from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
-from app.engine.sampling.sampling import likeliest
-from app.engine.session.decoders import generate, make_decoder
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.sampling.sampling import best_tokens, likeliest, make_sampler
+from app.engine.session.reply_events import generate, make_decoder
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS
@@ -75,11 +74,11 @@ def test_a_greedy_sampler_launches_nothing_and_says_what_it_says_of_any_logits(
     runner: BlockRunner, rows: int, count: int
 ) -> None:
     logits = recorded_logits(runner, rows)
-    sampler = make_batched_sampler(Sampling(), runner.best_tokens)
+    sampler = make_sampler(Sampling(), "cuda", runner.best_tokens)
     with Launches() as launched:
         found = sampler(logits, count)
     assert launched.names == []
-    expected = make_batched_sampler(Sampling())(logits, count)
+    expected = make_sampler(Sampling(), "cuda")(logits, count)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.logits.tolist() == expected.logits.tolist()
     assert [found.choose(row, ()) for row in range(rows)] == [expected.choose(row, ()) for row in range(rows)]
@@ -87,7 +86,7 @@ def test_a_greedy_sampler_launches_nothing_and_says_what_it_says_of_any_logits(
 
 def test_of_equal_logits_the_first_token_is_said(runner: BlockRunner) -> None:
     logits = recorded_logits(runner, 8)
-    sampler = make_batched_sampler(Sampling(), runner.best_tokens)
+    sampler = make_sampler(Sampling(), "cuda", runner.best_tokens)
     assert (sampler(logits, SUCCESSORS).ids[:, 0] % 2 == 0).all()
     assert sampler(logits, SUCCESSORS).ids[:, 0].tolist() == likeliest(logits, 1)[0][:, 0].tolist()
 
@@ -96,9 +95,9 @@ def test_a_draw_needs_the_likeliest_tokens_no_more_than_once(runner: BlockRunner
     logits = recorded_logits(runner, 8)
     at = range(6, 14)
     with Launches() as launched:
-        found = make_batched_sampler(SAMPLED, runner.best_tokens)(logits, SUCCESSORS, at)
+        found = make_sampler(SAMPLED, "cuda", runner.best_tokens)(logits, SUCCESSORS, at)
     assert not any("topk" in name for name in launched.names)
-    expected = make_batched_sampler(SAMPLED)(logits, SUCCESSORS, at)
+    expected = make_sampler(SAMPLED, "cuda")(logits, SUCCESSORS, at)
     assert found.ids.tolist() == expected.ids.tolist()
     histories = [[0] * place for place in at]
     pairs = [(found.choose(row, each), expected.choose(row, each)) for row, each in enumerate(histories)]
@@ -125,7 +124,7 @@ def test_replies_are_those_of_samplers_that_look_for_themselves(
 ) -> None:
     prompt = numbers(20)
     stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
-    sampler = make_batched_sampler(sampling, runner.best_tokens)
+    sampler = make_sampler(sampling, "cuda", runner.best_tokens)
     said = collect(generate(runner, prompt, decoder, sampler, stopper)).tokens
     runner.forget()
     assert said == says_plainly(runner, prompt, sampling).tokens
@@ -169,5 +168,5 @@ def test_where_likeliest_tokens_cannot_be_recorded_steps_are_recorded_without(ru
     runner.steps = steps
     logits = recorded_logits(runner, 8)
     assert isinstance(steps, GraphSteps) and steps.num_graphs == 1
-    found = make_batched_sampler(Sampling(), runner.best_tokens)(logits, SUCCESSORS)
-    assert found.ids.tolist() == make_batched_sampler(Sampling())(logits, SUCCESSORS).ids.tolist()
+    found = make_sampler(Sampling(), "cuda", runner.best_tokens)(logits, SUCCESSORS)
+    assert found.ids.tolist() == make_sampler(Sampling(), "cuda")(logits, SUCCESSORS).ids.tolist()

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.session.session import NeverStop, Session, no_progress
-from app.engine.text.prompt import PromptTokenizer, encode
-from app.engine.text.text import Detokenizer
+from app.engine.session.session import Session, no_progress
+from app.engine.text.prompt import RequestTokenizer, encode
+from app.engine.text.reply_text import Detokenizer
 from app.errors import BadOption, GrammarRefused
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (
@@ -59,7 +59,7 @@ def ask(
 ) -> list[Piece]:
     logits = LogitsSettings(grammar=grammar)
     asked = Request(DEMO_CPU, messages, options, is_cold=True, logits=logits)
-    events: Sequence[Event] = list(session.events(asked, no_progress, NeverStop()))
+    events: Sequence[Event] = list(session.events(asked, no_progress))
     return [event for event in events if isinstance(event, Piece)]
 
 
@@ -103,7 +103,7 @@ def test_a_begun_reply_follows_the_question_for_one(tokenizer: PreTrainedTokeniz
     answer = Message("assistant", "  So it  was,\n")
     ids = encode(tokenizer, (QUESTION, answer), 1024)
     asked = encode(tokenizer, (QUESTION,), 1024)
-    assert ids == asked + PromptTokenizer(tokenizer, 1024).begun((QUESTION, answer))
+    assert ids == asked + RequestTokenizer(tokenizer, 1024).encoded((QUESTION, answer)).begun
     assert tokenizer.decode(ids[len(asked) :]) == answer.content
 
 
@@ -111,9 +111,9 @@ def test_an_empty_reply_is_begun_like_any(tokenizer: PreTrainedTokenizerBase) ->
     chat = (QUESTION, Message("assistant", ""))
     assert encode(tokenizer, chat, 1024) == encode(tokenizer, chat[:1], 1024)
     assert (
-        PromptTokenizer(tokenizer, 1024).begun(chat)
-        == PromptTokenizer(tokenizer, 1024).begun(chat[:1])
-        == PromptTokenizer(tokenizer, 1024).begun("raw")
+        RequestTokenizer(tokenizer, 1024).encoded(chat).begun
+        == RequestTokenizer(tokenizer, 1024).encoded(chat[:1]).begun
+        == RequestTokenizer(tokenizer, 1024).encoded("raw").begun
         == []
     )
 

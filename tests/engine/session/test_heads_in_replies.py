@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.heads import CONFIGS, Taught, write_with_head
 from tests.engine.places import Places
@@ -49,7 +49,7 @@ def request(options: Options, *chat: Message) -> Request:
 
 
 def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], Finished]:
-    events = list(session.events(request(options, *chat), no_progress, NeverStop()))
+    events = list(session.events(request(options, *chat), no_progress))
     pieces, finished = [event for event in events if isinstance(event, Piece)], events[-1]
     assert isinstance(finished, Finished)
     return list(chain.from_iterable(piece.token_ids for piece in pieces)), finished
@@ -79,9 +79,7 @@ def test_the_text_is_plains(
 def test_a_chat_that_goes_on_and_goes_back_says_what_plain_says(open_model: Open, head: Taught) -> None:
     session = open_model("deepseek-v3", head)
     said = "".join(
-        event.text
-        for event in session.events(request(SAID), no_progress, NeverStop())
-        if isinstance(event, Piece)
+        event.text for event in session.events(request(SAID), no_progress) if isinstance(event, Piece)
     )
     for turn in (
         (*QUESTION, Message("assistant", said), Message("user", "And then?")),
@@ -97,7 +95,7 @@ def test_a_reply_that_was_stopped_leaves_the_head_as_good_as_new(open_model: Ope
     session = open_model("deepseek-v3", "state")
     whole = ask(session, replace(SAID, decoding=PLAIN))[0]
     for events in (2, 3, 5):
-        replying = session.events(request(SAID), no_progress, NeverStop())
+        replying = session.events(request(SAID), no_progress)
         for _ in range(events):
             next(replying)
         replying.close()

@@ -10,8 +10,8 @@ from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session.decoders import generate
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.session.reply_events import generate
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.engine.session.session import NeverStop, Session, no_progress
+from app.engine.session.session import Session, no_progress
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (
     DecoderName,
@@ -52,11 +52,7 @@ def ask(
     """The text, and how it ended."""
     options = Options(sampling, Decoding(decoder), max_new_tokens=24)
     logits = LogitsSettings(grammar=grammar)
-    events = list(
-        session.events(
-            Request(HYBRID, chat, options, is_cold=is_cold, logits=logits), no_progress, NeverStop()
-        )
-    )
+    events = list(session.events(Request(HYBRID, chat, options, is_cold=is_cold, logits=logits), no_progress))
     finished = events[-1]
     assert isinstance(finished, Finished)
     return "".join(event.text for event in events if isinstance(event, Piece)), finished

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.engine import Engine
 from app.engine.text.sandbox import Sandbox
-from app.errors import BadOption, EngineClosed, ModelNotFound, PromptTooLong
+from app.errors import BadOption, ModelNotFound, PromptTooLong
 from app.values.messages import Request
 from tests.engine.asking import CPU, PROMPT, SECONDS, SHORT, ask, events_of, ids_of
 from tests.engine.places import Places
@@ -63,8 +63,3 @@ def test_a_question_that_cannot_be_answered_says_why_and_the_next_is_answered(en
     assert isinstance(long.exception(SECONDS), PromptTooLong)
     assert isinstance(broken.exception(SECONDS), BadOption)
     assert engine.margin(ASKED, []).result(SECONDS).margin > 0
-
-
-def test_after_closing_there_is_no_answer(engine: Engine) -> None:
-    engine.close()
-    assert isinstance(engine.margin(ASKED, []).exception(SECONDS), EngineClosed)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.session.decoders import make_decoder
-from app.engine.text.stopping import StoppingCriteria
+from app.engine.session.reply_events import make_decoder
+from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from app.values.trace import StepTrace
 from tests.engine.lookahead.deciding import START, decode, ends, fixed

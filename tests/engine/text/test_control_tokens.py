@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.text.control_tokens import ControlTokens
-from app.engine.text.prompt import PromptTokenizer, encode
+from app.engine.text.prompt import RequestTokenizer, encode
 from app.values.messages import Message
 from tests.engine.tiny import DEMO, STORIES
 
@@ -123,7 +123,7 @@ def test_any_contents_leave_the_turns_as_they_are_and_are_counted_as_they_are_se
     assert controls_in(tokenizer, ids) == [
         "<|endoftext|>", *["<|im_start|>", "<|im_end|>"] * (turns - 1), "<|im_start|>"
     ]  # fmt: skip
-    assert PromptTokenizer(tokenizer, 64).reader().count(asked) == len(ids)
+    assert RequestTokenizer(tokenizer, 64).reader().count(asked) == len(ids)
     assert contents[-1] in tokenizer.decode(ids, clean_up_tokenization_spaces=False)
 
 
@@ -131,7 +131,7 @@ def test_a_begun_reply_that_quotes_a_control_token_goes_on_with_it_as_text(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     asked = (*chat("Quote it."), Message("assistant", INJECTED))
-    ids = PromptTokenizer(tokenizer, 1024).begun(asked)
+    ids = RequestTokenizer(tokenizer, 1024).encoded(asked).begun
     assert controls_in(tokenizer, ids) == []
     assert tokenizer.decode(ids, clean_up_tokenization_spaces=False) == INJECTED
     assert encode(tokenizer, asked, 4096)[-len(ids) :] == ids

@@ -94,18 +94,10 @@ def test_text_is_the_same_with_lookahead_on_and_off(places: tuple[ModelFolder, P
     texts = []
     for decoder in ("plain", "lookahead"):
         options = Options(decoding=Decoding(decoder=decoder), max_new_tokens=40)  # type: ignore[arg-type]
-        events = list(
-            session.events(Request(CPU, "Once upon a time", options), lambda *_: None, NeverStopping())
-        )
+        events = list(session.events(Request(CPU, "Once upon a time", options)))
         texts.append("".join(event.text for event in events if isinstance(event, Piece)))
         assert isinstance(events[-1], Finished) and events[-1].decoder == decoder
     assert texts[0] == texts[1] != ""
-
-
-class NeverStopping:
-    """Never stops a reply."""
-
-    is_stopping = False
 
 
 def test_it_is_quantised_as_any_model(places: tuple[ModelFolder, Path]) -> None:

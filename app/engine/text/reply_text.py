@@ -1,13 +1,18 @@
-"""Token ids to text while they arrive.
+"""A reply's token ids to text while they arrive, and where the reply ends.
 
 One token is not always one piece of text: a character of several bytes can be spread over tokens, and some
 tokenizers write a token differently after another one. So the detokenizer decodes a short run of tokens with
 and without the new one and gives out the difference, once it does not end in half a character:
 
     push(226) -> ""    push(130) -> ""    push(172) -> "€"
+
+The end is decided once per step, before cache, pool, stream and history see the step's tokens.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
@@ -29,7 +34,7 @@ class Detokenizer:
         self._context = 0  # ids before them that are decoded along, for tokenizers that look back
 
     def push(self, token_id: int) -> str:
-        """The text that this token completes; "" while a character is only half there."""
+        """Return the text that this token completes; "" while a character is only half there."""
         self._ids.append(token_id)
         text = self._pending()
         if text.endswith(_HALF) and len(self._ids) - self._given < _LONGEST_CHARACTER:
@@ -37,7 +42,7 @@ class Detokenizer:
         return self._give(text)
 
     def flush(self) -> str:
-        """What is left when no more tokens come, half characters included."""
+        """Return what is left when no more tokens come, half characters included."""
         return self._give(self._pending())
 
     def _pending(self) -> str:
@@ -59,7 +64,7 @@ class StopFilter:
         self.is_stopped = False
 
     def push(self, text: str) -> str:
-        """The text that may be shown; "" for ever once a stop string has come."""
+        """Return the text that may be shown; "" for ever once a stop string has come."""
         if self.is_stopped:
             return ""
         pending = self._held + text
@@ -70,7 +75,7 @@ class StopFilter:
         return pending[:shown]
 
     def flush(self) -> str:
-        """The text held back for a stop string that never came."""
+        """Return the text that was held back for a stop string that never came."""
         return "" if self.is_stopped else self._held
 
 
@@ -84,7 +89,7 @@ def _beginning_at_end(text: str, stops: Sequence[str]) -> int:
 
 
 class ReplyText:
-    """One reply's ids to the text that is shown: detokenised, without stop strings."""
+    """Turns one reply's ids into the text that is shown: detokenised, without stop strings."""
 
     def __init__(self, decode: Decode, stops: Sequence[str], before: Sequence[int] = ()) -> None:
         """`before` are the ids of the reply's beginning when it is continued."""
@@ -92,14 +97,65 @@ class ReplyText:
         self._filter = StopFilter(stops)
 
     def push(self, token_ids: Sequence[int]) -> list[str]:
-        """The text that each token of one step adds: "" for one that completes nothing yet."""
+        """Return the text that each token of one step adds: "" for one that completes nothing yet."""
         return [self._filter.push(self._detokenizer.push(token)) for token in token_ids]
 
     def flush(self) -> str:
-        """What is left at the end of the reply."""
+        """Return what is left at the end of the reply."""
         return self._filter.push(self._detokenizer.flush()) + self._filter.flush()
 
     @property
     def is_stopped(self) -> bool:
         """Whether a stop string has come."""
         return self._filter.is_stopped
+
+
+@dataclass(frozen=True, slots=True)
+class StopCut:
+    """How many of a step's tokens stay, and why the reply ends with them; None: it goes on."""
+
+    kept: int
+    reason: StopReason | None = None
+
+
+class StoppingCriteria:
+    """The end rules of one reply: end-of-text ids, stop strings, the token limit and the context's end."""
+
+    def __init__(
+        self,
+        eos_ids: frozenset[int],
+        max_new_tokens: int,
+        room: int,
+        stops: Sequence[str],
+        decode: Decode,
+        before: Sequence[int] = (),
+    ) -> None:
+        """`before` are the ids of the reply's beginning when it is continued: they end nothing."""
+        self._eos_ids = eos_ids
+        self._limit = min(max_new_tokens, room)
+        self._limit_reason: StopReason = "max_tokens" if max_new_tokens <= room else "context"
+        self._text = ReplyText(decode, stops, before)
+        self._reads_text = bool(stops)
+        self._count = 0
+
+    @property
+    def left(self) -> int:
+        """How many more tokens the reply may have."""
+        return self._limit - self._count
+
+    def cut(self, tokens: Sequence[int]) -> StopCut:
+        """Take a step's tokens up to the first one that ends the reply; that one is kept."""
+        for place, token in enumerate(tokens, start=1):
+            self._count += 1
+            if reason := self._reason(token):
+                return StopCut(place, reason)
+        return StopCut(len(tokens))
+
+    def _reason(self, token: int) -> StopReason | None:
+        if token in self._eos_ids:
+            return "eos"
+        if self._reads_text:
+            self._text.push((token,))
+            if self._text.is_stopped:
+                return "stop_string"
+        return self._limit_reason if self._count >= self._limit else None

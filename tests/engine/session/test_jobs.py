@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from app.engine.session.request_tokens import RequestTokens
-from app.engine.session.tokenising import LONG, TokenisingThreads
+from app.engine.session.jobs import LONG, TokenisingThreads
+from app.engine.text.prompt import RequestTokens
 from app.errors import AppError, PromptTooLong
 from app.values.messages import Message, ModelChoice, Request
 from tests.engine.asking import wait_for
