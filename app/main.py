@@ -18,7 +18,7 @@ from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel, ParallelOption
+from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel
 from app.commands.ranks import devices_plan
 from app.commands.serve import serve
 from app.database.data_folder import DataFolder, data_dir_or_default
@@ -77,7 +77,6 @@ def desktop(
     no_token: WithoutToken = False,
     api: WithApi = False,
     devices: DevicesOption = None,
-    parallel: ParallelOption = "auto",
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -98,7 +97,7 @@ def desktop(
         try:
             if native:
                 require_window()
-            plan = devices_plan(devices, parallel=parallel)
+            plan = devices_plan(devices)
             opening = Opening(port, not no_browser, native, not no_token, api, plan)
             run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:

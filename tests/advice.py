@@ -142,7 +142,6 @@ KINDS = {
     """,
     CARD: r"""
         --devices
-        --parallel
         --offload
         torchrun
         one device

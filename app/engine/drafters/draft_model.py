@@ -37,26 +37,6 @@ FED_AS_STEP = 16
 """So many tokens are fed like a step's rows, more of them like a prompt."""
 
 
-class Proposer(Protocol):
-    """What guesses beside a pool: a draft model, whatever its tokenizer is."""
-
-    name: str
-    context: int
-    """The longest text that it is asked behind."""
-    seconds: float
-    """What it took so far."""
-
-    def follow(self, text: Sequence[int]) -> int:
-        """A step behind this text begins; returns how many of its tokens are not read yet."""
-
-    def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
-        """What may come behind the text and these guesses, the expected token first; nothing where it cannot
-        tell."""
-
-    def forget(self) -> None:
-        """Drop the text."""
-
-
 class LineReader(Protocol):
     """What a draft model reads with: a small model, or a head of the target (`mtp_head.py`)."""
 

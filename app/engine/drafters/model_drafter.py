@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.block.block import MAX_DEPTH
-from app.engine.drafters.draft_model import Proposer
+from app.engine.drafters.draft_model import DraftModel
 from app.engine.drafters.draft_model_chances import DraftModelChances, Judged, LearnedWeights
 from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
@@ -43,7 +43,7 @@ class Lessons:
 class DraftModelSource:
     """A draft model beside a pool: the model, what its guesses are worth, and when it is asked."""
 
-    def __init__(self, model: Proposer, budget: DraftModelBudget) -> None:
+    def __init__(self, model: DraftModel, budget: DraftModelBudget) -> None:
         self.model, self.budget = model, budget
         self._chances: dict[int, DraftModelChances] = {}
 

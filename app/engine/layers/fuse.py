@@ -16,20 +16,19 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.layers.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
-from app.engine.layers.cpu_kernels import CpuKernels
-from app.engine.layers.decoder_layer_cpu import NativeLayer, Workspace
-from app.engine.layers.kernel_signature import LayerKernels
+from app.engine.layers.cpu_layers import CpuKernels, NativeLayer, Workspace
+from app.engine.layers.fused_modules import LayerKernels
+from app.engine.layers.model_trial import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.layers.products import join_products
 from app.engine.layers.replacements import (
     Replaced,
+    copy_with,
     find_attentions,
     find_layers,
     find_mlps,
     find_norms,
     find_whole_layers,
 )
-from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import tolerance_of
 
@@ -58,7 +57,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             return _fuse_on_cpu(model, machine, attend)
         if not can_have(machine):
             return FusedModel(model, _refusal(machine))
-        from app.engine.layers.triton_launching import on_device
+        from app.engine.layers.triton_kernels import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from app.engine.layers.compatibility import ROWS
+from app.engine.layers.model_trial import ROWS
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.machine.tolerance import is_close
 

@@ -12,31 +12,155 @@ What does not agree stays as it is, so that an architecture nobody knew of loses
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import chain
+from math import inf
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.attention import Attend
-from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
-from app.engine.layers.fused_trials import (
-    ROUNDINGS,
-    TEXT,
-    AttentionProbe,
-    ModuleCall,
-    captured_calls,
-    capturing_inputs,
-    layer_output,
-    mismatch_share,
-    probe_attention,
+from app.engine.attention import Attend, BlockView, LayerCache, Scoring
+from app.engine.block.block import chain_block
+from app.engine.layers.fused_modules import (
+    Activation,
+    FusedAttention,
+    FusedGatedMLP,
+    FusedLayer,
+    FusedNorm,
+    HeadNorms,
+    LayerKernels,
+    NormShape,
+    NormWeight,
 )
-from app.engine.layers.kernel_signature import Activation, HeadNorms, LayerKernels, NormShape, NormWeight
 from app.engine.layers.products import JoinedProduct, SeparateProducts
-from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.tolerance import is_close
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
+from app.engine.runner.steps import run_block
+
+ROUNDINGS = {4: 16, 2: 2}
+"""By bytes of a number: units in the last place that a value may be off. Sums in float32 grow from many."""
+
+NOISE = 1e-6
+"""Of a row's largest value: what is off by less may be, for torch's tanh loses as much where a gate is shut."""
+
+UNLIKE = 0.05
+"""The share of half precision's values that may be off by more: beyond, it is rounded elsewhere."""
+
+TEXT = (3, 1, 4, 1, 5, 9, 2)
+"""Tokens of the pass that modules are met in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """The arguments of a module in a real pass."""
+
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class AttentionProbe:
+    """An attention function that records its inputs and returns constant values."""
+
+    def __init__(self) -> None:
+        self.states: tuple[Tensor, ...] = ()
+        self.scoring = Scoring(0.0)
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Query [1, H, T, D] to [1, T, H, DV]."""
+        del view
+        self.states, self.scoring = (query, cache.keys, cache.values), scoring
+        shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])
+        count = query.shape[2] * query.shape[1] * cache.values.shape[3]
+        return torch.linspace(-1, 1, count, device=query.device).to(query.dtype).view(shape)
+
+
+def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
+    """The share of values [..., size] that differ; infinite where too many do, or one by too much."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return inf
+    expected = theirs.double().abs()
+    noise = NOISE * expected.amax(-1, keepdim=True)
+    error = (ours.double() - theirs.double()).abs()
+    allowed = ROUNDINGS[theirs.element_size()] * torch.finfo(theirs.dtype).eps * expected
+    if not bool((error <= allowed + noise).all()):
+        return inf
+    share = float((error > noise).double().mean())
+    return share if share <= UNLIKE or theirs.element_size() == 4 else inf
+
+
+@contextmanager
+def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
+    """Record a module's inputs while this is open."""
+    inputs: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
+    try:
+        yield inputs
+    finally:
+        hook.remove()
+
+
+def captured_calls(
+    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
+) -> dict[nn.Module, ModuleCall]:
+    """The arguments of each of these modules in a short pass."""
+    calls: dict[nn.Module, ModuleCall] = {}
+
+    def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        calls[module] = ModuleCall(args, named)
+
+    hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
+    try:
+        run_block(model, BlockCache(), chain_block(TEXT, 0, wanted=(0,)), attend)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
+
+
+def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
+    """The inputs that the module gives to attention, and the module's output."""
+    attention = AttentionProbe()
+    answer: Tensor = _called(module, call, attention)[0]
+    return attention, answer
+
+
+def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
+    """A layer's output, by this attention or by constant values."""
+    answer: Tensor = _called(module, call, attend or AttentionProbe())
+    return answer
+
+
+def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
+    """The module called as in that pass, but with an empty cache and such attention."""
+    block_view = call.named["block"]
+    view = BlockView(block_view.block, 0, attend, block_view.device)
+    return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
+    """Copy the model with these modules replaced; every other weight, buffer and config is shared."""
+    shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
+    kept: dict[int, object] = {
+        id(each): each for each in chain(model.parameters(), model.buffers(), shared, _configs(model))
+    }
+    # deepcopy takes what it finds in its memo for the copy.
+    return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})
+
+
+def _configs(model: nn.Module) -> list[object]:
+    """The configs that modules read: a change there is for both models."""
+    found = (getattr(module, "config", None) for module in model.modules())
+    return [config for config in found if config is not None]
+
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
 from app.engine.attention.selector import SDPA
-from app.engine.layers.compatibility import block_logits, tree_block, trial_blocks
+from app.engine.layers.model_trial import block_logits, tree_block, trial_blocks
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import is_close
 from app.engine.sampling.batched_sampling import sampler_for

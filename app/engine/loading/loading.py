@@ -16,14 +16,14 @@ from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.quantising import check_can_quantise, quantise
-from app.engine.loading.config_check import check_config_size
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.execution import Execution, run_whole
 from app.engine.loading.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
+from app.engine.loading.kernel_choice import Execution, run_whole
 from app.engine.loading.weights import (
     HERE,
     Place,
     as_model_errors,
+    check_config_size,
     offloaded_bytes,
     placement,
     prepared,

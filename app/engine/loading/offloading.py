@@ -16,10 +16,10 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.attention.selector import SDPA
-from app.engine.layers.compatibility import reason_against_trees
+from app.engine.layers.model_trial import reason_against_trees
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.execution import Execution, check_torchs_own, run_by_torch, run_in_chains
 from app.engine.loading.head_loading import no_heads
+from app.engine.loading.kernel_choice import Execution, check_torchs_own, run_by_torch, run_in_chains
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import Place
 from app.engine.machine.device_plan import Estimate, RankPlan
@@ -37,7 +37,7 @@ _OTHER = "leave --offload out"
 def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) -> None:
     """Raises BadOption where no part of this model can stay in main memory, before anything is read."""
     if plan.torchrun or len(plan.devices) > 1:
-        raise BadOption("--offload is for one card: use one device, or --parallel tensor without --offload.")
+        raise BadOption("--offload is for one card: use one device.")
     if choose_device(choice.device, fault_of=device_fault).device.type != "cuda":
         raise BadOption(
             f"No CUDA device is used here, so the whole model is in main memory anyway: {_OTHER}."

@@ -8,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from app.engine.loading.draft_trial import USUAL
 
 from app.engine.drafters.model_drafter import Lessons
-from app.engine.loading.draft_trial import USUAL
 from app.engine.session.session import NeverStop, Session, no_progress
 from app.errors import BadOption, ModelNotFound
 from app.values.logits import Grammar, LogitsSettings

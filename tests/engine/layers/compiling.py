@@ -5,9 +5,9 @@ import sys
 import torch
 
 from app.engine.block.cache_slots import CacheSlots
-from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape, NormWeight
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape, NormWeight
 from app.engine.layers.replacements import LARGEST_ROW
-from app.engine.layers.triton_launching import TritonKernels
+from app.engine.layers.triton_kernels import TritonKernels
 from tests.engine.offline_compiler import Launch, main
 
 KERNELS = TritonKernels()

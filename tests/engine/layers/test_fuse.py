@@ -11,7 +11,7 @@ from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.layers.fuse import can_have, fuse, fuse_by
-from app.engine.layers.kernel_signature import NormShape
+from app.engine.layers.fused_modules import NormShape
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import named
 from tests.engine.replies import load

@@ -346,8 +346,7 @@ class Unfinished(TiledInt8Linear):
 
 def test_a_trial_takes_every_tile_of_the_cards_kernel() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.layers.int8_kernel_triton import tile_rows
-    from app.engine.layers.int8_linear_triton import FEW_ROWS
+    from app.engine.layers.int8_linear_triton import FEW_ROWS, tile_rows
 
     for itemsize in (2, 4):
         used = {tile_rows(rows, itemsize) for rows in range(1, FEW_ROWS + 1)}

@@ -8,10 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.attention.sdpa import attend
-from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
-from app.engine.layers.fused_trials import mismatch_share
-from app.engine.layers.kernel_signature import NormShape, NormWeight
-from app.engine.layers.replacements import find_attentions, find_layers, find_mlps, find_norms
+from app.engine.layers.fused_modules import (
+    FusedAttention,
+    FusedGatedMLP,
+    FusedLayer,
+    FusedNorm,
+    NormShape,
+    NormWeight,
+)
+from app.engine.layers.replacements import find_attentions, find_layers, find_mlps, find_norms, mismatch_share
 from tests.engine.architectures import LLAMA, Architecture
 from tests.engine.layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.layers.shared_weight_copy import copy_with
+from app.engine.layers.replacements import copy_with
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, llama_dynamic
 
 

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from app.engine.block.cache_slots import CacheSlots
-from app.engine.layers.fused_trials import mismatch_share
-from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
-from app.engine.layers.replacements import NORM_WEIGHTS
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
+from app.engine.layers.replacements import NORM_WEIGHTS, mismatch_share
 from tests.engine.attention.cases import DEVICE
 from tests.tiers import examples, named, pairwise
 from tools.layer_launches import WrittenOut
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from app.engine.layers.triton_launching import PIECE, TritonKernels, on_device
+from app.engine.layers.triton_kernels import PIECE, TritonKernels, on_device
 
 # In its interpreter numpy warns of what a card does without a word.
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered in")

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from app.engine.loading.draft_trial import CHUNKS, ROWS, USUAL, first_lessons, lessons_of_words, logits_along
 
 from app.engine.drafters.draft_model import DraftModel, RunnerLineReader
 from app.engine.drafters.model_drafter import Lessons
-from app.engine.loading.draft_trial import CHUNKS, ROWS, USUAL, first_lessons, lessons_of_words, logits_along
 from app.engine.runner.runner import BlockRunner
 from tests.engine.architectures import GEMMA3, LLAMA, VOCABULARY, Architecture
 from tests.engine.replies import Zoo, numbers

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from app.engine.loading.eagle_loading import with_eagle_head
 from safetensors.torch import load_file, save_file
 
 from app.engine.drafters.draft_model import DraftModel
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
-from app.engine.loading.eagle_loading import with_eagle_head
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner

@@ -17,8 +17,8 @@ from app.engine.attention.selector import (
     HeadShape,
     try_attention,
 )
-from app.engine.layers.compatibility import reason_against_trees
-from app.engine.loading.execution import Execution, run_in_blocks
+from app.engine.layers.model_trial import reason_against_trees
+from app.engine.loading.kernel_choice import Execution, run_in_blocks
 from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice

@@ -10,9 +10,8 @@ import pytest
 
 from app.engine.block.entries import Packed
 from app.engine.block.step_profile import StepProfile, StepTimes
-from app.engine.loading.idle_asking import SECONDS, IdleAsking
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.measuring import measured
+from app.engine.loading.model_measurements import SECONDS, IdleAsking, measured
 from app.engine.lookahead.first_successors import no_successors, num_asked
 from app.engine.measuring.measurement_cache import MeasurementFolder, open_cache
 from app.engine.runner.runner import BlockRunner

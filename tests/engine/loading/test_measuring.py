@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 
 from app.engine.block.entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.measuring import first_token_of_texts, keep, measured
+from app.engine.loading.model_measurements import first_token_of_texts, keep, measured
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.first_successors import num_asked

@@ -16,7 +16,7 @@ from transformers import LlamaForCausalLM, PreTrainedConfig
 from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.measuring import measured
+from app.engine.loading.model_measurements import measured
 from app.engine.loading.offloading import (
     check_can_offload,
     check_room,
@@ -159,7 +159,7 @@ def test_on_a_machine_without_a_card_there_is_nothing_to_gain(folder: ModelFolde
 
 
 def test_several_devices_do_not_go_with_it(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match=r"--offload is for one card: use one device, or --parallel tensor"):
+    with pytest.raises(BadOption, match=r"--offload is for one card: use one device"):
         check_can_offload(folder, CPU, RankPlan(("cpu", "cpu")))
 
 

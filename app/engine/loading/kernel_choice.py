@@ -24,7 +24,8 @@ from app.engine.attention.selector import (
 from app.engine.block.block import Block
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.layers.compatibility import (
+from app.engine.layers.fuse import FusedModel, fuse
+from app.engine.layers.model_trial import (
     block_logits,
     check_sequential,
     reason_against_trees,
@@ -32,7 +33,6 @@ from app.engine.layers.compatibility import (
     tree_block,
     trial_blocks,
 )
-from app.engine.layers.fuse import FusedModel, fuse
 from app.engine.layers.packing import pack_weights
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import rounds_activations, tolerance_of
