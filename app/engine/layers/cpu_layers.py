@@ -1,6 +1,6 @@
-"""A decoder layer of 8-bit products in one call: between two of its parts nothing but numbers is.
+"""Runs a layer on the CPU by kernels in C: each of its parts in one call, or a whole int8 decoder layer.
 
-Each part has the bits that it has when it is called by itself.
+Between the parts of a whole layer there is no Python. Each part has the same bits as when it is called by itself.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 @dataclass(frozen=True, slots=True)
 class CpuKernels:
-    """The parts of a layer between its products: each method is one call."""
+    """The parts of a layer between its products, all in float32: each method is one call."""
 
     library: CDLL
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        """RMSNorm of rows [..., size]."""
+        """Normalise rows [..., size]."""
         states = states.contiguous()
         out = torch.empty_like(states)
         self._norm(states, None, weight, shape, out, out)
@@ -36,7 +36,7 @@ class CpuKernels:
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """The sum of both [..., size], and its RMSNorm."""
+        """Add both [..., size]; returns the sum, and its RMSNorm."""
         states, others = states.contiguous(), others.contiguous()
         total, out = torch.empty_like(states), torch.empty_like(states)
         self._norm(states, others.data_ptr(), weight, shape, total, out)
@@ -52,7 +52,7 @@ class CpuKernels:
         )  # fmt: skip
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
-        """activation(gate) * up, both [..., size]."""
+        """Compute activation(gate) * up, both [..., size]."""
         size = gate.shape[-1]
         gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
         out = torch.empty(gates.shape)
@@ -92,7 +92,7 @@ class CpuKernels:
 
 
 def _checked(first: Tensor, *others: Tensor) -> Tensor:
-    """The first tensor; raises ValueError unless all are float32 whose last dimension is dense."""
+    """Return the first tensor. Raises ValueError unless all are float32 with a dense last dimension."""
     for tensor in (first, *others):
         if tensor.dtype != torch.float32 or tensor.stride(-1) != 1:
             raise ValueError(f"CPU kernels take dense float32, got {tensor.dtype} {tensor.stride()}")
@@ -111,7 +111,7 @@ class _Norm(Structure):
 
 
 class _Layer(Structure):
-    """As in layer.h."""
+    """Mirrors the struct in layer.h."""
 
     _fields_ = (
         *((name, _Linear) for name in ("query", "keys", "values", "output", "gate", "up", "down")),
@@ -122,20 +122,20 @@ class _Layer(Structure):
 
 
 class Workspace:
-    """Memory for what a step keeps in between: all layers use it, one after the other."""
+    """Scratch memory of a step, which all layers use one after the other."""
 
     def __init__(self) -> None:
         self._floats = torch.empty(0)
 
     def of(self, count: int) -> Tensor:
-        """Room for so many floats."""
+        """Make room for this many floats."""
         if len(self._floats) < count:
             self._floats = torch.empty(count)
         return self._floats
 
 
 class NativeLayer(nn.Module):
-    """A fused layer in one call. What the call is not made for, the layer itself does."""
+    """A fused layer in one call. Steps that the call does not support run in the layer itself."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
         """Raises TypeError or ValueError for a layer that has other parts."""
@@ -144,7 +144,7 @@ class NativeLayer(nn.Module):
         self._library = library
         self._workspace = workspace
         described = _described(layer)
-        # What no step changes is found once: between two layers Python takes a tenth of a step of one row.
+        # What no step changes is computed once: Python between two layers takes a tenth of a step of one row.
         self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
         self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]  # keys, values
@@ -175,7 +175,7 @@ class NativeLayer(nn.Module):
         return out
 
     def _like_rows(self, rows: int) -> Sequence[Tensor]:
-        """Keys and values of so many rows, with nothing in them."""
+        """Keys and values of this many rows, without content."""
         if self._like[0].shape[2] != rows:
             self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
         return self._like
@@ -229,7 +229,7 @@ def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
 
 
 def _floats(tensor: Tensor) -> int:
-    """Where it lies; raises TypeError unless it is dense float32."""
+    """Its address; raises TypeError unless it is dense float32."""
     if tensor.dtype != torch.float32 or not tensor.is_contiguous():
         raise TypeError(f"the call reads dense float32, got {tensor.dtype} {tensor.stride()}")
     return tensor.data_ptr()

@@ -1,4 +1,7 @@
-"""Modules that replace a model's own, over the same weights. `replacements.py` decides by trial where they may."""
+"""Modules that replace a model's own, over the same weights, and the interface of the kernels that they call.
+
+`replacements.py` decides by trial where they may replace them.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -27,7 +30,7 @@ class NormWeight:
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """All of an RMSNorm but its weight."""
+    """Everything of an RMSNorm except its weight."""
 
     eps: float
     norm_weight: NormWeight
@@ -82,7 +85,7 @@ class FusedNorm(nn.Module):
         return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of both, and its norm, in one kernel."""
+        """Add both; returns the sum and its norm, in one kernel."""
         return self._kernels.add_rms_norm(states, others, self.weight, self.shape)
 
 
@@ -105,7 +108,7 @@ class FusedGatedMLP(nn.Module):
 class FusedAttention(nn.Module):
     """Self-attention over a block: products, rotary embedding and cache in one kernel, our attention.
 
-    `products` are queries, keys and values. `head_norms` are what is normalised in that kernel, too; heads that are
+    `products` are queries, keys and values. The kernel normalises `head_norms`, too; heads that are
     normalised in another way have modules."""
 
     def __init__(self, layer: Any, products: nn.Module, scoring: Scoring, kernels: LayerKernels) -> None:
@@ -127,7 +130,7 @@ class FusedAttention(nn.Module):
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """What a decoder layer calls: [1, T, size] to the same, and no weights."""
+        """Attend as a decoder layer asks: [1, T, size] to the same, and no weights."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
         query, keys, values = (each.view(heads) for each in self.products(hidden_states))
         states = (
@@ -153,10 +156,10 @@ class FusedAttention(nn.Module):
 
 
 class FusedLayer(nn.Module):
-    """A decoder layer of two residual sums, the first in one kernel with the norm behind it."""
+    """A decoder layer of two residual sums, the first in one kernel with the norm after it."""
 
     def __init__(self, layer: Any) -> None:
-        """The norm behind attention is a FusedNorm already."""
+        """The norm after attention must be a FusedNorm already."""
         super().__init__()
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm

@@ -5,7 +5,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.layers.quantised_layers import Numbers, QuantisedEmbedding, QuantisedLinear
+from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
 
 LARGEST_WEIGHT = 2**7
 LARGEST_SUM = 2**31 - 1
@@ -24,7 +24,7 @@ class NativeInt8Linear(QuantisedLinear):
     rounds_activations = True
     packed: Tensor
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
             raise ValueError(f"this kernel takes float32, and a C compiler must have made it, got {dtype}")

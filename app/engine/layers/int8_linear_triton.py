@@ -1,4 +1,10 @@
-"""A Linear of 8 bits by our own kernel. Needs triton: imported only where it is tried."""
+"""A Linear of 8 bits by our own kernel for cards, which reads the weight as it lies. Needs triton.
+
+torch's kernel for CUDA gives each thread one value of the product, so that neighbours read rows that are far apart.
+Here a program has a tile of the product. It reads whole pieces of the weight's rows, widens them in registers to
+the type of the states, multiplies on the matrix unit, and scales the sum in the end: a row of the weight has one
+scale. A row's sum is added in pieces along the row, whatever other rows there are.
+"""
 
 import torch
 import triton
@@ -6,6 +12,9 @@ import triton.language as tl
 from torch import Tensor
 
 from app.engine.layers.quantised_layers import TiledInt8Linear
+
+FEW_ROWS = 128
+"""With more rows, such as a prompt's, a spread tile serves many rows and the library's product is faster."""
 
 COLUMNS = 32
 """Rows of the weight in one program: 4,096 of them keep 128 multiprocessors busy."""
@@ -75,15 +84,11 @@ def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     return out
 
 
-FEW_ROWS = 128
-"""Beyond, a prompt's rows share the spreading of a tile, and the library's product is faster."""
-
-
 class TritonInt8Linear(TiledInt8Linear):
-    """The weight is read as it lies for few rows."""
+    """Uses our kernel for few rows."""
 
     def multiply(self, states: Tensor) -> Tensor:
-        """In one go, or tile by tile."""
+        """Multiply in one launch, or tile by tile."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         return int8_product(states, self.values, self.scale.view(-1))

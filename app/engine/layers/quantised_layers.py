@@ -33,7 +33,7 @@ FEW_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class QuantisedWeight:
     """A weight as whole numbers [out, in] (int8), with scale and zero [out, groups] (float32)."""
 
     values: Tensor
@@ -57,13 +57,13 @@ class QuantisedLinear(nn.Module):
     bits: int
     scale: Tensor
 
-    def __init__(self, numbers: Numbers, bias: Tensor | None, dtype: torch.dtype) -> None:
+    def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
         super().__init__()
         self.out_features, self.in_features = numbers.values.shape
         self.bias = bias
         self._keep(numbers, dtype)
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         """Register the buffers that the kernel reads; scales have the activations' dtype."""
         raise NotImplementedError
 
@@ -111,7 +111,7 @@ class TiledInt8Linear(_TiledLinear):
     bits = 8
     values: Tensor
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self.register_buffer("values", numbers.values)
         self.register_buffer("scale", numbers.scale.to(dtype))
 
@@ -131,7 +131,7 @@ class TiledInt4Linear(_TiledLinear):
     pairs: Tensor
     zero: Tensor
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         low, high = (numbers.values + 8).to(torch.uint8).chunk(2, 1)
         self.register_buffer("pairs", low | (high << 4))
         self.register_buffer("scale", numbers.scale.to(dtype))
@@ -173,7 +173,7 @@ class _PackedInt4Linear(QuantisedLinear):
     packed: Tensor
     _kernel: Any
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._group = numbers.group
         offset = -numbers.zero * numbers.scale
         both = torch.stack([numbers.scale, offset], -1).transpose(0, 1)
@@ -232,7 +232,7 @@ class QuantisedEmbedding(nn.Module):
     values: Tensor
     scale: Tensor
 
-    def __init__(self, numbers: Numbers, dtype: torch.dtype, factor: Tensor | float = 1.0) -> None:
+    def __init__(self, numbers: QuantisedWeight, dtype: torch.dtype, factor: Tensor | float = 1.0) -> None:
         super().__init__()
         self.register_buffer("values", numbers.values)
         self.register_buffer("scale", numbers.scale.to(dtype))
@@ -244,9 +244,9 @@ class QuantisedEmbedding(nn.Module):
         return bool(self.factor == 1)
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> QuantisedWeight:
         """What a tied head multiplies by; the tensors are shared."""
-        return Numbers(self.values, self.scale, torch.zeros_like(self.scale))
+        return QuantisedWeight(self.values, self.scale, torch.zeros_like(self.scale))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Rows in the precision of the activations."""

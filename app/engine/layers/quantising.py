@@ -27,9 +27,9 @@ from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
-    Numbers,
     QuantisedEmbedding,
     QuantisedLinear,
+    QuantisedWeight,
     TiledInt4Linear,
     TiledInt8Linear,
     stands_for,
@@ -181,12 +181,12 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
     return table
 
 
-def _quantised_linear(linear: Any, numbers: Numbers, kernel: Kernel) -> QuantisedLinear:
+def _quantised_linear(linear: Any, numbers: QuantisedWeight, kernel: Kernel) -> QuantisedLinear:
     bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
     return kernel(numbers, bias, linear.weight.dtype)
 
 
-def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
+def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
     """A weight [out, in] as whole numbers on the device."""
     rows, groups = max(1, SLICE // weight.shape[1]), weight.shape[1] // group_of(bits, weight.shape[1])
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
@@ -194,7 +194,7 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
         values[part], scale[part], zero[part] = _numbers(weight.detach()[part].to(device).float(), bits)
-    return Numbers(values, scale, zero)
+    return QuantisedWeight(values, scale, zero)
 
 
 def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,14 +1,14 @@
-"""Which of a model's modules may be replaced: each is tried, whatever its class is called.
+"""Finds which of a model's modules can be replaced: each is tried, whatever its class is called.
 
-A module is a candidate by the names of its parts. What would take its place is then fed what the module is fed:
+A module is a candidate by the names of its parts. Its replacement then gets the same input:
 
-    norm         random rows, large and tiny     equal values, but for the last bits of the sum over a row
-    gated MLP    random rows                     equal values at down_proj, and nothing done behind it
-    attention    what it met in a real pass      equal queries, keys, values and scoring when it attends
-    layer        what it met in a real pass      every bit as the layer itself over the same new parts
-    whole layer  what it met in a real pass      every bit as the replaced layer
+    norm         random rows, large and tiny     equal values, except the last bits of the sum over a row
+    gated MLP    random rows                     equal values at down_proj, and nothing done after it
+    attention    its input in a real pass        equal queries, keys, values and scoring when it attends
+    layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
+    whole layer  its input in a real pass        bitwise identical to the replaced layer
 
-What does not agree stays as it is, so that an architecture nobody knew of loses speed, never text.
+A module whose replacement does not agree stays, so an unknown architecture loses speed, never text.
 """
 
 import logging
@@ -43,17 +43,34 @@ from app.engine.machine.tolerance import is_close
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 from app.engine.runner.steps import run_block
 
+log = logging.getLogger(__name__)
+
+Replaced = dict[nn.Module, nn.Module]
+"""What takes the place of which module."""
+
+NORM_WEIGHTS = (NormWeight(True), NormWeight(False), NormWeight(False, adds_one=True))
+"""Llama's, gpt-oss's and Gemma's."""
+
+LARGEST_ROW = 32_768
+"""Values of a row that one program has in its registers."""
+
+_SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
+"""Of a norm's rows: at the smallest, eps is most of what they are divided by."""
+
+
 ROUNDINGS = {4: 16, 2: 2}
-"""By bytes of a number: units in the last place that a value may be off. Sums in float32 grow from many."""
+"""By bytes of a number: how many units in the last place a value may be off. Sums in float32 have many terms."""
 
 NOISE = 1e-6
-"""Of a row's largest value: what is off by less may be, for torch's tanh loses as much where a gate is shut."""
+"""Errors below this share of a row's largest value are allowed: torch's tanh loses as much where a gate is shut."""
 
 UNLIKE = 0.05
-"""The share of half precision's values that may be off by more: beyond, it is rounded elsewhere."""
+"""The share of half precision's values that may be off by more. If more are, values are rounded elsewhere."""
 
 TEXT = (3, 1, 4, 1, 5, 9, 2)
-"""Tokens of the pass that modules are met in."""
+"""Tokens of the real pass."""
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +89,7 @@ class AttentionProbe:
         self.scoring = Scoring(0.0)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Query [1, H, T, D] to [1, T, H, DV]."""
+        """Record the query [1, H, T, D]; returns [1, T, H, DV]."""
         del view
         self.states, self.scoring = (query, cache.keys, cache.values), scoring
         shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])
@@ -80,112 +97,15 @@ class AttentionProbe:
         return torch.linspace(-1, 1, count, device=query.device).to(query.dtype).view(shape)
 
 
-def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """The share of values [..., size] that differ; infinite where too many do, or one by too much."""
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return inf
-    expected = theirs.double().abs()
-    noise = NOISE * expected.amax(-1, keepdim=True)
-    error = (ours.double() - theirs.double()).abs()
-    allowed = ROUNDINGS[theirs.element_size()] * torch.finfo(theirs.dtype).eps * expected
-    if not bool((error <= allowed + noise).all()):
-        return inf
-    share = float((error > noise).double().mean())
-    return share if share <= UNLIKE or theirs.element_size() == 4 else inf
-
-
-@contextmanager
-def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
-    """Record a module's inputs while this is open."""
-    inputs: list[Tensor] = []
-    hook = module.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
-    try:
-        yield inputs
-    finally:
-        hook.remove()
-
-
-def captured_calls(
-    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
-) -> dict[nn.Module, ModuleCall]:
-    """The arguments of each of these modules in a short pass."""
-    calls: dict[nn.Module, ModuleCall] = {}
-
-    def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        calls[module] = ModuleCall(args, named)
-
-    hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
-    try:
-        run_block(model, BlockCache(), chain_block(TEXT, 0, wanted=(0,)), attend)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return calls
-
-
-def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
-    """The inputs that the module gives to attention, and the module's output."""
-    attention = AttentionProbe()
-    answer: Tensor = _called(module, call, attention)[0]
-    return attention, answer
-
-
-def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
-    """A layer's output, by this attention or by constant values."""
-    answer: Tensor = _called(module, call, attend or AttentionProbe())
-    return answer
-
-
-def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
-    """The module called as in that pass, but with an empty cache and such attention."""
-    block_view = call.named["block"]
-    view = BlockView(block_view.block, 0, attend, block_view.device)
-    return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
-
-
-M = TypeVar("M", bound=nn.Module)
-
-
-def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
-    """Copy the model with these modules replaced; every other weight, buffer and config is shared."""
-    shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
-    kept: dict[int, object] = {
-        id(each): each for each in chain(model.parameters(), model.buffers(), shared, _configs(model))
-    }
-    # deepcopy takes what it finds in its memo for the copy.
-    return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})
-
-
-def _configs(model: nn.Module) -> list[object]:
-    """The configs that modules read: a change there is for both models."""
-    found = (getattr(module, "config", None) for module in model.modules())
-    return [config for config in found if config is not None]
-
-
-log = logging.getLogger(__name__)
-
-Replaced = dict[nn.Module, nn.Module]
-"""What takes the place of which module."""
-
-NORM_WEIGHTS = (NormWeight(True), NormWeight(False), NormWeight(False, adds_one=True))
-"""Llama's, gpt-oss's and Gemma's."""
-
-LARGEST_ROW = 32_768
-"""Values of a row that one program has in its registers."""
-
-_SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
-"""Of a norm's rows: at the smallest, eps is most of what they are divided by."""
-
-
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Every RMSNorm with a weight."""
+    """Replace every RMSNorm with a weight."""
     return _found(model.modules(), lambda module: _fused_norm(module, kernels))
 
 
 @torch.inference_mode()
 def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Every MLP that bends a gate and multiplies it with up."""
+    """Replace every MLP that activates a gate and multiplies it with up."""
     like = torch.empty(0, dtype=model.dtype, device=model.device)
     return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
 
@@ -194,14 +114,14 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Every self-attention that turns its heads and then attends to a block; it gets norms replaced already."""
+    """Replace every self-attention that rotates its heads and then attends to a block, over replaced norms."""
     parts = ("o_proj", "head_dim", "layer_idx")
     calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
     for (
         module,
         attention,
-    ) in fused.items():  # tried with the norms they had: that trial holds them to every bit
+    ) in fused.items():  # tried with their old norms, because that trial compares every bit
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
             setattr(attention, name, replaced.get(norm, norm))
@@ -210,7 +130,7 @@ def find_attentions(
 
 
 def _take_head_norms(attention: Any, call: ModuleCall) -> None:
-    """Normalise heads in the kernel that rotates them, where it says the same up to rounding."""
+    """Normalise heads in the kernel that rotates them, if the result is the same up to rounding."""
     query, keys = attention.q_norm, attention.k_norm
     if not (isinstance(query, FusedNorm) and isinstance(keys, FusedNorm) and query.shape == keys.shape):
         return
@@ -226,7 +146,7 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
 
 @torch.inference_mode()
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
-    """Every decoder layer that adds attention to its states and norms the sum."""
+    """Replace every decoder layer that adds attention to its states and normalises the sum."""
     parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     calls = captured_calls(model, _having(model, parts), attend)
     return _found(calls, lambda layer: _fused_layer(layer, calls[layer], replaced))
@@ -236,14 +156,14 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
 def find_whole_layers(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
-    """Every fused layer that can be one call of its device's kernels."""
+    """Replace every fused layer that can be one call of its device's kernels."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     calls = captured_calls(model, list(fused), attend)
     return _found(calls, lambda layer: _whole_layer(fused[layer], calls[layer], attend, make))
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """What is made of each module that it can be made of."""
+    """Make a replacement of each module that allows one."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -291,7 +211,7 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
 
 
 def _products_of_heads(module: Any, sizes: Sequence[int]) -> nn.Module:
-    """Those of queries, keys and values, which have these sizes; raises AttributeError for other modules."""
+    """The products of queries, keys and values of these sizes; raises AttributeError for other modules."""
     if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
         return JoinedProduct(joined, sizes)
     return SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
@@ -314,7 +234,7 @@ def _whole_layer(
 
 
 def _eps(module: nn.Module) -> float:
-    """By whichever name the class has for it; 0 for none."""
+    """The epsilon by whichever name the class has for it; 0 for none."""
     found = [getattr(module, name, None) for name in ("variance_epsilon", "eps", "epsilon")]
     return next((float(eps) for eps in found if isinstance(eps, float)), 0.0)
 
@@ -364,7 +284,7 @@ def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     with capturing_inputs(mlp.down_proj) as inputs:
         answer = mlp(rows)
         fused(rows)
-    # All that the MLP does with what its last product says is to return it.
+    # The MLP must return the result of its last product unchanged.
     is_last = torch.equal(mlp.down_proj(inputs[0]), answer)
     return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
 
@@ -383,3 +303,85 @@ def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> boo
         table.dtype == query.dtype and table.shape[:2] == (1, query.shape[2]) and table.shape[2] % 2 == 0
         for table in tables
     )
+
+
+def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
+    """Return the share of values [..., size] that differ: infinity if too many do, or one by too much."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return inf
+    expected = theirs.double().abs()
+    noise = NOISE * expected.amax(-1, keepdim=True)
+    error = (ours.double() - theirs.double()).abs()
+    allowed = ROUNDINGS[theirs.element_size()] * torch.finfo(theirs.dtype).eps * expected
+    if not bool((error <= allowed + noise).all()):
+        return inf
+    share = float((error > noise).double().mean())
+    return share if share <= UNLIKE or theirs.element_size() == 4 else inf
+
+
+@contextmanager
+def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
+    """Record a module's inputs while this is open."""
+    inputs: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
+    try:
+        yield inputs
+    finally:
+        hook.remove()
+
+
+def captured_calls(
+    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
+) -> dict[nn.Module, ModuleCall]:
+    """Record the arguments of each of these modules in a short pass."""
+    calls: dict[nn.Module, ModuleCall] = {}
+
+    def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        calls[module] = ModuleCall(args, named)
+
+    hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
+    try:
+        run_block(model, BlockCache(), chain_block(TEXT, 0, wanted=(0,)), attend)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
+
+
+def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
+    """Return the inputs that the module gives to attention, and the module's output."""
+    attention = AttentionProbe()
+    answer: Tensor = _called(module, call, attention)[0]
+    return attention, answer
+
+
+def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
+    """Compute a layer's output, by this attention or by constant values."""
+    answer: Tensor = _called(module, call, attend or AttentionProbe())
+    return answer
+
+
+def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
+    """Call the module as in the real pass, but with an empty cache and this attention."""
+    block_view = call.named["block"]
+    view = BlockView(block_view.block, 0, attend, block_view.device)
+    return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
+
+
+def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
+    """Copy the model with these modules replaced; every other weight, buffer and config is shared.
+
+    A module that contains no replaced module is the same in both, with its state: a rotary table that changes with
+    the text's length changes for both models. A module that contains one is copied, over the same weights."""
+    shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
+    kept: dict[int, object] = {
+        id(each): each for each in chain(model.parameters(), model.buffers(), shared, _configs(model))
+    }
+    # deepcopy takes what it finds in its memo for the copy.
+    return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})
+
+
+def _configs(model: nn.Module) -> list[object]:
+    """The configs that modules read: a change in one is for both models."""
+    found = (getattr(module, "config", None) for module in model.modules())
+    return [config for config in found if config is not None]

@@ -1,4 +1,4 @@
-"""The kernels of fused layers: memory is read once, and numbers are rounded where transformers rounds them.
+"""The kernels of fused layers on cards, and their launches: they read memory once and round as transformers does.
 
 Between two matrix products torch launches a kernel for each operation, and each writes its result to memory in the
 model's type, or in float32. Here one program does them all for a row, in float32, and rounds to the type where a
@@ -10,7 +10,7 @@ result would have been written in it:
 
 Products and sums are rounded one by one (nothing is fused to a multiply-add), so that what is not a sum over a row
 has torch's bits. The sum of squares is added in an order that depends on the row's size alone: one program
-has the whole row, and neither the other rows nor their number reach it.
+has the whole row, and neither the other rows nor their number matter. Needs triton: imported only where it is used.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,17 @@ from triton.language.extra import libdevice
 
 from app.engine.block.cache_slots import CacheSlots
 from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape, NormWeight
+
+PIECE = 1024
+"""Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors busy."""
+
+PAIRS = 256
+"""Pairs of values that a program rotates: as many heads as contain them."""
+
+_ALIGNED = 16
+"""The width of a kernel's reads in bytes, which decides which values a thread adds up."""
+
+_NO_NORM = NormShape(0.0, NormWeight(False))
 
 
 @triton.jit
@@ -83,7 +94,7 @@ def gate_kernel(
     gate, up, out, gate_row, up_row,
     ACTIVATION: tl.constexpr, BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A piece of one row: the bent gate, rounded, times up."""
+    """A piece of one row: the activated gate, rounded, times up."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_in = at < SIZE
@@ -191,18 +202,6 @@ def rotary_kernel(
         )  # fmt: skip
 
 
-PIECE = 1024
-"""Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors reading."""
-
-PAIRS = 256
-"""Pairs of values that a program turns: as many heads as make them."""
-
-_ALIGNED = 16
-"""Bytes that a kernel's reads are as wide as. Which values a thread adds up follows from that width."""
-
-_NO_NORM = NormShape(0.0, NormWeight(False))
-
-
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
     """The kernels on one device. `by_hand`: triton's interpreter runs them."""
@@ -210,7 +209,7 @@ class TritonKernels:
     by_hand: bool = False
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        """RMSNorm of rows [..., size]."""
+        """Normalise rows [..., size]."""
         rows = _rows(states)
         out = torch.empty_like(rows)
         self._norm(rows, None, weight, out, out, shape)
@@ -219,14 +218,14 @@ class TritonKernels:
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """The sum of both [..., size], and its RMSNorm."""
+        """Add both [..., size]; returns the sum, and its RMSNorm."""
         rows = _rows(states)
         total, out = torch.empty_like(rows), torch.empty_like(rows)
         self._norm(rows, _rows(others), weight, total, out, shape)
         return total.view(states.shape), out.view(states.shape)
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
-        """The bent gate times up, both [..., size]."""
+        """Compute activation(gate) * up, both [..., size]."""
         size = gate.shape[-1]
         gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
         out = gates.new_empty(gates.shape)
@@ -317,7 +316,7 @@ class TritonKernels:
 
 
 def on_device(device: torch.device) -> TritonKernels:
-    """The kernels as this device can run them."""
+    """Return the kernels as this device can run them."""
     return TritonKernels(by_hand=device.type != "cuda")
 
 

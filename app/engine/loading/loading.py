@@ -18,7 +18,7 @@ from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
-from app.engine.loading.kernel_choice import Execution, run_whole
+from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
 from app.engine.loading.weights import (
     HERE,
     Place,
@@ -44,8 +44,8 @@ from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
 
-Run = Callable[[PreTrainedModel, ModelChoice, int], Execution]
-"""(a model, how it was chosen, its context) -> how it is run."""
+ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
+"""(a model, how it was chosen, its context) -> the kernels that run it."""
 
 
 def _lazy_grammars() -> Callable[[], "Grammars"]:
@@ -113,7 +113,7 @@ def load(
     cache: Path | None = None,
     find_heads: FindHeads = carried_heads,
     place: Place = lambda _config, device: placement(device),
-    run: Run = run_whole,
+    choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
     """Read a model from its folder or GGUF file. Raises ModelError with a sentence for what is wrong with it.
 
@@ -126,7 +126,7 @@ def load(
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
             find = no_heads if choice.draft_model else find_heads
-            loaded = _load(whole, choice, device, dtype, sandbox, find, place, run)
+            loaded = _load(whole, choice, device, dtype, sandbox, find, place, choose)
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
 
 
@@ -138,7 +138,7 @@ def _load(
     sandbox: Sandbox | None,
     find_heads: FindHeads,
     place: Place,
-    run: Run,
+    choose: ChooseKernels,
 ) -> LoadedModel:
     config = AutoConfig.from_pretrained(folder.path, **HERE)
     check_config_size(folder, config, dtype)
@@ -151,7 +151,7 @@ def _load(
     ready = model.train(False)
     if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
         ready.to(device)
-    loaded = prepare(model, tokenizer, folder, choice, quantised, run)
+    loaded = prepare(model, tokenizer, folder, choice, quantised, choose)
     info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     return replace(loaded, info=info, draft_models=sources)
 
@@ -171,14 +171,14 @@ def prepare(
     folder: ModelFolder,
     choice: ModelChoice,
     quantised: int = 0,
-    run: Run = run_whole,
+    choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
     """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
     parameters = model.num_parameters() + quantised  # before any is packed
     context = min(context_of(text_config), choice.context or sys.maxsize)
-    execution = run(model, choice, context)
+    kernels = choose(model, choice, context)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -188,19 +188,19 @@ def prepare(
         context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=execution.lookahead_note,
-        chains_note=execution.chains_note,
+        lookahead_note=kernels.lookahead_note,
+        chains_note=kernels.chains_note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
-        attention=execution.attention.name if execution.attends else "",
-        attention_note=execution.attention.note if execution.attends else "",
-        fused=execution.fused,
-        fused_note=execution.fused_note,
+        attention=kernels.attention.name if kernels.attends else "",
+        attention_note=kernels.attention.note if kernels.attends else "",
+        fused=kernels.fused,
+        fused_note=kernels.fused_note,
         compiler_note=compiler_note(choice, model),
         offloaded=offloaded_bytes(model),
     )
     vocabulary = int(text_config.vocab_size)
-    return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
+    return LoadedModel(info, tokenizer, kernels.runner, eos_ids(model, tokenizer), vocabulary)
 
 
 def compiler_note(

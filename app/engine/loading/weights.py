@@ -1,4 +1,8 @@
-"""Reads a model's weights from its folder or GGUF file onto the device, and says what is wrong with them."""
+"""Reads a model's weights from its folder or GGUF file onto the device, and explains what is wrong with them.
+
+Before any memory is taken, config.json is compared with the weights: transformers builds the described model
+without memory (on torch's meta device), and the modules are counted while they are made.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -8,26 +12,32 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
 from app.engine.machine.cuda_segments import expand_segments
 from app.engine.machine.device_faults import is_no_verdict
-from app.engine.machine.hardware import choose_device, numbered, sum_exactly
+from app.engine.machine.hardware import numbered, sum_exactly
 from app.engine.text.gguf import reading_options, without_bar
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.messages import ModelChoice, ModelFolder
 
+HERE = {"local_files_only": True, "trust_remote_code": False}
+"""How transformers reads a folder: it downloads nothing, and runs none of the folder's code."""
+
+Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
+"""What transformers is told about where weights go. May raise AppError."""
+
 MOST_MODULES = 200_000
 """More than any model has: experts of a layer are one module today."""
 SECONDS = 30.0
-"""For all modules: a large model has them in one."""
+"""Within which all modules must be made. A large model needs about one second."""
 MOST_IN_BYTE = 6
 """Numbers that a GGUF file stores in one byte at most."""
 SPARE_NUMBERS = 50_000_000
-"""Parameters that may be described and not be stored: heads that are tied, biases of zero."""
+"""Parameters that may be described without being stored: tied heads, biases of zero."""
 SPARE_BYTES = 2 * 2**30
-"""Of buffers, such as tables of positions, that no file holds."""
+"""Buffers that no file holds, such as tables of positions."""
 
 
 def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
@@ -48,7 +58,7 @@ def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torc
 
 @contextmanager
 def _building(folder: ModelFolder) -> Iterator[None]:
-    """End what makes more modules than there are in any model, or takes too long to."""
+    """Stop a config that makes more modules than any model has, or takes too long."""
     count, end = 0, monotonic() + SECONDS
 
     def made(*_: object) -> None:
@@ -71,25 +81,8 @@ def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
     )
 
 
-HERE = {"local_files_only": True, "trust_remote_code": False}
-"""How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
-
-Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
-"""What transformers is told about where weights go. May raise AppError."""
-
-
-def load_weights(folder: ModelFolder, choice: ModelChoice, place: Place) -> PreTrainedModel:
-    """The model alone, as `load` reads it, for a process that is told what to compute."""
-    device, dtype = prepared(choice, choose_device(choice.device).device)
-    with as_model_errors(folder):
-        config = AutoConfig.from_pretrained(folder.path, **HERE)
-        model = read_weights(folder, config, dtype, place(config, device)).requires_grad_(False)
-    model.train(False)
-    return model
-
-
 def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
-    """The device, set up for a model of the precision that suits both."""
+    """Set the device up; returns it and the precision that suits it and the choice."""
     device = numbered(device)
     dtype = suiting_dtype(choice, device)
     sum_exactly(device)
@@ -99,7 +92,7 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Libraries that read what anybody may have written raise anything."""
+    """Raise ModelBroken or ModelUnsafe for any error: libraries that read untrusted files raise anything."""
     try:
         yield
     except AppError:

@@ -13,7 +13,7 @@ from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.model_measurements import LOADED, IdleAsking, keep, measured
+from app.engine.loading.model_measurements import LOADED, IdleMeasurement, keep, measured
 from app.engine.loading.offloading import check_can_offload, load_in_part
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.memory import (
@@ -87,7 +87,7 @@ class Session:
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
-        self._idle_asking: IdleAsking | None = None
+        self._idle_measurement: IdleMeasurement | None = None
         self._tokenizer: tuple[ModelChoice, RequestTokenizer] | None = None
         self.reader = CachedTokenReader()
         """Of the loaded model's tokens, for any thread."""
@@ -169,7 +169,7 @@ class Session:
 
     def ask_more(self) -> float:
         """Ask the model for a few more first successors; the seconds that it took, 0 where there are no more."""
-        return self._idle_asking.ask() if self._idle_asking else 0.0
+        return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
@@ -276,7 +276,7 @@ class Session:
         tokenizer = RequestTokenizer(self._loaded, self._fill)
         self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()
         self._folders, self._choice = folders, choice
-        self._idle_asking = IdleAsking(self._loaded, self._cache)
+        self._idle_measurement = IdleMeasurement(self._loaded, self._cache)
         return self._loaded
 
     def _return_to(
@@ -293,7 +293,7 @@ class Session:
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
-        self._loaded = self._choice = self._idle_asking = self._tokenizer = None
+        self._loaded = self._choice = self._idle_measurement = self._tokenizer = None
         self._folders = ()
         self.reader = CachedTokenReader()
         release_memory()

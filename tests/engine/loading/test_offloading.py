@@ -60,7 +60,7 @@ def in_part(folder: ModelFolder, share: float = 0.95) -> LoadedModel:
     """The model of which a share of the bytes may be in memory; the rest is read from its files in each step."""
     room = int(share * sum(file.stat().st_size for file in folder.path.glob("*.safetensors")))
     placed = {"device_map": "auto", "max_memory": {"cpu": room}, "offload_folder": folder.path / "read"}
-    return load(folder, CPU, find_heads=no_heads, place=lambda *_: placed, run=run_in_part)
+    return load(folder, CPU, find_heads=no_heads, place=lambda *_: placed, choose=run_in_part)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,13 @@
-"""What is found out at load is remembered for this model, believed only if it makes sense, and never in the way."""
+"""What is measured at load and while nobody waits is kept for the model, checked when read, never in the way."""
 
 import json
 from base64 import b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import compress
 
 import numpy as np
@@ -13,15 +15,25 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from app.engine.block.entries import SUCCESSORS, Packed, unpack_successor
+from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.model_measurements import first_token_of_texts, keep, measured
+from app.engine.loading.model_measurements import (
+    SECONDS,
+    IdleMeasurement,
+    first_token_of_texts,
+    keep,
+    measured,
+)
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.first_successors import num_asked
+from app.engine.lookahead.first_successors import no_successors, num_asked
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
+from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.session.session import Session
 from app.values.messages import ModelChoice, ModelFolder, Sampling
+from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT
 from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo
@@ -336,3 +348,92 @@ def test_a_text_begins_with_what_the_tokenizer_puts_before_it_or_with_a_line_bre
     tokenizer.backend_tokenizer.post_processor = before_every_text
     assert tokenizer.encode("\n") == [7, *line_break]
     assert first_token_of_texts(tokenizer, 4096) == 7
+
+
+ASKED = 700
+"""Tokens that the load had time for."""
+VOCABULARY = 4096
+
+
+@pytest.fixture
+def ready(fresh: Callable[[], LoadedModel]) -> Callable[[], LoadedModel]:
+    """The tiny model with all its first successors, loaded anew at each call."""
+    return lambda: measured(fresh(), open_cache(None), lambda *_: None)
+
+
+def cut(loaded: LoadedModel) -> Packed:
+    """Forget the successors that a short load would not have; returns all of them."""
+    whole = loaded.statistics.first
+    known = whole.copy()
+    known[ASKED:] = 0
+    loaded.statistics.learn_first(known)
+    return whole
+
+
+def test_every_token_is_asked_and_kept(ready: Callable[[], LoadedModel], tmp_path: Path) -> None:
+    loaded = ready()
+    whole = cut(loaded)
+    asking = IdleMeasurement(loaded, MeasurementFolder(tmp_path))
+    while asking.ask():
+        pass
+    assert asking.is_done
+    assert (loaded.statistics.first == whole).all()
+    (file,) = tmp_path.glob("successors-*.json")
+    again = measured(ready(), MeasurementFolder(tmp_path), lambda *_: None)
+    assert (again.statistics.first == whole).all()
+    assert file.exists()
+
+
+def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(ready: Callable[[], LoadedModel]) -> None:
+    loaded = ready()
+    whole = cut(loaded)
+    pool = loaded.statistics.pool([5, 6, 7], Sampling(), ())
+    runner = cast(BlockRunner, loaded.runner)
+    for _ in runner.prefill([5, 6, 7]):
+        pass
+    assert IdleMeasurement(loaded, open_cache(None)).ask() > 0
+    asked = num_asked(loaded.statistics.first)
+    assert ASKED < asked < VOCABULARY
+    assert runner.length == 3
+    drafted = {token for _, token, _ in pool.edges([asked - 1], 1)}
+    assert {(entry >> 10) - 1 for entry in whole[asked - 1].tolist() if entry} <= drafted, (
+        "this chat knows them"
+    )
+
+
+def test_after_a_minute_the_next_load_goes_on(ready: Callable[[], LoadedModel], tmp_path: Path) -> None:
+    loaded = ready()
+    cut(loaded)
+    asking = IdleMeasurement(loaded, MeasurementFolder(tmp_path), count(0.0, SECONDS).__next__)
+    assert asking.ask() == SECONDS
+    assert asking.ask() == 0
+    assert num_asked(loaded.statistics.first) < VOCABULARY
+    assert list(tmp_path.glob("successors-*.json"))
+
+
+def test_a_model_that_fails_is_asked_no_more(
+    ready: Callable[[], LoadedModel], caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = ready()
+    cut(loaded)
+    loaded.statistics.learn_first(loaded.statistics.first[:, :3])
+    asking = IdleMeasurement(loaded, open_cache(None))
+    assert (asking.ask(), asking.is_done) == (0, True)
+    assert "no more first successors" in caplog.text
+
+
+def test_models_that_take_chains_are_not_asked() -> None:
+    loaded = load_zoo(CHAINED[0].make())
+    loaded = replace(loaded, profile=StepProfile(StepTimes((1,), (0.001,))))
+    loaded.statistics.learn_first(no_successors(loaded.vocabulary))
+    assert IdleMeasurement(loaded, open_cache(None)).ask() == 0
+
+
+def test_a_session_asks_of_what_is_loaded_alone(model_folders: dict[str, Path]) -> None:
+    session = Session(Places(model_folders))
+    assert session.ask_more() == 0
+    loaded = session.open(ModelChoice("tiny", "float32", "cpu"), lambda *_: None)
+    cut(loaded)
+    assert session.ask_more() > 0
+    session.close()
+    assert session.ask_more() == 0
