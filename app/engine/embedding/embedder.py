@@ -8,9 +8,8 @@ of two is their cosine.
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,8 @@ class SentenceModel:
         sizes = torch.tensor([float(len(one)) for one in ids])
         rows = torch.zeros(len(ids), width)
         order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # little padding
-        for batch in _batches(order, AT_ONCE):
+        for start in range(0, len(order), AT_ONCE):
+            batch = order[start : start + AT_ONCE]
             rows[batch] = self._pooled([ids[one] for one in batch])
         whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
@@ -179,7 +179,9 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             "download it again, or choose another one."
         ) from error
     model.requires_grad_(False)
-    read = SentenceModel(model.train(False), tokenizer, pool, _most_tokens(folder.path, model, tokenizer))
+    limit = _read(folder.path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
+    most_tokens = int(min(limit, _positions(model), tokenizer.model_max_length))
+    read = SentenceModel(model.train(False), tokenizer, pool, most_tokens)
     return on_device(read, choose_device(device).device)
 
 
@@ -217,7 +219,7 @@ FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
 }
-"""How 1_Pooling/config.json says it, before it says so in a word."""
+"""The poolings by their flags in 1_Pooling/config.json, which older folders have instead of a name."""
 
 
 def _pool_of(folder: ModelFolder) -> Pool:
@@ -246,11 +248,6 @@ def _poolings(config: dict[str, Any]) -> list[str]:
     return [named] if isinstance(named, str) else list(named)
 
 
-def _most_tokens(path: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    limit = _read(path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
-    return int(min(limit, _positions(model), tokenizer.model_max_length))
-
-
 def _positions(model: PreTrainedModel) -> int:
     """The longest window. RoBERTa and similar models number positions from behind the padding's index."""
     for name, module in model.named_modules():
@@ -262,9 +259,3 @@ def _positions(model: PreTrainedModel) -> int:
 
 def _read(path: Path, default: Any) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
-
-
-def _batches(items: list[int], size: int) -> Iterator[list[int]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch

@@ -68,19 +68,9 @@ def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     out = torch.empty((rows, columns), dtype=states.dtype, device=states.device)
     tile = tile_rows(rows, states.element_size())
     int8_product_kernel[(-(-columns // COLUMNS), -(-rows // tile))](
-        states.contiguous(),
-        values,
-        scale,
-        out,
-        rows,
-        columns,
-        SIZE=size,
-        BLOCK_M=tile,
-        BLOCK_N=COLUMNS,
-        BLOCK_K=PIECE // states.element_size(),
-        num_warps=4,
-        num_stages=4,
-    )
+        states.contiguous(), values, scale, out, rows, columns, SIZE=size, BLOCK_M=tile, BLOCK_N=COLUMNS,
+        BLOCK_K=PIECE // states.element_size(), num_warps=4, num_stages=4,
+    )  # fmt: skip
     return out
 
 

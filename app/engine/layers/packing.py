@@ -55,7 +55,9 @@ def pack_weights(model: PreTrainedModel) -> int:
     """Replace the model's large Linears by packed layers; returns how many, 0 where packing does not help."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
-    tied, count = _tied_weight(model), 0
+    embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised
+    is_large = embedding is not None and embedding.numel() / model.num_parameters() > _TIED_SHARE
+    tied, count = embedding if is_large else None, 0
     for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
         # One at a time, and nothing holds the dense weight any longer: the next copy takes the memory it leaves.
         for name in [name for name, child in parent.named_children() if _is_worth_it(child, tied)]:
@@ -69,15 +71,6 @@ def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
     if type(module) is not nn.Linear or module.weight is tied:
         return False
     return module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
-
-
-def _tied_weight(model: PreTrainedModel) -> Tensor | None:
-    """The embedding's weight where a packed head beside it would need too much memory."""
-    embedding = getattr(model.get_input_embeddings(), "weight", None)
-    if embedding is None:  # it is quantised
-        return None
-    share = embedding.numel() / model.num_parameters()
-    return embedding if share > _TIED_SHARE else None
 
 
 def can_pack(dtype: torch.dtype) -> bool:

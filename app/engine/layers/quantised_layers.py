@@ -55,6 +55,8 @@ class QuantisedLinear(nn.Module):
     """A Linear over whole numbers. Subclasses keep them as their kernel reads them, as buffers."""
 
     bits: int
+    multiples = (1, 1)
+    """What the kernel needs the numbers of outputs and of inputs to be multiples of."""
     scale: Tensor
 
     def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
@@ -70,8 +72,7 @@ class QuantisedLinear(nn.Module):
     @classmethod
     def fits(cls, out_features: int, in_features: int) -> bool:
         """Whether the kernel takes this shape."""
-        del out_features, in_features
-        return True
+        return out_features % cls.multiples[0] == 0 and in_features % cls.multiples[1] == 0
 
     @property
     def weight(self) -> Tensor:
@@ -152,11 +153,7 @@ class TiledInt4Linear(_TiledLinear):
 class CpuInt8Linear(TiledInt8Linear):
     """torch's kernel for bfloat16 on CPUs, as long as there are few rows."""
 
-    @classmethod
-    def fits(cls, out_features: int, in_features: int) -> bool:
-        """The kernel reads 16 or 32 at a time, and beyond a row's end if need be: it does not look."""
-        del out_features
-        return in_features % 32 == 0
+    multiples = (1, 32)  # the kernel reads 16 or 32 at a time, even beyond a row's end
 
     def multiply(self, states: Tensor) -> Tensor:
         """Row after row, or tile by tile where many rows share the spreading."""
@@ -194,11 +191,7 @@ class CpuInt4Linear(_PackedInt4Linear):
     """torch's kernel for bfloat16 on CPUs."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm_for_cpu
-
-    @classmethod
-    def fits(cls, out_features: int, in_features: int) -> bool:
-        """The kernel's blocks."""
-        return out_features % 16 == 0 and in_features % 32 == 0
+    multiples = (16, 32)  # the kernel's blocks
 
     def _pack(self, values: Tensor) -> Tensor:
         packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(values.int(), 1)
@@ -209,11 +202,7 @@ class CudaInt4Linear(_PackedInt4Linear):
     """torch's tinygemm kernel for bfloat16 on CUDA devices from Ampere on."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm
-
-    @classmethod
-    def fits(cls, out_features: int, in_features: int) -> bool:
-        """The kernel's tiles: 8 by 16, an even number of them along a row."""
-        return out_features % 8 == 0 and in_features % 32 == 0
+    multiples = (8, 32)  # the kernel's tiles are 8 by 16, an even number of them along a row
 
     def _pack(self, values: Tensor) -> Tensor:
         tiles = next(tiles for tiles in (8, 4, 2) if self.in_features % (16 * tiles) == 0)

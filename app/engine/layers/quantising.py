@@ -94,7 +94,7 @@ def check_can_quantise(
     quantisation: Quantisation,
     dtype: torch.dtype = torch.float32,
     device: torch.device = CPU,
-    find: "FindKernel | None" = None,
+    find: FindKernel | None = None,
 ) -> None:
     """Raises BadOption before any weight is read: where torchao is missing, and where a card has no kernel.
 
@@ -142,7 +142,8 @@ def quantise(
         if is_tied and not table:
             continue
         numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
-        made = _quantised_linear(linear, numbers, kernels.fitting(bits, linear))
+        bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
+        made = kernels.fitting(bits, linear)(numbers, bias, linear.weight.dtype)
         setattr(parent, name, made)
         if is_tied and table:
             model.set_input_embeddings(made.tied(table))
@@ -179,11 +180,6 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
         return None
     model.set_input_embeddings(table)
     return table
-
-
-def _quantised_linear(linear: Any, numbers: QuantisedWeight, kernel: Kernel) -> QuantisedLinear:
-    bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
-    return kernel(numbers, bias, linear.weight.dtype)
 
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
@@ -226,19 +222,16 @@ class _TriedKernels:
             return ANYWHERE[bits]
         shape = bits, TRIED_SHAPE[0] + linear.out_features % ALIGNED, size
         if shape not in self._tried:
-            reason = self._fault_of(kernel, shape[1:])
+            try:
+                reason = fault_of(kernel, self._dtype, self._device, shape[1:])
+            except Exception as error:  # a compiler's, a driver's: each has types of its own
+                if is_no_verdict(error):
+                    raise
+                reason = refused_because(error)
             if reason and self._device.type != "cpu" and bits == self._asked:
                 raise _no_kernel(bits, self._dtype, reason)
             self._tried[shape] = ANYWHERE[bits] if reason else kernel
         return self._tried[shape]
-
-    def _fault_of(self, kernel: Kernel, shape: tuple[int, int]) -> str:
-        try:
-            return fault_of(kernel, self._dtype, self._device, shape)
-        except Exception as error:  # a compiler's, a driver's: each has types of its own
-            if is_no_verdict(error):
-                raise
-            return refused_because(error)
 
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:

@@ -12,8 +12,7 @@ A module whose replacement does not agree stays, so an unknown architecture lose
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
@@ -118,10 +117,8 @@ def find_attentions(
     parts = ("o_proj", "head_dim", "layer_idx")
     calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
-    for (
-        module,
-        attention,
-    ) in fused.items():  # tried with their old norms, because that trial compares every bit
+    # They were tried with their old norms, because that trial compares every bit.
+    for module, attention in fused.items():
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
             setattr(attention, name, replaced.get(norm, norm))
@@ -149,7 +146,15 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
     """Replace every decoder layer that adds attention to its states and normalises the sum."""
     parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     calls = captured_calls(model, _having(model, parts), attend)
-    return _found(calls, lambda layer: _fused_layer(layer, calls[layer], replaced))
+
+    def fused(layer: nn.Module) -> nn.Module | None:
+        theirs = copy_with(layer, replaced)
+        if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
+            return None
+        ours, call = FusedLayer(theirs), calls[layer]
+        return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
+
+    return _found(calls, fused)
 
 
 @torch.inference_mode()
@@ -159,7 +164,13 @@ def find_whole_layers(
     """Replace every fused layer that can be one call of its device's kernels."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     calls = captured_calls(model, list(fused), attend)
-    return _found(calls, lambda layer: _whole_layer(fused[layer], calls[layer], attend, make))
+
+    def whole(layer: nn.Module) -> nn.Module | None:
+        ours, call = make(fused[layer]), calls[layer]
+        is_same = torch.equal(layer_output(ours, call, attend), layer_output(fused[layer], call, attend))
+        return ours if is_same else None
+
+    return _found(calls, whole)
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
@@ -179,11 +190,15 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
 
 
 def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
-    eps = _eps(module)
-    if not (eps and _is_leaf(module)):
+    names = ("variance_epsilon", "eps", "epsilon")  # as classes call it
+    eps = next((one for name in names if isinstance(one := getattr(module, name, None), float)), 0.0)
+    is_leaf = not any(True for _ in module.children()) and len(list(module.parameters())) == 1
+    if not (eps and is_leaf):
         return None
     weight = getattr(module, "weight", None)  # quantised layers spread theirs out here
-    if not (isinstance(weight, nn.Parameter) and _is_one_row(weight)):
+    if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
+        return None
+    if weight.element_size() not in ROUNDINGS:
         return None
     rows = _norm_rows(weight)
     expected = module(rows)
@@ -202,49 +217,16 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
     theirs, answer = probe_attention(module, call)
     if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs):
         return None
-    products = _products_of_heads(module, [each.shape[1] * each.shape[3] for each in theirs.states])
+    products: nn.Module
+    if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
+        products = JoinedProduct(joined, [each.shape[1] * each.shape[3] for each in theirs.states])
+    else:
+        products = SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
     fused = FusedAttention(module, products, theirs.scoring, kernels)
     ours, new = probe_attention(fused, call)
     pairs = zip((*ours.states, new), (*theirs.states, answer), strict=True)
     is_same = all(torch.equal(*pair) for pair in pairs) and ours.scoring == theirs.scoring
     return fused if is_same else None
-
-
-def _products_of_heads(module: Any, sizes: Sequence[int]) -> nn.Module:
-    """The products of queries, keys and values of these sizes; raises AttributeError for other modules."""
-    if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
-        return JoinedProduct(joined, sizes)
-    return SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
-
-
-def _fused_layer(layer: nn.Module, call: ModuleCall, replaced: Replaced) -> nn.Module | None:
-    theirs = copy_with(layer, replaced)
-    if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
-        return None
-    ours = FusedLayer(theirs)
-    return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
-
-
-def _whole_layer(
-    fused: FusedLayer, call: ModuleCall, attend: Attend, make: Callable[[FusedLayer], nn.Module]
-) -> nn.Module | None:
-    whole = make(fused)
-    is_same = torch.equal(layer_output(whole, call, attend), layer_output(fused, call, attend))
-    return whole if is_same else None
-
-
-def _eps(module: nn.Module) -> float:
-    """The epsilon by whichever name the class has for it; 0 for none."""
-    found = [getattr(module, name, None) for name in ("variance_epsilon", "eps", "epsilon")]
-    return next((float(eps) for eps in found if isinstance(eps, float)), 0.0)
-
-
-def _is_leaf(module: nn.Module) -> bool:
-    return not any(True for _ in module.children()) and len(list(module.parameters())) == 1
-
-
-def _is_one_row(weight: Tensor) -> bool:
-    return weight.dim() == 1 and len(weight) <= LARGEST_ROW and weight.element_size() in ROUNDINGS
 
 
 def _norm_rows(weight: Tensor) -> Tensor:
@@ -281,9 +263,13 @@ def _gate_and_up(module: Any) -> nn.Module | None:
 def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
     rows = (3 * made).to(like)
-    with capturing_inputs(mlp.down_proj) as inputs:
+    inputs: list[Tensor] = []
+    hook = mlp.down_proj.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
+    try:
         answer = mlp(rows)
         fused(rows)
+    finally:
+        hook.remove()
     # The MLP must return the result of its last product unchanged.
     is_last = torch.equal(mlp.down_proj(inputs[0]), answer)
     return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
@@ -317,17 +303,6 @@ def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
         return inf
     share = float((error > noise).double().mean())
     return share if share <= UNLIKE or theirs.element_size() == 4 else inf
-
-
-@contextmanager
-def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
-    """Record a module's inputs while this is open."""
-    inputs: list[Tensor] = []
-    hook = module.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
-    try:
-        yield inputs
-    finally:
-        hook.remove()
 
 
 def captured_calls(
@@ -374,14 +349,9 @@ def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
     A module that contains no replaced module is the same in both, with its state: a rotary table that changes with
     the text's length changes for both models. A module that contains one is copied, over the same weights."""
     shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
+    configs = [module.config for module in model.modules() if getattr(module, "config", None) is not None]
     kept: dict[int, object] = {
-        id(each): each for each in chain(model.parameters(), model.buffers(), shared, _configs(model))
+        id(each): each for each in chain(model.parameters(), model.buffers(), shared, configs)
     }
     # deepcopy takes what it finds in its memo for the copy.
     return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})
-
-
-def _configs(model: nn.Module) -> list[object]:
-    """The configs that modules read: a change in one is for both models."""
-    found = (getattr(module, "config", None) for module in model.modules())
-    return [config for config in found if config is not None]

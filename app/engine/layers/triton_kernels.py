@@ -230,18 +230,9 @@ class TritonKernels:
         gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
         out = gates.new_empty(gates.shape)
         gate_kernel[(len(out), -(-size // PIECE))](
-            gates,
-            ups,
-            out,
-            gates.stride(0),
-            ups.stride(0),
-            ACTIVATION=activation,
-            BY_HAND=self.by_hand,
-            SIZE=size,
-            BLOCK=min(PIECE, _padded(size)),
-            num_warps=4,
-            enable_fp_fusion=False,
-        )
+            gates, ups, out, gates.stride(0), ups.stride(0), ACTIVATION=activation, BY_HAND=self.by_hand,
+            SIZE=size, BLOCK=min(PIECE, _padded(size)), num_warps=4, enable_fp_fusion=False,
+        )  # fmt: skip
         return out.view(gate.shape)
 
     def write_rotated(
@@ -267,22 +258,11 @@ class TritonKernels:
             *(stride for each in (query, keys, values) for stride in each.stride()[1:3]),
             *(slots.keys.stride(1), slots.values.stride(1)),
             *(slots.begin, 1 / size, shape.eps),
-            HAS_SLOTS=slots.places is not None,
-            COUNT=count,
-            SHARED=shared,
-            HAS_NORM=norms is not None,
-            ROUNDS_FIRST=shape.norm_weight.rounds_first,
-            ADDS_ONE=shape.norm_weight.adds_one,
-            BY_HAND=self.by_hand,
-            SIZE=size,
-            WIDTH=width,
-            HEADS=heads,
-            BLOCK=block,
-            REST=_padded(max(1, size - width)),
-            WHOLE=_padded(size),
-            num_warps=1,
-            enable_fp_fusion=False,
-        )
+            HAS_SLOTS=slots.places is not None, COUNT=count, SHARED=shared, HAS_NORM=norms is not None,
+            ROUNDS_FIRST=shape.norm_weight.rounds_first, ADDS_ONE=shape.norm_weight.adds_one,
+            BY_HAND=self.by_hand, SIZE=size, WIDTH=width, HEADS=heads, BLOCK=block,
+            REST=_padded(max(1, size - width)), WHOLE=_padded(size), num_warps=1, enable_fp_fusion=False,
+        )  # fmt: skip
         return new_query
 
     def _norm(
@@ -296,23 +276,13 @@ class TritonKernels:
     ) -> None:
         size = rows.shape[1]
         block = _padded(size)
+        inverse = 1 / size  # torch's mean multiplies on a card
         norm_kernel[(len(rows),)](
-            rows,
-            rows if others is None else others,
-            weight,
-            total,
-            out,
-            1 / size,  # torch's mean multiplies on a card
-            shape.eps,
-            HAS_OTHERS=others is not None,
-            ROUNDS_FIRST=shape.norm_weight.rounds_first,
-            ADDS_ONE=shape.norm_weight.adds_one,
-            BY_HAND=self.by_hand,
-            SIZE=size,
-            BLOCK=block,
-            num_warps=max(1, min(16, block // 512)),
-            enable_fp_fusion=False,
-        )
+            rows, rows if others is None else others, weight, total, out, inverse, shape.eps,
+            HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.norm_weight.rounds_first,
+            ADDS_ONE=shape.norm_weight.adds_one, BY_HAND=self.by_hand, SIZE=size, BLOCK=block,
+            num_warps=max(1, min(16, block // 512)), enable_fp_fusion=False,
+        )  # fmt: skip
 
 
 def on_device(device: torch.device) -> TritonKernels:

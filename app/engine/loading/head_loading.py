@@ -16,9 +16,8 @@ from transformers.modeling_layers import MtpModel
 from app.engine import attention
 from app.engine.block.block import chain_block
 from app.engine.drafters.draft_model import DraftModel
-from app.engine.drafters.head_reader import Head, HeadReader
+from app.engine.drafters.head_reader import Head, HeadReader, MtpHead
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.drafters.mtp_head import MtpHead
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import tensor_names

@@ -7,7 +7,7 @@ notes tell why.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,7 +21,6 @@ from app.engine.attention.selector import (
     choose_attention,
     torchs_own,
 )
-from app.engine.block.block import Block
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.fuse import FusedModel, fuse
@@ -112,7 +111,14 @@ def run_in_blocks(
         if attention.attend is not SDPA.attend or fused.model is not model:
             compile_variants(fused.model, attention)
             rows = sorted({rows for rows, _ in machine.trials if rows > 1})
-            _check_blocks(fused.model, attention, model, trial_blocks(model, rows))
+            differing = rows_that_differ(
+                partial(block_logits, fused.model, attention.attend),
+                partial(block_logits, model, SDPA.attend),
+                [tree_block(model), *trial_blocks(model, rows)],
+                tolerance_of(model),
+            )
+            if differing:
+                raise ArithmeticError(f"steps of {differing} rows say something else")
         return _blocks(fused, attention, context, choose_steps)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         reason = f"its trial with this model failed ({refused_because(error)})"
@@ -137,15 +143,3 @@ def _blocks(
     others = PrefixCache(share_of_free(fused.model.device))
     runner = BlockRunner(fused.model, context, rotary, attention, steps, others=others)
     return KernelChoice(runner, attention, fused=fused.is_fused, fused_note=fused.note)
-
-
-def _check_blocks(
-    fused: PreTrainedModel, attention: Attention, model: PreTrainedModel, blocks: Sequence[Block]
-) -> None:
-    """Raises whatever goes wrong, ArithmeticError if blocks have other logits than by torch's kernels."""
-    found, expected = (
-        partial(block_logits, fused, attention.attend),
-        partial(block_logits, model, SDPA.attend),
-    )
-    if rows := rows_that_differ(found, expected, [tree_block(model), *blocks], tolerance_of(model)):
-        raise ArithmeticError(f"steps of {rows} rows say something else")

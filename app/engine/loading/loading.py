@@ -125,35 +125,20 @@ def load(
     with as_model_errors(folder):
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            find = no_heads if choice.draft_model else find_heads
-            loaded = _load(whole, choice, device, dtype, sandbox, find, place, choose)
-    return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
-
-
-def _load(
-    folder: ModelFolder,
-    choice: ModelChoice,
-    device: torch.device,
-    dtype: torch.dtype,
-    sandbox: Sandbox | None,
-    find_heads: FindHeads,
-    place: Place,
-    choose: ChooseKernels,
-) -> LoadedModel:
-    config = AutoConfig.from_pretrained(folder.path, **HERE)
-    check_config_size(folder, config, dtype)
-    tokenizer = _read_tokenizer(folder, sandbox)
-    # What is to be quantised is placed slice by slice.
-    placed = place(config, device) if choice.quantisation == "none" else {}
-    model = read_weights(folder, config, dtype, placed).requires_grad_(False)
-    heads = find_heads(model, folder)
-    quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
-    ready = model.train(False)
-    if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
-        ready.to(device)
-    loaded = prepare(model, tokenizer, folder, choice, quantised, choose)
-    info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
-    return replace(loaded, info=info, draft_models=sources)
+            config = AutoConfig.from_pretrained(whole.path, **HERE)
+            check_config_size(whole, config, dtype)
+            tokenizer = _read_tokenizer(whole, sandbox)
+            # What is to be quantised is placed slice by slice.
+            placed = place(config, device) if choice.quantisation == "none" else {}
+            model = read_weights(whole, config, dtype, placed).requires_grad_(False)
+            heads = (no_heads if choice.draft_model else find_heads)(model, whole)
+            quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room
+            ready = model.train(False)
+            if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
+                ready.to(device)
+            loaded = prepare(model, tokenizer, whole, choice, quantised, choose)
+            info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
+    return replace(loaded, info=replace(info, device_note=chosen.note), draft_models=sources)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:

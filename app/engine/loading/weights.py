@@ -4,7 +4,7 @@ Before any memory is taken, config.json is compared with the weights: transforme
 without memory (on torch's meta device), and the modules are counted while they are made.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from time import monotonic
@@ -129,30 +129,22 @@ def read_weights(
             output_loading_info=True,
         )
     model: PreTrainedModel = read[0]
-    _check_complete(folder, read[1]["missing_keys"])
-    _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])
+    if missing := sorted(read[1]["missing_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} are incomplete (missing: {len(missing)}, the first is {missing[0]}): "
+            "download the model again."
+        )
+    if mismatched := sorted(name for name, *_shapes in read[1]["mismatched_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
+            f"first is {mismatched[0]}): download the model again."
+        )
     return model
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
     """Bytes of weights that wait elsewhere until a step needs them: for torch they are on no device ("meta")."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)
-
-
-def _check_complete(folder: ModelFolder, missing: Iterable[str]) -> None:
-    if names := sorted(missing):
-        raise ModelBroken(
-            f"The weights of {folder.name} are incomplete (missing: {len(names)}, the first is {names[0]}): "
-            "download the model again."
-        )
-
-
-def _check_sizes(folder: ModelFolder, mismatched: Iterable[str]) -> None:
-    if names := sorted(mismatched):
-        raise ModelBroken(
-            f"The weights of {folder.name} do not fit its config.json (of another size: {len(names)}, the first "
-            f"is {names[0]}): download the model again."
-        )
 
 
 def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:

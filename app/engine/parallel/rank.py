@@ -1,12 +1,12 @@
 """One rank: a model that follows the text and computes its share of each step.
 
-Which of the drafted rows are accepted is known at rank 0 alone, and only the rank that computed a row has its keys
-and values. A rank without them feeds the row's token once more, in front of its next share (as LADE does):
+Only rank 0 knows which of the drafted rows are accepted, and only the rank that computed a row has its keys and
+values. A rank without them feeds the row's token once more, before its next share (as LADE does):
 
     text A B, share  C -> D    accepted C D E, of which E was another rank's     missed: E
     next share  F -> G         fed  E -> F -> G, which is committed from E on
 
-So no keys and values are sent, and what a rank holds is always a prefix of the text.
+So no keys and values are sent, and a rank always holds a prefix of the text.
 """
 
 from collections.abc import Generator, Sequence
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from app.engine.block.block import MAX_DEPTH, Block, chain_block
 from app.engine.block.entries import SUCCESSORS
-from app.engine.parallel.shares import behind, children_of, followed
+from app.engine.parallel.shares import after_missed, children_of, followed
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
 from app.values.messages import Prefilling
@@ -27,7 +27,7 @@ _BITS = 32
 
 
 class RankModel:
-    """A runner behind the text: it has committed all of it but what was `missed`."""
+    """Follows the text; everything is committed except the tokens that it `missed`."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner
@@ -36,7 +36,7 @@ class RankModel:
 
     @property
     def missed(self) -> int:
-        """Tokens of the text that are to be fed once more."""
+        """How many tokens of the text must be fed once more."""
         return len(self._missed)
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
@@ -45,7 +45,7 @@ class RankModel:
         return (yield from self.runner.prefill(ids))
 
     def go_on(self, tokens: Sequence[int]) -> None:
-        """The text goes on with these tokens: the rows of the newest share that say so are kept."""
+        """Continue the text with these tokens; rows of the newest share that guessed them are committed."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)
@@ -55,11 +55,11 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of the wanted rows of a share whose row 0 is the current token."""
+        """Compute logits [R, vocab] of the wanted rows of a share whose row 0 is the current token."""
         if self._missed and not self._fits(block):
             self.catch_up()
         self._fed = block
-        return self.runner.forward(behind(self._missed, block))
+        return self.runner.forward(after_missed(self._missed, block))
 
     def catch_up(self) -> None:
         """Feed what was missed, as lines of tokens."""
@@ -77,7 +77,7 @@ class RankModel:
         self.runner.forget()
 
     def _fits(self, block: Block) -> bool:
-        """Whether the share can be fed in one pass with what was missed."""
+        """Whether the share can be fed in one pass with the missed tokens."""
         count, first, last = len(self._missed), block.positions[0], max(block.positions)
         return (
             last - first + count <= MAX_DEPTH
@@ -87,10 +87,10 @@ class RankModel:
 
 
 def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int64]:
-    """What a share's wanted rows say [R, 1 + K]: the sampled token, then the likeliest ones with their logits.
+    """Answer for a share's wanted rows [R, 1 + K]: the sampled token, then the likeliest ones with their logits.
 
-    Drawing takes time, so tokens are sampled from row 0 down to where no row follows; elsewhere stands -1. If the
-    whole step's accepted path leads through rows of this rank, it leads there."""
+    Drawing takes time, so tokens are sampled from row 0 down to a row without a matching child; other rows have -1.
+    If the accepted path of the whole step leads through rows of this rank, it leads through these."""
     choices = sampler(logits, SUCCESSORS, [block.positions[row] + 1 for row in block.wanted])
     bits = choices.logits.astype(np.float32).view(np.uint32).astype(np.int64)
     answers = np.full((len(block.wanted), 1 + choices.ids.shape[1]), -1, dtype=np.int64)
@@ -105,7 +105,7 @@ def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int
 
 
 def choices_of(answers: NDArray[np.int64], likely: int) -> Choices:
-    """`answers_of`, read."""
+    """Read what `answers_of` made."""
     sampled: list[int] = answers[:, 0].tolist()
     ids, bits = answers[:, 1 : 1 + likely] >> _BITS, answers[:, 1 : 1 + likely] & 2**_BITS - 1
 

@@ -1,14 +1,14 @@
-"""A step's block as one share for each rank.
+"""Splits a step's block into one share for each rank.
 
-The rows are read depth first and cut into stretches, one for each rank. A rank computes its stretch and, for these
-rows see them, the ancestors of its first row. A tree of 6 rows on two ranks:
+The rows are read depth first and cut into stretches, one for each rank. A rank computes its stretch and the ancestors
+of its first row, because its rows see them. A tree of 6 rows on two ranks:
 
     row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
     parent  -1  0  0  1  2  1          rank 0        0 1 3
                                        rank 1        0 1 2 4 5, of which 0 and 1 are rank 0's as well
 
-So whole branches stay together, and so do the window's neighbouring columns. The stretches are cut so that the rank
-that feeds most feeds as little as can be; a rank that lags behind the text feeds what it missed, too.
+So whole branches stay together, and so do the window's neighbouring columns. The stretches are cut so that the
+largest share is as small as possible; a rank that lags behind the text also feeds what it missed.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from app.engine.block.block import Block
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one rank computes, as a block, and whose answers count.
+    """What one rank computes, as a block, and which of its answers count.
 
-    Of its wanted rows those at `own` are the wanted rows `places` of the whole block."""
+    Its wanted rows at the indices `own` are the wanted rows `places` of the whole block."""
 
     block: Block
     own: tuple[int, ...]
@@ -30,7 +30,7 @@ class Share:
 
 
 def split(block: Block, missed: Sequence[int]) -> list[Share]:
-    """One share for each rank; `missed` [ranks] are the tokens that each has to feed besides."""
+    """Make one share for each rank; `missed` [ranks] is how many tokens each must feed besides."""
     order = depth_first(block.parents)
     ends = _ends([block.positions[row] - block.positions[0] for row in order], missed)
     owner = [0] * len(block)
@@ -42,7 +42,7 @@ def split(block: Block, missed: Sequence[int]) -> list[Share]:
 
 
 def depth_first(parents: Sequence[int]) -> list[int]:
-    """The rows, each followed by all that is below it, earlier children first."""
+    """Order the rows so that each is followed by all its descendants, earlier children first."""
     children: list[list[int]] = [[] for _ in parents]
     found, waiting = list[int](), list[int]()
     for row, parent in enumerate(parents):
@@ -62,7 +62,7 @@ def _ends(ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
 
 
 def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
-    """Where the stretches end if no rank feeds more rows than `most`."""
+    """Where the stretches end if no rank feeds more than `most` rows."""
     ends, begin = list[int](), 0
     for lagging in missed:
         above = ancestors[begin] if begin < len(ancestors) else 0
@@ -93,13 +93,13 @@ def _share(block: Block, rank: int, stretch: Sequence[int], owner: Sequence[int]
 
 
 def children_of(block: Block) -> dict[tuple[int, int], int]:
-    """(parent, token) -> the row that says it there; of several the first."""
+    """Map (parent, token) to the row with this token below this parent, the first one of several."""
     edges = zip(block.parents, block.tokens, strict=True)
     return {edge: row for row, edge in reversed(list(enumerate(edges)))}
 
 
 def followed(block: Block, tokens: Sequence[int]) -> list[int]:
-    """The rows, from row 0 down, that say the text's next tokens, as far as the block has them."""
+    """Return the rows, from row 0 down, of the text's next tokens, as far as the block has them."""
     children = children_of(block)
     rows = list[int]()
     for token in tokens:
@@ -110,8 +110,8 @@ def followed(block: Block, tokens: Sequence[int]) -> list[int]:
     return rows
 
 
-def behind(missed: Sequence[int], block: Block) -> Block:
-    """The block below a line of tokens that come before it."""
+def after_missed(missed: Sequence[int], block: Block) -> Block:
+    """Put a line of missed tokens before the block."""
     lines, first = len(missed), block.positions[0]
     return Block(
         tokens=(*missed, *block.tokens),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.block.block import Block, chain_block
-from app.engine.parallel.shares import behind, children_of, depth_first, followed, split
+from app.engine.parallel.shares import after_missed, children_of, depth_first, followed, split
 from tests.tiers import examples
 
 
@@ -71,6 +71,6 @@ def test_a_text_is_followed_as_far_as_the_block_has_it() -> None:
 
 def test_what_was_missed_is_fed_as_a_line_above_the_block() -> None:
     tree = Block((7, 8, 5), (3, 4, 4), (-1, 0, 0), (0, 2))
-    assert behind((), tree) == tree
-    assert behind((4, 6), tree) == Block((4, 6, 7, 8, 5), (1, 2, 3, 4, 4), (-1, 0, 1, 2, 2), (2, 4))
-    assert behind((4,), chain_block((7,), 1, (0,))) == chain_block((4, 7), 0, (1,))
+    assert after_missed((), tree) == tree
+    assert after_missed((4, 6), tree) == Block((4, 6, 7, 8, 5), (1, 2, 3, 4, 4), (-1, 0, 1, 2, 2), (2, 4))
+    assert after_missed((4,), chain_block((7,), 1, (0,))) == chain_block((4, 7), 0, (1,))
