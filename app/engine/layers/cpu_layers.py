@@ -22,12 +22,11 @@ from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 @dataclass(frozen=True, slots=True)
 class CpuKernels:
-    """The parts of a layer between its products, all in float32: each method is one call."""
+    """`LayerKernels` on the CPU, all in float32: each method is one call."""
 
     library: CDLL
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        """Normalise rows [..., size]."""
         states = states.contiguous()
         out = torch.empty_like(states)
         self._norm(states, None, weight, shape, out, out)
@@ -36,7 +35,6 @@ class CpuKernels:
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """Add both [..., size]; returns the sum, and its RMSNorm."""
         states, others = states.contiguous(), others.contiguous()
         total, out = torch.empty_like(states), torch.empty_like(states)
         self._norm(states, others.data_ptr(), weight, shape, total, out)
@@ -48,11 +46,10 @@ class CpuKernels:
         size = _checked(states, weight, total, out).shape[-1]
         self.library.rms_norm(
             states.data_ptr(), others, weight.data_ptr(), states.numel() // size, size, shape.eps,
-            shape.norm_weight.adds_one, total.data_ptr(), out.data_ptr(),
+            shape.adds_one, total.data_ptr(), out.data_ptr(),
         )  # fmt: skip
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
-        """Compute activation(gate) * up, both [..., size]."""
         size = gate.shape[-1]
         gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
         out = torch.empty(gates.shape)
@@ -70,7 +67,6 @@ class CpuKernels:
         slots: CacheSlots,
         norms: HeadNorms | None = None,
     ) -> Tensor:
-        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache."""
         query, keys, values = states
         if norms:
             query = self.rms_norm(query, norms.query, norms.shape)
@@ -147,24 +143,25 @@ class NativeLayer(nn.Module):
         # What no step changes is computed once: Python between two layers takes a tenth of a step of one row.
         self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
-        self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]  # keys, values
+        # Keys and values without content, of as many rows as the newest step.
+        self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
         """[1, T, size] to the same."""
         if hidden_states.shape[1] > MAX_ROWS or not isinstance(named["block"].attend, NativeAttention):
             answer: Tensor = self.layer(hidden_states, **named)
             return answer
-        return self._in_one_call(
-            hidden_states, named["position_embeddings"], named[CACHE_NAME], named["block"]
-        )
-
-    def _in_one_call(
-        self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
-    ) -> Tensor:
+        cache: BlockCache = named[CACHE_NAME]
+        view: BlockView = named["block"]
         view.windows.append(0)
-        layer, rows = self._described, states.shape[1]
-        slots = cache.slots_for(self._index, *self._like_rows(rows))
-        states, cos, sin = states.contiguous(), tables[0].contiguous(), tables[1].contiguous()
+        layer, rows = self._described, hidden_states.shape[1]
+        if self._like[0].shape[2] != rows:
+            self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
+        slots = cache.slots_for(self._index, *self._like)
+        states, (cos, sin) = (
+            hidden_states.contiguous(),
+            (t.contiguous() for t in named["position_embeddings"]),
+        )
         visible, out = view.visible(), torch.empty_like(states)
         space = self._workspace.of(self._library.decoder_layer_room(layer, rows, slots.begin))
         self._library.decoder_layer(
@@ -173,12 +170,6 @@ class NativeLayer(nn.Module):
             slots.begin, visible.ctypes.data, space.data_ptr(), out.data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         return out
-
-    def _like_rows(self, rows: int) -> Sequence[Tensor]:
-        """Keys and values of this many rows, without content."""
-        if self._like[0].shape[2] != rows:
-            self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
-        return self._like
 
 
 def _described(layer: Any) -> _Layer:
@@ -215,7 +206,7 @@ def _linear(linear: nn.Module) -> _Linear:
 def _norm(norm: nn.Module) -> _Norm:
     if not isinstance(norm, FusedNorm):
         raise TypeError(f"a norm must be fused, got {type(norm).__name__}")
-    return _Norm(_floats(norm.weight), norm.shape.eps, norm.shape.norm_weight.adds_one)
+    return _Norm(_floats(norm.weight), norm.shape.eps, norm.shape.adds_one)
 
 
 def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
@@ -224,7 +215,7 @@ def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
     if attention.head_norms is None:
         return _Norm(), _Norm()
     query, keys, shape = attention.head_norms
-    rest = (shape.eps, shape.norm_weight.adds_one)
+    rest = (shape.eps, shape.adds_one)
     return _Norm(_floats(query), *rest), _Norm(_floats(keys), *rest)
 
 

@@ -60,7 +60,14 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             stages = {"whole layers": partial(find_whole_layers, model, attend=attend, make=make)}
             return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
         if not can_have(machine):
-            return FusedModel(model, _refusal(machine))
+            if machine.device.type != "cuda":
+                return FusedModel(model)
+            reason = "Triton is not installed for this device"
+            if machine.is_rocm:
+                reason = "ours were never tried on AMD's cards"
+            elif machine.capability < AMPERE:
+                reason = "ours need a card of the Ampere generation or newer"
+            return FusedModel(model, f"Layers keep torch's kernels: {reason}.")
         from app.engine.layers.triton_kernels import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
@@ -73,18 +80,6 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
 def can_have(machine: DeviceCapabilities) -> bool:
     """Whether our kernels support this card."""
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
-
-
-def _refusal(machine: DeviceCapabilities) -> str:
-    """Why a card cannot have them, as a sentence; "" for other devices."""
-    if machine.device.type != "cuda":
-        return ""
-    reason = "Triton is not installed for this device"
-    if machine.is_rocm:
-        reason = "ours were never tried on AMD's cards"
-    elif machine.capability < AMPERE:
-        reason = "ours need a card of the Ampere generation or newer"
-    return f"Layers keep torch's kernels: {reason}."
 
 
 def fuse_by(

@@ -19,21 +19,14 @@ Activation = Literal["silu", "gelu_tanh"]
 
 
 @dataclass(frozen=True, slots=True)
-class NormWeight:
-    """How an RMSNorm applies its weight w to a normalised row r, which is in float32.
+class NormShape:
+    """Everything of an RMSNorm except its weight w, which it applies to a normalised row r in float32.
 
     `rounds_first`: r is rounded to the type before the product; `adds_one`: the factor is 1 + w."""
 
+    eps: float
     rounds_first: bool
     adds_one: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NormShape:
-    """Everything of an RMSNorm except its weight."""
-
-    eps: float
-    norm_weight: NormWeight
 
 
 class HeadNorms(NamedTuple):

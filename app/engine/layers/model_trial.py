@@ -45,9 +45,17 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
     try:
         # Written-out attention is the reference: transformers' default may leave a soft cap out (Gemma 2, 5.17).
         model.set_attn_implementation("eager")
-        expected = _path_logits(model)
+        texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
+        expected = torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
         model.set_attn_implementation(attention.NAME)
-        reason = _trial(model, expected, windows, attend)
+        logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
+        reason = ""
+        if not view.windows:
+            reason = "This model has attention code of its own"
+        elif view.windows != windows:
+            reason = "This model's layers do not say how far they see"
+        elif not is_close(logits, expected, tolerance_of(model)):
+            reason = "This model's attention needs more than to know who sees whom"
     except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
         if is_no_verdict(error):
             raise
@@ -106,12 +114,6 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
         return False
 
 
-def _path_logits(model: PreTrainedModel) -> Tensor:
-    """transformers' own logits after each of the tree's drafts [nodes - 1, vocab], path by path."""
-    texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
-    return torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
-
-
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
     """Ordinary tokens. Many vocabularies begin with control tokens, after which rounding grows without bounds."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
@@ -164,17 +166,6 @@ def rows_that_differ(
         if not agrees:
             return len(block)
     return 0
-
-
-def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend: Attend) -> str:
-    logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
-    if not view.windows:
-        return "This model has attention code of its own"
-    if view.windows != windows:
-        return "This model's layers do not say how far they see"
-    if not is_close(logits, expected, tolerance_of(model)):
-        return "This model's attention needs more than to know who sees whom"
-    return ""
 
 
 def tree_block(model: PreTrainedModel) -> Block:

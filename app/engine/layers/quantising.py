@@ -83,7 +83,7 @@ MISSING = (
 
 
 def suiting_dtype(choice: ModelChoice, device: torch.device) -> torch.dtype:
-    """The chosen precision, or for "auto" what suits the machine and the weights there."""
+    """Return the chosen precision, or for "auto" what suits the machine and the weights."""
     # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
     if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
         return torch.float32
@@ -96,9 +96,9 @@ def check_can_quantise(
     device: torch.device = CPU,
     find: FindKernel | None = None,
 ) -> None:
-    """Raises BadOption before any weight is read: where torchao is missing, and where a card has no kernel.
+    """Raise BadOption, before any weight is read, if torchao is missing or a card has no kernel.
 
-    There the weights would be spread out again in every step, which is slower than not to quantise."""
+    Without a kernel the weights would be spread out again in every step, which is slower than not to quantise."""
     if quantisation == "none":
         return
     torchao()
@@ -116,7 +116,7 @@ def _no_kernel(bits: int, dtype: torch.dtype, reason: str) -> BadOption:
 
 
 def torchao(load: Callable[[str], Any] = import_module) -> Any:
-    """torchao's tensors of whole numbers; raises BadOption where they are not to be had."""
+    """Import torchao's tensors of whole numbers. Raises BadOption if they are missing."""
     try:
         found = load("torchao.quantization")
         return found.IntxUnpackedToInt8Tensor, found.MappingType
@@ -128,9 +128,9 @@ def torchao(load: Callable[[str], Any] = import_module) -> Any:
 def quantise(
     model: PreTrainedModel, quantisation: Quantisation, device: torch.device, find: FindKernel | None = None
 ) -> int:
-    """Put quantised layers, on the device, in the place of the model's own; how many weights they hold.
+    """Replace the model's layers by quantised ones on the device; returns how many weights they hold.
 
-    Raises BadOption for a model none of whose layers can be quantised, or a card's kernel that fails with one."""
+    Raises BadOption if no layer can be quantised, or a card's kernel fails with one."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
@@ -158,7 +158,7 @@ def quantise(
 def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
-    """Every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
+    """Yield every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
         return  # recurrent layers read their Linears' weights in ways of their own
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -171,7 +171,7 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits; None where it does more than look up."""
+    """Replace the embedding by a table of 8 bits; returns None if it does more than look up."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # of Gemma and its kin
@@ -183,7 +183,7 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
-    """A weight [out, in] as whole numbers on the device."""
+    """Quantise a weight [out, in] to whole numbers on the device."""
     rows, groups = max(1, SLICE // weight.shape[1]), weight.shape[1] // group_of(bits, weight.shape[1])
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
     scale, zero = torch.empty((2, len(weight), groups), device=device)
@@ -194,7 +194,7 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeigh
 
 
 def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Values, scale and zero of some rows. They come in float32: in bfloat16 torchao takes no scale below 1/128."""
+    """Quantise some rows in float32, because torchao takes no scale below 1/128 in bfloat16."""
     tensor, mapping = torchao()
     kind = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits]
     whole = getattr(torch, f"int{bits}")
@@ -205,7 +205,7 @@ def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
 class _TriedKernels:
     """The class of layers for each Linear of a model, tried for each length of a row before a step needs it.
 
-    Another length is another variant of a compiled kernel. What the trial compiles, no step has to."""
+    Another length is another variant of a compiled kernel, which is compiled in the trial instead of in a step."""
 
     def __init__(
         self, quantisation: Quantisation, dtype: torch.dtype, device: torch.device, find: FindKernel
@@ -216,7 +216,7 @@ class _TriedKernels:
         self._tried = {(bits, *TRIED_SHAPE): kernel for bits, kernel in self._kernels.items()}
 
     def fitting(self, bits: int, linear: nn.Linear) -> Kernel:
-        """For a weight of this shape. Raises BadOption where a card's kernel for the chosen bits fails."""
+        """Choose the class for this weight. Raises BadOption if a card's kernel for the chosen bits fails."""
         kernel, size = self._kernels[bits], linear.in_features
         if kernel is ANYWHERE[bits] or not kernel.fits(linear.out_features, size):
             return ANYWHERE[bits]
@@ -235,7 +235,7 @@ class _TriedKernels:
 
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:
-    """The fastest class of layers that works on this machine."""
+    """Find the fastest class of layers that works on this machine."""
     try:
         kernel = _fastest(bits, dtype, device)
         reason = fault_of(kernel, dtype, device) if kernel else f"there is none for {dtype_name(dtype)}"
@@ -246,7 +246,7 @@ def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKer
 
 
 def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | None:
-    """By device, type and bits; raises what an import raises."""
+    """Look the kernel up by device, type and bits. Raises what an import raises."""
     if (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
         return NativeInt8Linear
     if (device.type, bits) != ("cuda", 8):
@@ -262,7 +262,7 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
 def fault_of(
     kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int] = TRIED_SHAPE
 ) -> str:
-    """What is wrong with the products of this machine's kernel, tried on a small layer; "" for nothing."""
+    """Try a kernel on a small layer; returns what is wrong with its products, or ""."""
     source = torch.Generator(device).manual_seed(0)
     numbers = quantised(torch.randn(shape, generator=source, device=device), kernel.bits, device)
     layer, dense = kernel(numbers, None, dtype), numbers.dense().t()

@@ -34,7 +34,6 @@ from app.engine.layers.fused_modules import (
     HeadNorms,
     LayerKernels,
     NormShape,
-    NormWeight,
 )
 from app.engine.layers.products import JoinedProduct, SeparateProducts
 from app.engine.machine.device_faults import is_no_verdict
@@ -47,8 +46,8 @@ log = logging.getLogger(__name__)
 Replaced = dict[nn.Module, nn.Module]
 """What takes the place of which module."""
 
-NORM_WEIGHTS = (NormWeight(True), NormWeight(False), NormWeight(False, adds_one=True))
-"""Llama's, gpt-oss's and Gemma's."""
+NORM_KINDS = ((True, False), (False, False), (False, True))
+"""(rounds_first, adds_one) of the norms of Llama, gpt-oss and Gemma."""
 
 LARGEST_ROW = 32_768
 """Values of a row that one program has in its registers."""
@@ -203,8 +202,8 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     rows = _norm_rows(weight)
     expected = module(rows)
     best, share = None, 1.0
-    for norm_weight in NORM_WEIGHTS:
-        norm = FusedNorm(weight, NormShape(eps, norm_weight), kernels)
+    for kind in NORM_KINDS:
+        norm = FusedNorm(weight, NormShape(eps, *kind), kernels)
         other = mismatch_share(norm(rows), expected)
         if other < share:
             best, share = norm, other

@@ -22,7 +22,7 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 from app.engine.block.cache_slots import CacheSlots
-from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape, NormWeight
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
 
 PIECE = 1024
 """Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors busy."""
@@ -33,7 +33,7 @@ PAIRS = 256
 _ALIGNED = 16
 """The width of a kernel's reads in bytes, which decides which values a thread adds up."""
 
-_NO_NORM = NormShape(0.0, NormWeight(False))
+_NO_NORM = NormShape(0.0, False)
 
 
 @triton.jit
@@ -204,12 +204,11 @@ def rotary_kernel(
 
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
-    """The kernels on one device. `by_hand`: triton's interpreter runs them."""
+    """`LayerKernels` on one device. `by_hand`: triton's interpreter runs them."""
 
     by_hand: bool = False
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        """Normalise rows [..., size]."""
         rows = _rows(states)
         out = torch.empty_like(rows)
         self._norm(rows, None, weight, out, out, shape)
@@ -218,14 +217,12 @@ class TritonKernels:
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """Add both [..., size]; returns the sum, and its RMSNorm."""
         rows = _rows(states)
         total, out = torch.empty_like(rows), torch.empty_like(rows)
         self._norm(rows, _rows(others), weight, total, out, shape)
         return total.view(states.shape), out.view(states.shape)
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
-        """Compute activation(gate) * up, both [..., size]."""
         size = gate.shape[-1]
         gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
         out = gates.new_empty(gates.shape)
@@ -242,11 +239,10 @@ class TritonKernels:
         slots: CacheSlots,
         norms: HeadNorms | None = None,
     ) -> Tensor:
-        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache."""
-        query, keys, values = (_unit_stride(each) for each in states)
+        query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
         cos, sin = (table.contiguous() for table in tables)
-        new_query = _empty_by_rows(query)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
+        new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)  # as products leave it
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
         shape = norms.shape if norms else _NO_NORM
@@ -259,7 +255,7 @@ class TritonKernels:
             *(slots.keys.stride(1), slots.values.stride(1)),
             *(slots.begin, 1 / size, shape.eps),
             HAS_SLOTS=slots.places is not None, COUNT=count, SHARED=shared, HAS_NORM=norms is not None,
-            ROUNDS_FIRST=shape.norm_weight.rounds_first, ADDS_ONE=shape.norm_weight.adds_one,
+            ROUNDS_FIRST=shape.rounds_first, ADDS_ONE=shape.adds_one,
             BY_HAND=self.by_hand, SIZE=size, WIDTH=width, HEADS=heads, BLOCK=block,
             REST=_padded(max(1, size - width)), WHOLE=_padded(size), num_warps=1, enable_fp_fusion=False,
         )  # fmt: skip
@@ -279,8 +275,8 @@ class TritonKernels:
         inverse = 1 / size  # torch's mean multiplies on a card
         norm_kernel[(len(rows),)](
             rows, rows if others is None else others, weight, total, out, inverse, shape.eps,
-            HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.norm_weight.rounds_first,
-            ADDS_ONE=shape.norm_weight.adds_one, BY_HAND=self.by_hand, SIZE=size, BLOCK=block,
+            HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.rounds_first,
+            ADDS_ONE=shape.adds_one, BY_HAND=self.by_hand, SIZE=size, BLOCK=block,
             num_warps=max(1, min(16, block // 512)), enable_fp_fusion=False,
         )  # fmt: skip
 
@@ -294,16 +290,6 @@ def _rows(states: Tensor) -> Tensor:
     """Contiguous rows [n, size] at an aligned address: the order of adding depends on the alignment."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
-
-
-def _unit_stride(states: Tensor) -> Tensor:
-    return states if states.stride(3) == 1 else states.contiguous()
-
-
-def _empty_by_rows(states: Tensor) -> Tensor:
-    """Like states [1, heads, T, size], laid out [1, T, heads, size] as products leave it."""
-    batch, heads, rows, size = states.shape
-    return states.new_empty((batch, rows, heads, size)).transpose(1, 2)
 
 
 def _padded(size: int) -> int:

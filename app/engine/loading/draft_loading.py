@@ -22,7 +22,7 @@ from app.engine.drafters.draft_model import DraftModel, RunnerLineReader, prefil
 from app.engine.drafters.eagle_head import EagleHead, layer_config
 from app.engine.drafters.model_drafter import DraftModelSource, Lessons
 from app.engine.layers.quantised_layers import QuantisedEmbedding
-from app.engine.loading.head_loading import no_heads, source_of
+from app.engine.loading.head_loading import source_of
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
@@ -85,7 +85,7 @@ def with_draft_model(
             source = _head_source(target, draft)
         else:
             alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
-            source = _model_source(target, load(draft, alone, sandbox, cache, no_heads))
+            source = _model_source(target, load(draft, alone, sandbox, cache, reads_heads=False))
     except _Misfit as misfit:
         raise BadOption(
             f"{draft.name} cannot draft for {target.info.name}, because {misfit}: choose another draft model, or "

@@ -6,7 +6,6 @@ without our cache and attention. A model whose own head fails is used without it
 
 import logging
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -50,15 +49,6 @@ class CarriedHeads:
 
     heads: MtpModel | None = None
     note: str = ""
-
-
-FindHeads = Callable[[PreTrainedModel, ModelFolder], CarriedHeads]
-"""(a model, the folder that it was read from just now) -> its heads."""
-
-
-def no_heads(_model: PreTrainedModel, _folder: ModelFolder) -> CarriedHeads:
-    """No heads, whatever the checkpoint carries: a chosen draft model or rank 0 drafts."""
-    return CarriedHeads()
 
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:

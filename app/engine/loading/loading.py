@@ -17,7 +17,7 @@ from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
+from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
 from app.engine.loading.weights import (
     HERE,
@@ -51,9 +51,8 @@ ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
 def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
-        from app.engine.sampling.grammar import (
-            Grammars,  # imported here: measuring machines do without llguidance
-        )
+        # Imported here, because measuring machines do without llguidance.
+        from app.engine.sampling.grammar import Grammars
 
         return Grammars()
 
@@ -111,7 +110,7 @@ def load(
     choice: ModelChoice,
     sandbox: Sandbox | None = None,
     cache: Path | None = None,
-    find_heads: FindHeads = carried_heads,
+    reads_heads: bool = True,
     place: Place = lambda _config, device: placement(device),
     choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
@@ -131,7 +130,9 @@ def load(
             # What is to be quantised is placed slice by slice.
             placed = place(config, device) if choice.quantisation == "none" else {}
             model = read_weights(whole, config, dtype, placed).requires_grad_(False)
-            heads = (no_heads if choice.draft_model else find_heads)(model, whole)
+            heads = CarriedHeads()
+            if reads_heads and not choice.draft_model:
+                heads = carried_heads(model, whole)
             quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room
             ready = model.train(False)
             if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model

@@ -18,7 +18,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from app.engine.attention.selector import SDPA, capabilities_of, torchs_own
 from app.engine.layers.model_trial import reason_against_trees
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.head_loading import no_heads
 from app.engine.loading.kernel_choice import KernelChoice, run_in_chains
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import Place
@@ -82,7 +81,7 @@ def load_in_part(
     check_room(folder, fit, ram().free)
     progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
     loaded = load(
-        folder, choice, sandbox, find_heads=no_heads, place=part_on_card(fit.room), choose=run_in_part
+        folder, choice, sandbox, reads_heads=False, place=part_on_card(fit.room), choose=run_in_part
     )
     note = f"{copying_words(loaded.info.offloaded)}."
     return replace(loaded, info=replace(loaded.info, device_note=note))

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block
 from app.engine.machine.device_plan import TorchrunRank
-from app.engine.parallel.shares import Share
+from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 
 _ORDER = 1536

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import transformers
 
-from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import load
 from app.engine.machine.device_plan import TorchrunRank
 from app.engine.machine.memory import release_memory
@@ -51,7 +50,10 @@ class RankServer:
             case Op.UNLOAD:
                 self._unload()
             case Op.REPLY:
-                self._prepare(self._link.receive_json(0))
+                settings = self._link.receive_json(0)
+                self._model.runner.same_text_buckets = tuple(settings["buckets"])
+                sampling = settings["sampling"]
+                self._sampler = sampling and self._model.runner.sampler(Sampling(**sampling))
             case Op.PING:
                 self._link.pong()
             case Op.PREFILL:
@@ -75,7 +77,7 @@ class RankServer:
         folder = ModelFolder(Path(wanted["path"]), wanted["name"], gguf=gguf)
         try:
             choice = ModelChoice(**wanted["choice"])
-            runner = load(folder, choice, cache=cache, find_heads=no_heads).runner  # rank 0 drafts
+            runner = load(folder, choice, cache=cache, reads_heads=False).runner  # rank 0 drafts
         except AppError as error:
             return str(error)
         except Exception as error:  # as anybody's file may raise
@@ -89,12 +91,6 @@ class RankServer:
         """Free the old model's memory before another model takes its own."""
         self._loaded = self._sampler = None
         release_memory()
-
-    def _prepare(self, settings: Any) -> None:
-        runner = self._model.runner
-        runner.same_text_buckets = tuple(settings["buckets"])
-        wanted = settings["sampling"]
-        self._sampler = wanted and runner.sampler(Sampling(**wanted))
 
     def _step(self, order: Order) -> None:
         assert order.share is not None

@@ -15,8 +15,7 @@ from torch import Tensor
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
-from app.engine.parallel.rank import RankModel, answers_of, choices_of
-from app.engine.parallel.shares import Share, followed, split
+from app.engine.parallel.rank import RankModel, Share, answers_of, choices_of, followed, split
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.sampling.sampling import Choices, Sampler

@@ -10,14 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention.sdpa import attend
-from app.engine.layers.fused_modules import (
-    FusedAttention,
-    FusedGatedMLP,
-    FusedLayer,
-    FusedNorm,
-    NormShape,
-    NormWeight,
-)
+from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm, NormShape
 from app.engine.layers.replacements import (
     copy_with,
     find_attentions,
@@ -74,14 +67,9 @@ def test_weights_are_asked_of_norms_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "norm_weight"),
-    [
-        ("llama", NormWeight(rounds_first=True)),
-        ("gpt-oss", NormWeight(rounds_first=False)),
-        ("gemma3", NormWeight(rounds_first=False, adds_one=True)),
-    ],
+    ("name", "kind"), [("llama", (True, False)), ("gpt-oss", (False, False)), ("gemma3", (False, True))]
 )
-def test_a_norms_way_of_weighing_is_found(name: str, norm_weight: NormWeight) -> None:
+def test_a_norms_way_of_weighing_is_found(name: str, kind: tuple[bool, bool]) -> None:
     model = named(name).make().bfloat16()
     for module in model.modules():
         if hasattr(module, "weight") and module.weight.dim() == 1:  # as trained ones: of ones all are alike
@@ -89,7 +77,7 @@ def test_a_norms_way_of_weighing_is_found(name: str, norm_weight: NormWeight) ->
     norms = find_norms(model, WrittenOut())
     assert norms
     shapes = {norm.shape for norm in norms.values()}  # type: ignore[union-attr]
-    assert shapes == {NormShape(model.config.rms_norm_eps, norm_weight)}
+    assert shapes == {NormShape(model.config.rms_norm_eps, *kind)}
 
 
 class Norm(nn.Module):

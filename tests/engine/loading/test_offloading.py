@@ -14,7 +14,6 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedConfig
 
 from app.engine.loading.draft_loading import with_draft_model
-from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.model_measurements import measured
 from app.engine.loading.offloading import (
@@ -60,7 +59,7 @@ def in_part(folder: ModelFolder, share: float = 0.95) -> LoadedModel:
     """The model of which a share of the bytes may be in memory; the rest is read from its files in each step."""
     room = int(share * sum(file.stat().st_size for file in folder.path.glob("*.safetensors")))
     placed = {"device_map": "auto", "max_memory": {"cpu": room}, "offload_folder": folder.path / "read"}
-    return load(folder, CPU, find_heads=no_heads, place=lambda *_: placed, choose=run_in_part)
+    return load(folder, CPU, reads_heads=False, place=lambda *_: placed, choose=run_in_part)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +106,7 @@ def test_lookahead_writes_what_plain_and_the_whole_model_write(
 
 
 def test_it_is_described_and_goes_when_it_is_unloaded(folder: ModelFolder) -> None:
-    loaded, whole = in_part(folder), load(folder, CPU, find_heads=no_heads)
+    loaded, whole = in_part(folder), load(folder, CPU, reads_heads=False)
     assert (loaded.info.device, loaded.info.parameters) == ("cpu", whole.info.parameters)
     assert 0 < loaded.info.offloaded < 4 * loaded.info.parameters
     assert loaded.info.fused_note == "Layers keep torch's kernels: part of the model is in main memory."

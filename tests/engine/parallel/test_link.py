@@ -16,10 +16,8 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 from app.engine.block.block import Block, chain_block
 from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect
-from app.engine.parallel.rank import answers_of, choices_of
-from app.engine.parallel.shares import Share, split
-from app.engine.sampling.sampling import make_sampler
-from app.values.messages import MAX_ROWS, Sampling
+from app.engine.parallel.rank import Share
+from app.values.messages import MAX_ROWS
 
 
 @pytest.fixture
@@ -74,26 +72,6 @@ def test_a_rank_that_has_ended_is_named(links: tuple[Link, Link]) -> None:
         with pytest.raises(LinkBroken) as broken:
             talk()
         assert broken.value.rank == 3
-
-
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
-def test_ranks_sample_along_their_rows_what_one_would(sampling: Sampling) -> None:
-    """The model says 1, 2, 3, ... behind any row; drafts 1, 2 and 1, 5 lie on two ranks."""
-    tree = Block((0, 1, 9, 2, 5), (6, 7, 7, 8, 8), (-1, 0, 0, 1, 1), (0, 1, 2, 3, 4))
-    logits = torch.full((5, 12), -40.0)
-    for row, depth in enumerate((0, 1, 1, 2, 2)):
-        logits[row, depth + 1], logits[row, depth + 2] = 40.0, 7.25
-    sampler, joined = make_sampler(sampling), torch.zeros((5, 9), dtype=torch.int64)
-    for share in split(tree, (0, 0)):
-        rows = [tree.tokens.index(token) for token in share.block.tokens]
-        answers = torch.from_numpy(answers_of(sampler, logits[rows], share.block))
-        joined[list(share.places)] = answers[list(share.own)]
-    choices = choices_of(joined.numpy(), 2)
-    assert [choices.choose(row, ()) for row in (0, 1, 3)] == [1, 2, 3]
-    assert choices.ids.tolist() == [[1, 2], [2, 3], [2, 3], [3, 4], [3, 4]]
-    assert choices.logits[0].tolist() == [40.0, 7.25]
-    with pytest.raises(LookupError, match="no rank sampled a token in row 2"):
-        choices.choose(2, ())
 
 
 SHORT = timedelta(seconds=0.2)
