@@ -6,8 +6,7 @@ beginning, and torchrun ends all of them when one ends.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
@@ -80,10 +79,24 @@ class Ranks:
             self._hang_up()
             note = f"{loaded.info.name} takes no draft trees, so one device is used."
             return replace(loaded, info=replace(loaded.info, device_note=note))
-        with self._hanging_up_on_error():
+        request = {
+            "path": str(folder.path.absolute()),
+            "name": folder.name,
+            "gguf": str(folder.gguf.absolute() if folder.gguf else ""),
+            "cache": str(cache.absolute() if cache else ""),
+            "choice": asdict(choice),
+            "threads": self._threads // self.size or 1,
+        }
+        try:
             link = self._link = self._link or self._connect()
-            link.load([self._request(rank, folder, choice, cache) for rank in range(1, self.size)])
+            link.load([{**request, "device": device} for device in self._devices[1:]])
             seconds = median(link.ping() for _ in range(_PINGS))
+        except LinkBroken as broken:
+            self._hang_up()
+            raise self._lost(broken.rank) from broken
+        except BaseException:
+            self._hang_up()
+            raise
         runner = self._shared = ParallelRunner(loaded.runner, link, self._lost)
         return replace(
             loaded,
@@ -133,20 +146,6 @@ class Ranks:
             link.ping()  # the others have read the store when they answer
             return link
 
-    def _request(
-        self, rank: int, folder: ModelFolder, choice: ModelChoice, cache: Path | None
-    ) -> dict[str, object]:
-        """What a rank is to load, and where."""
-        return {
-            "path": str(folder.path.absolute()),
-            "name": folder.name,
-            "gguf": str(folder.gguf.absolute() if folder.gguf else ""),
-            "cache": str(cache.absolute() if cache else ""),
-            "choice": asdict(choice),
-            "threads": self._threads // self.size or 1,
-            "device": self._devices[rank],
-        }
-
     def _lost(self, rank: int) -> RankLost:
         """Leave out a rank that has ended; returns the error to raise."""
         self._gone.add(rank)
@@ -155,18 +154,6 @@ class Ranks:
             return RankLost(f"{words} Start torchrun again.")
         left = " and ".join(device for rank, device in enumerate(self._devices) if rank not in self._gone)
         return RankLost(f"{words} Ask again: Foresight goes on with {left}.")
-
-    @contextmanager
-    def _hanging_up_on_error(self) -> Iterator[None]:
-        """End the other ranks if loading a model on them fails."""
-        try:
-            yield
-        except LinkBroken as broken:
-            self._hang_up()
-            raise self._lost(broken.rank) from broken
-        except BaseException:
-            self._hang_up()
-            raise
 
     def _leave_out_ended_ranks(self) -> None:
         is_whole = self.is_whole and not self._gone

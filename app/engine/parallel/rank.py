@@ -47,7 +47,10 @@ def split(block: Block, missed: Sequence[int]) -> list[Share]:
                                            rank 1        0 1 2 4 5, of which 0 and 1 are rank 0's as well
     """
     order = depth_first(block.parents)
-    ends = _ends([block.positions[row] - block.positions[0] for row in order], missed)
+    ancestors = [block.positions[row] - block.positions[0] for row in order]
+    least = -(-len(order) // len(missed))
+    tried = (_ends_within(most, ancestors, missed) for most in count(least))
+    ends = next(ends for ends in tried if ends[-1] == len(order))
     owner = [0] * len(block)
     stretches = [order[begin:end] for begin, end in pairwise((0, *ends))]
     for rank, stretch in enumerate(stretches):
@@ -67,13 +70,6 @@ def depth_first(parents: Sequence[int]) -> list[int]:
         found.append(row := waiting.pop())
         waiting += reversed(children[row])
     return found
-
-
-def _ends(ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
-    """Where each rank's stretch ends, given how many ancestors each row has."""
-    least = -(-len(ancestors) // len(missed))
-    tried = (_ends_within(most, ancestors, missed) for most in count(least))
-    return next(ends for ends in tried if ends[-1] == len(ancestors))
 
 
 def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:

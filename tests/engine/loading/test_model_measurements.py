@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -37,7 +38,7 @@ from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT
 from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo
-from tests.tiers import numbered, some
+from tests.tiers import some
 
 MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
 
@@ -140,20 +141,6 @@ def write_successors(folder: Path, first: Packed) -> None:
     rewrite(note_of(folder, "successors"), lambda note: {**note, "packed": packed})
 
 
-@pytest.mark.parametrize(
-    "garbage", some(numbered(["", "???", "AAAA", 7, None, [], "eJwDAAAAAAE="]), "1", "4", "6")
-)
-def test_successors_that_make_no_sense_are_asked_anew(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, garbage: object
-) -> None:
-    notes = MeasurementFolder(tmp_path)
-    whole, _ = opened(fresh(), notes)
-    rewrite(note_of(tmp_path, "successors"), lambda note: {**note, "packed": garbage})
-    again, steps = opened(fresh(), notes)
-    assert steps == [ASKING]
-    assert (first_of(again) == first_of(whole)).all()
-
-
 def test_successors_of_another_vocabulary_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
@@ -161,37 +148,6 @@ def test_successors_of_another_vocabulary_are_asked_anew(
     opened(fresh(), notes)
     write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
     assert opened(fresh(), notes)[1] == [ASKING]
-
-
-@pytest.mark.parametrize(
-    "change",
-    some(
-        numbered(
-            [
-                lambda note: {
-                    **note,
-                    "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])},
-                },
-                lambda note: {**note, "free": {"buckets": [1], "seconds": [], "per_token": []}},
-                lambda note: {**note, "free": {**note["free"], "per_token": [-1.0]}},
-                lambda note: {**note, "free": {"buckets": [1], "seconds": [1.0]}},
-                lambda note: {**note, "bucket_sets": [[7]]},
-                lambda _note: {},
-                lambda _note: None,
-            ]
-        ),
-        "0",
-        "3",
-        "6",
-    ),
-)
-def test_a_profile_with_impossible_values_is_measured_anew(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
-) -> None:
-    notes = MeasurementFolder(tmp_path)
-    opened(fresh(), notes)
-    rewrite(note_of(tmp_path, "step"), change)
-    assert opened(fresh(), notes)[1] == [MEASURING]
 
 
 def counted(loaded: LoadedModel) -> LoadedModel:
@@ -227,36 +183,6 @@ def test_what_steps_really_took_is_there_after_the_next_start(
     assert again.statistics.curve(free, ()).shape == loaded.statistics.curve(free, ()).shape
 
 
-@pytest.mark.parametrize(
-    "change",
-    some(
-        numbered(
-            [
-                lambda note: [[*note[0][:2], []]],
-                lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
-                lambda note: [[note[0][0], float("nan"), note[0][2]]],
-                lambda note: [["wide", *note[0][1:]]],
-                lambda note: [note[0][:2]],
-                lambda _note: {"0": "nothing"},
-            ]
-        ),
-        "1",
-        "2",
-        "5",
-    ),
-)
-def test_a_curve_of_other_widths_and_garbage_are_not_believed(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
-) -> None:
-    notes = MeasurementFolder(tmp_path)
-    loaded = opened(fresh(), notes)[0]
-    loaded.statistics.curve(loaded.profile.free, ()).refine(8, 1.0)
-    keep(loaded, notes)
-    rewrite(note_of(tmp_path, "curves"), change)
-    again, _ = opened(fresh(), notes)
-    assert again.statistics.curve(again.profile.free, ()).is_unproven
-
-
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     notes = MeasurementFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]
@@ -267,37 +193,68 @@ def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], t
     assert all(cell < NUM_CELLS and len(pair) == 2 for cell, pair in note["counts"]["0"])
 
 
-@pytest.mark.parametrize(
-    "change",
-    some(
-        numbered(
-            [
-                lambda note: {**note, "layout": "another"},
-                lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
-                lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
-                lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
-                lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
-                lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
-                lambda note: {**note, "counts": {"0": [["5", "2"]]}},
-                lambda note: {**note, "counts": {"cold": []}},
-                lambda note: {**note, "counts": []},
-                lambda _note: "nothing",
-            ]
-        ),
-        "0",
-        "3",
-        "9",
+BROKEN: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "step": (
+        lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
+        lambda note: {**note, "free": {"buckets": [1], "seconds": [], "per_token": []}},
+        lambda note: {**note, "free": {**note["free"], "per_token": [-1.0]}},
+        lambda note: {**note, "free": {"buckets": [1], "seconds": [1.0]}},
+        lambda note: {**note, "bucket_sets": [[7]]},
+        lambda _note: {},
+        lambda _note: None,
     ),
-)
-def test_counts_of_another_layout_and_garbage_are_not_believed(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
+    "successors": tuple(
+        partial(lambda garbage, note: {**note, "packed": garbage}, garbage)
+        for garbage in ("", "???", "AAAA", 7, None, [], "eJwDAAAAAAE=")
+    ),
+    "curves": (
+        lambda note: [[*note[0][:2], []]],
+        lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
+        lambda note: [[note[0][0], float("nan"), note[0][2]]],
+        lambda note: [["wide", *note[0][1:]]],
+        lambda note: [note[0][:2]],
+        lambda _note: {"0": "nothing"},
+    ),
+    "chances": (
+        lambda note: {**note, "layout": "another"},
+        lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
+        lambda note: {**note, "counts": {"0": [["5", "2"]]}},
+        lambda note: {**note, "counts": {"cold": []}},
+        lambda note: {**note, "counts": []},
+        lambda _note: "nothing",
+    ),
+}
+BROKEN_NOTES = {
+    f"{kind}-{number}": (kind, change)
+    for kind, changes in BROKEN.items()
+    for number, change in enumerate(changes)
+}
+BY_DEFAULT = (
+    "step-0", "step-3", "step-6", "successors-1", "successors-4", "successors-6",
+    "curves-1", "curves-2", "curves-5", "chances-0", "chances-3", "chances-9",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", some(BROKEN_NOTES, *BY_DEFAULT))
+def test_a_note_that_makes_no_sense_is_not_believed(
+    fresh: Callable[[], LoadedModel], tmp_path: Path, broken: tuple[str, Callable[[Any], Any]]
 ) -> None:
+    kind, change = broken
     notes = MeasurementFolder(tmp_path)
-    keep(counted(opened(fresh(), notes)[0]), notes)
-    rewrite(note_of(tmp_path, "chances"), change)
+    whole = counted(opened(fresh(), notes)[0])
+    whole.statistics.curve(whole.profile.free, ()).refine(8, 1.0)
+    keep(whole, notes)
+    rewrite(note_of(tmp_path, kind), change)
     again, steps = opened(fresh(), notes)
-    assert steps == []
-    assert again.statistics.counts == {}
+    assert steps == {"step": [MEASURING], "successors": [ASKING]}.get(kind, [])
+    assert (first_of(again) == first_of(whole)).all()
+    if kind != "step":  # its curves are for the old profile
+        assert again.statistics.curve(again.profile.free, ()).is_unproven == (kind == "curves")
+    assert again.statistics.counts == ({} if kind == "chances" else whole.statistics.counts)
 
 
 def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:

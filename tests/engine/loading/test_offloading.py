@@ -152,14 +152,16 @@ def test_a_slow_step_is_timed_few_times(folder: ModelFolder) -> None:
     assert passes <= 25
 
 
-def test_on_a_machine_without_a_card_there_is_nothing_to_gain(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match=r"the whole model is in main memory anyway: leave --offload out\.$"):
-        check_can_offload(folder, CPU, ALONE)
-
-
-def test_several_devices_do_not_go_with_it(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match=r"--offload is for one card: use one device"):
-        check_can_offload(folder, CPU, RankPlan(("cpu", "cpu")))
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (ALONE, r"the whole model is in main memory anyway: leave --offload out\.$"),
+        (RankPlan(("cpu", "cpu")), r"--offload is for one card: use one device\.$"),
+    ],
+)
+def test_it_is_for_one_card(folder: ModelFolder, plan: RankPlan, words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        check_can_offload(folder, CPU, plan)
 
 
 def test_the_card_is_filled_and_no_other_one() -> None:
