@@ -1,4 +1,4 @@
-"""Weights in the order in which the CPU's matrix kernels read them.
+"""Packs weights in the order in which the CPU's matrix kernels read them.
 
 A Linear keeps its weight row by row, as it lies in the file. oneDNN's kernels want it in small blocks, so each step
 copies every weight of the model into blocks before it multiplies, and for one row that copy costs as much as the
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""Weights of fewer numbers stay as they are: there the kernel's start costs more than the copy."""
+"""Smaller weights stay as they are, because the kernel's start costs more than the copy."""
 
 _ROWS = 16
 """The row count that a block layout is chosen for. It serves every count; one chosen for 1 is slow for more."""
@@ -52,7 +52,7 @@ class PackedLinear(nn.Module):
 
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
-    """Replace the model's large Linears by packed layers; returns how many, 0 where packing does not help."""
+    """Replace the model's large Linears by packed layers; returns how many, 0 if packing does not help."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
     embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised

@@ -1,4 +1,4 @@
-"""Linears and embeddings whose weight is whole numbers of 8 or 4 bits, and the kernels that multiply by them.
+"""Linears and embeddings with weights of 8 or 4 bits, and the kernels that multiply by them.
 
     weight = (number - zero) * scale        scale and zero shared by a group of neighbours in a row
 
@@ -13,8 +13,8 @@ On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
     tiles spread out                        3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows take the kernel, whose rows know nothing of each other, and many take the tiles. On a card int8 has our
-own kernel (`int8_kernel.py`) and int4 torch's; a quantisation without a kernel is refused there.
+So few rows take the kernel, whose rows do not depend on each other, and many take the tiles. On a card int8 has our
+own kernel (`int8_linear_triton.py`) and int4 torch's; a card without a kernel refuses the quantisation.
 """
 
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 TILE = {"cpu": 2**19, "cuda": 2**23}
-"""Weights that are spread out at a time."""
+"""How many weights are spread out at a time."""
 
 FEW_ROWS = 16
-"""Up to here torch's int8 kernel for CPUs is faster than tiles."""
+"""Up to this many rows torch's int8 kernel for CPUs is faster than tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class TiledInt8Linear(_TiledLinear):
         self.register_buffer("scale", numbers.scale.to(dtype))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Tile by tile."""
+        """Multiply tile by tile."""
         # Divided by a power of two: whole numbers up to 127 would leave float16's range. That costs no digit but
         # of states below 0.008 in float16, which have fewer from there on, by up to 4e-6 each.
         small = states / 128
@@ -156,7 +156,7 @@ class CpuInt8Linear(TiledInt8Linear):
     multiples = (1, 32)  # the kernel reads 16 or 32 at a time, even beyond a row's end
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Row after row, or tile by tile where many rows share the spreading."""
+        """Multiply row after row, or tile by tile if many rows share the spreading."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         product: Tensor = torch.ops.aten._weight_int8pack_mm(states, self.values, self.scale.view(-1))
@@ -182,7 +182,7 @@ class _PackedInt4Linear(QuantisedLinear):
         raise NotImplementedError
 
     def multiply(self, states: Tensor) -> Tensor:
-        """In one go."""
+        """Multiply in one call."""
         product: Tensor = self._kernel(states.contiguous(), self.packed, self._group, self.scale)
         return product
 
@@ -212,7 +212,7 @@ class CudaInt4Linear(_PackedInt4Linear):
 
 
 TRIED = (0, 1, 2, 5)
-"""Tokens that are looked up in both, before one takes the other's place."""
+"""Tokens that are looked up in both before the table replaces the embedding."""
 
 
 class QuantisedEmbedding(nn.Module):

@@ -1,4 +1,4 @@
-"""A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
+"""Loads a model from its folder: weights, tokenizer, and the runner that suits it."""
 
 import sys
 from collections.abc import Callable, Collection
@@ -76,7 +76,7 @@ class LoadedModel:
 
     @property
     def current_info(self) -> ModelInfo:
-        """What is known of it now: whether its steps can be recorded may turn out late."""
+        """Its info, brought up to date: recording of steps may fail late."""
         if not isinstance(self.runner, BlockRunner):
             return self.info
         steps = self.runner.steps
@@ -88,11 +88,11 @@ class LoadedModel:
         return not self.info.lookahead_note
 
     def decode(self, ids: list[int]) -> str:
-        """The text of these ids, special tokens left out."""
+        """Decode these ids without special tokens."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode_with(self, shown: Collection[str]) -> Decode:
-        """`decode`, with these special tokens in the text."""
+        """Make a `decode` that shows these special tokens."""
         if not shown:
             return self.decode
         known = self.tokenizer.added_tokens_decoder.items()
@@ -159,7 +159,7 @@ def prepare(
     quantised: int = 0,
     choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
-    """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
+    """Choose kernels for a model and wrap it; `quantised` is how many of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
     parameters = model.num_parameters() + quantised  # before any is packed
@@ -192,6 +192,6 @@ def prepare(
 def compiler_note(
     choice: ModelChoice, model: PreTrainedModel, find: Callable[[], Compiled[CDLL]] = compiled_kernels
 ) -> str:
-    """Why quantised weights have no kernel of ours on a CPU that could have one."""
+    """Return why quantised weights have no kernel of ours on a CPU that could have one."""
     is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""

@@ -26,7 +26,7 @@ HERE = {"local_files_only": True, "trust_remote_code": False}
 """How transformers reads a folder: it downloads nothing, and runs none of the folder's code."""
 
 Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
-"""What transformers is told about where weights go. May raise AppError."""
+"""Makes transformers' options for where weights go. May raise AppError."""
 
 MOST_MODULES = 200_000
 """More than any model has: experts of a layer are one module today."""

@@ -133,7 +133,7 @@ def after_missed(missed: Sequence[int], block: Block) -> Block:
 
 
 _BITS = 32
-"""An answer holds a token's id and, in so many lower bits, its logit as float32."""
+"""An answer holds a token's id and, in this many lower bits, its logit as float32."""
 
 
 class RankModel:

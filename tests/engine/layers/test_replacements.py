@@ -240,17 +240,6 @@ def test_no_weight_is_kept_twice(zoo: Zoo, architecture: Architecture) -> None:
     assert fused.config is model.config
 
 
-class Doubled(nn.Module):
-    """Says twice what the Linear says."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.linear = linear
-
-    def forward(self, states: Tensor) -> Tensor:
-        return 2 * nn.functional.linear(states, self.linear.weight, self.linear.bias)
-
-
 class Same(nn.Module):
     """Says what the Linear says."""
 
@@ -260,6 +249,13 @@ class Same(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         return nn.functional.linear(states, self.weight, self.bias)
+
+
+class Doubled(Same):
+    """Says twice what the Linear says."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return 2 * super().forward(states)
 
 
 def linears_of(model: nn.Module) -> list[nn.Linear]:
@@ -289,22 +285,19 @@ def test_the_model_itself_stays_as_it_is() -> None:
     assert not torch.equal(copy(ids).logits, before)
 
 
-def test_a_copy_keeps_no_weight_twice() -> None:
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_a_copy_keeps_no_weight_twice_and_a_tied_head_stays_tied(is_tied: bool) -> None:
     model: Any = LLAMA.make()
+    if is_tied:
+        model.lm_head.weight = model.model.embed_tokens.weight
     copy: Any = copied(model, Same)
     ours = {tensor.data_ptr() for tensor in (*copy.parameters(), *copy.buffers())}
     assert ours == {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
     assert copy.lm_head.weight is model.lm_head.weight
+    assert (copy.lm_head.weight is copy.model.embed_tokens.weight) == is_tied
     assert copy.model.embed_tokens is model.model.embed_tokens
     assert copy.model.norm is model.model.norm
     assert copy.config is model.config
-
-
-def test_a_tied_head_stays_tied() -> None:
-    model: Any = next(each for each in BRANCHING if each.name == "llama").make()
-    model.lm_head.weight = model.model.embed_tokens.weight
-    copy: Any = copied(model, Same)
-    assert copy.lm_head.weight is copy.model.embed_tokens.weight is model.model.embed_tokens.weight
 
 
 def test_a_rotary_table_that_changes_does_so_for_both() -> None:
