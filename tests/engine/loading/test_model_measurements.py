@@ -17,6 +17,7 @@ from tokenizers.processors import TemplateProcessing
 
 from app.engine.block.entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.block.step_profile import StepProfile, StepTimes
+from app.engine.loading import model_measurements
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.model_measurements import (
     SECONDS,
@@ -41,6 +42,17 @@ from tests.engine.replies import load as load_zoo
 from tests.tiers import some
 
 MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load has time to ask about every token, also on a busy machine."""
+    ask = model_measurements.ask_first_successors
+
+    def patiently(*given: Any, seconds: float = 600.0) -> Packed:
+        return ask(*given, seconds=seconds)
+
+    monkeypatch.setattr(model_measurements, "ask_first_successors", patiently)
 
 
 class ProgressLog:
