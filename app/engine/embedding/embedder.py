@@ -231,21 +231,17 @@ def _pool_of(folder: ModelFolder) -> Pool:
             f"({', '.join(sorted(unknown))}): choose another one."
         )
     config = _read(folder.path / "1_Pooling" / "config.json", default={"pooling_mode": "mean"})
-    poolings = _poolings(config)
+    named = config.get("pooling_mode")
+    if named is None:
+        flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
+        named = [FLAGS.get(flag, flag) for flag in flagged]
+    poolings = [named] if isinstance(named, str) else list(named)
     if len(poolings) != 1 or poolings[0] not in POOLS:
         raise ModelBroken(
             f"The embedding model {folder.name} uses a pooling that Foresight does not know "
             f"({', '.join(poolings) or 'none'}): choose another one."
         )
     return POOLS[poolings[0]]
-
-
-def _poolings(config: dict[str, Any]) -> list[str]:
-    named = config.get("pooling_mode")
-    if named is None:
-        flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
-        return [FLAGS.get(flag, flag) for flag in flagged]
-    return [named] if isinstance(named, str) else list(named)
 
 
 def _positions(model: PreTrainedModel) -> int:

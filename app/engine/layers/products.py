@@ -8,7 +8,7 @@ So no weight is kept twice, and the model as transformers wrote it reads the sam
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -45,12 +45,8 @@ class JoinedProduct(nn.Module):
         return torch.split(product, self._sizes, dim=-1)
 
 
-Join = Callable[[Sequence[Any]], JoinedProduct]
-"""Joins Linears into one product."""
-
-
 @torch.no_grad()
-def join_products(model: nn.Module, fused: Iterable[nn.Module], join: Join | None = None) -> int:
+def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
     """Join the products of modules whose trial agrees, until memory runs out; returns how many were joined."""
     shared = _shared_parameters(model)
     count = 0
@@ -59,7 +55,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module], join: Join | Non
         if not isinstance(products, SeparateProducts) or not _can_join(products, shared):
             continue
         try:
-            joined = _tried(products, join or joined_product)
+            joined = _tried(products)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -88,7 +84,7 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
     return len(kinds) == 1
 
 
-def _tried(products: SeparateProducts, join: Join) -> JoinedProduct | None:
+def _tried(products: SeparateProducts) -> JoinedProduct | None:
     """Join the products if one product gives the same results for few rows and for many."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
@@ -96,7 +92,7 @@ def _tried(products: SeparateProducts, join: Join) -> JoinedProduct | None:
         torch.randn((1, rows, first.in_features), generator=source).to(first.weight) for rows in (1, *ROWS)
     ]
     expected = [products(rows) for rows in trials]
-    joined = join(list(products.parts))
+    joined = joined_product(list(products.parts))
     for rows, parts in zip(trials, expected, strict=True):
         if not all(is_close(*pair) for pair in zip(joined(rows), parts, strict=True)):
             return None

@@ -184,22 +184,18 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
     """Quantise a weight [out, in] to whole numbers on the device."""
-    rows, groups = max(1, SLICE // weight.shape[1]), weight.shape[1] // group_of(bits, weight.shape[1])
+    tensor, mapping = torchao()
+    kind, whole = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits], getattr(torch, f"int{bits}")
+    rows, group = max(1, SLICE // weight.shape[1]), group_of(bits, weight.shape[1])
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
-    scale, zero = torch.empty((2, len(weight), groups), device=device)
+    scale, zero = torch.empty((2, len(weight), weight.shape[1] // group), device=device)
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
-        values[part], scale[part], zero[part] = _numbers(weight.detach()[part].to(device).float(), bits)
+        # In float32, because torchao takes no scale below 1/128 in bfloat16.
+        dense = weight.detach()[part].to(device).float()
+        found = tensor.from_hp(dense, (1, group), whole, mapping_type=kind)
+        values[part], scale[part], zero[part] = found.qdata, found.scale, found.zero_point.float()
     return QuantisedWeight(values, scale, zero)
-
-
-def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Quantise some rows in float32, because torchao takes no scale below 1/128 in bfloat16."""
-    tensor, mapping = torchao()
-    kind = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits]
-    whole = getattr(torch, f"int{bits}")
-    found = tensor.from_hp(weight, (1, group_of(bits, weight.shape[1])), whole, mapping_type=kind)
-    return found.qdata, found.scale, found.zero_point.float()
 
 
 class _TriedKernels:

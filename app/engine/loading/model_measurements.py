@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
 from dataclasses import asdict, replace
+from itertools import chain
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -170,16 +171,14 @@ def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) ->
 def _to_profile(note: dict[str, Any]) -> StepProfile:
     free, batch_invariant = (
         StepTimes(
-            tuple(note[mode]["buckets"]), _seconds(note[mode]["seconds"]), _seconds(note[mode]["per_token"])
+            tuple(note[mode]["buckets"]),
+            tuple(map(float, note[mode]["seconds"])),
+            tuple(map(float, note[mode]["per_token"])),
         )
         for mode in ("free", "batch_invariant")
     )
     bucket_sets = tuple(tuple(buckets) for buckets in note["bucket_sets"])
     return StepProfile(free, batch_invariant, bucket_sets, str(note["note"]))
-
-
-def _seconds(numbers: list[Any]) -> tuple[float, ...]:
-    return tuple(map(float, numbers))
 
 
 def _to_packed(note: dict[str, Any]) -> Packed:
@@ -195,10 +194,14 @@ def _to_packed(note: dict[str, Any]) -> Packed:
 def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
     if note["layout"] != CELLS_LAYOUT:
         return {}
-    return {
-        int(kind): {_cell(cell): _counted(*pair) for cell, pair in cells}
+    counts = {
+        int(kind): {cell: (float(right), float(tried)) for cell, (right, tried) in cells}
         for kind, cells in note["counts"].items()
     }
+    for cell, (right, tried) in chain.from_iterable(cells.items() for cells in counts.values()):
+        if not (0 <= cell < NUM_CELLS and 0 <= right <= tried < inf):
+            raise ValueError(f"cell {cell} of {NUM_CELLS} cannot have {right} right guesses of {tried}")
+    return counts
 
 
 def _to_lessons(note: dict[str, Any]) -> Lessons:
@@ -214,18 +217,6 @@ def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
         tuple(map(int, padded)): CurveShape(float(plain), tuple(map(float, drafted)))
         for padded, plain, drafted in note
     }
-
-
-def _cell(number: int) -> int:
-    if not 0 <= number < NUM_CELLS:
-        raise ValueError(f"cells have numbers from 0 to {NUM_CELLS - 1}, got {number}")
-    return number
-
-
-def _counted(right: float, tried: float) -> tuple[float, float]:
-    if not 0 <= right <= tried < inf:
-        raise ValueError(f"a guess is right as often as it was tried at most, got {right} of {tried}")
-    return float(right), float(tried)
 
 
 class IdleMeasurement:

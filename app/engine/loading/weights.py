@@ -100,7 +100,16 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
     except Exception as error:
         if is_no_verdict(error):
             raise
-        raise _broken(folder, error) from error
+        if "trust_remote_code" in str(error):
+            raise ModelUnsafe(
+                f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
+                "architecture transformers knows."
+            ) from error
+        words = first_line(error)[:200].rstrip(".:")
+        raise ModelBroken(
+            f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
+            "safetensors, or download it again."
+        ) from error
 
 
 def placement(
@@ -145,16 +154,3 @@ def read_weights(
 def offloaded_bytes(model: PreTrainedModel) -> int:
     """Bytes of weights that wait elsewhere until a step needs them: for torch they are on no device ("meta")."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)
-
-
-def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
-    words = first_line(error)[:200].rstrip(".:")
-    if "trust_remote_code" in str(error):
-        return ModelUnsafe(
-            f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
-            "architecture transformers knows."
-        )
-    return ModelBroken(
-        f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
-        "safetensors, or download it again."
-    )

@@ -104,13 +104,37 @@ class Link:
 
     def send_order(self, to: int, order: Order) -> None:
         """Send an order as one tensor, of the same length for every order."""
-        self.send(to, _packed(order))
+        share, own = order.share, frozenset[int]()
+        rows: list[Sequence[int]] = []
+        if share:
+            own = frozenset(share.own)
+            wanted = [2 * row + (index in own) for index, row in enumerate(share.block.wanted)]
+            rows = [share.block.tokens, share.block.positions, share.block.parents, wanted]
+        counts = (order.op, order.length, len(order.text), *map(len, rows[2:]))
+        numbers = [*counts, *(0,) * (5 - len(counts)), *order.text]
+        for row in rows:
+            numbers += row
+        packed = torch.zeros(_ORDER, dtype=torch.int64)
+        packed.numpy()[: len(numbers)] = numbers
+        self.send(to, packed)
 
     def receive_order(self) -> Order:
         """Wait for rank 0's next order."""
         numbers = torch.empty(_ORDER, dtype=torch.int64)
         self.receive(0, numbers)
-        return _unpacked(numbers)
+        op, length, text, rows, wanted = numbers[:5].tolist()
+        rest = iter(numbers[5 : 5 + text + 3 * rows + wanted].tolist())
+
+        def take(count: int) -> tuple[int, ...]:
+            return tuple(next(rest) for _ in range(count))
+
+        tokens = take(text)
+        if not rows:
+            return Order(Op(op), length, tokens)
+        columns, asked = (take(rows), take(rows), take(rows)), take(wanted)
+        block = Block(*columns, tuple(row // 2 for row in asked))
+        own = tuple(index for index, row in enumerate(asked) if row % 2)
+        return Order(Op(op), length, tokens, Share(block, own, ()))
 
     def send_json(self, to: int, value: object) -> None:
         """Send JSON as one tensor of fixed length."""
@@ -158,44 +182,21 @@ def _bytes_of(tensor: Tensor) -> memoryview:
     return tensor.flatten().view(torch.uint8).numpy().data
 
 
-def _packed(order: Order) -> Tensor:
-    share, own = order.share, frozenset[int]()
-    rows: list[Sequence[int]] = []
-    if share:
-        own = frozenset(share.own)
-        wanted = [2 * row + (index in own) for index, row in enumerate(share.block.wanted)]
-        rows = [share.block.tokens, share.block.positions, share.block.parents, wanted]
-    counts = (order.op, order.length, len(order.text), *map(len, rows[2:]))
-    numbers = [*counts, *(0,) * (5 - len(counts)), *order.text]
-    for row in rows:
-        numbers += row
-    packed = torch.zeros(_ORDER, dtype=torch.int64)
-    packed.numpy()[: len(numbers)] = numbers
-    return packed
-
-
-def _unpacked(numbers: Tensor) -> Order:
-    op, length, text, rows, wanted = numbers[:5].tolist()
-    rest = iter(numbers[5 : 5 + text + 3 * rows + wanted].tolist())
-
-    def take(count: int) -> tuple[int, ...]:
-        return tuple(next(rest) for _ in range(count))
-
-    tokens = take(text)
-    if not rows:
-        return Order(Op(op), length, tokens)
-    columns, asked = (take(rows), take(rows), take(rows)), take(wanted)
-    block = Block(*columns, tuple(row // 2 for row in asked))
-    own = tuple(index for index, row in enumerate(asked) if row % 2)
-    return Order(Op(op), length, tokens, Share(block, own, ()))
-
-
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
     """Meet the other ranks by a store of torch.
 
     Raises LinkBroken for a rank that does not come, RuntimeError if rank 0 does not."""
     store.set_timeout(within)
-    peers = {0: _rank_0(store, rank)} if rank else _others(store, size, within)
+    if rank:
+        port, *secret = json.loads(store.get(_PLACE))
+        try:
+            peer = socket.create_connection((_HERE, port), _GREETING)
+        except OSError as error:
+            raise LinkBroken(0) from error
+        Link({0: peer}, rank, 2).send(0, torch.tensor([*secret, rank]))
+        peers = {0: peer}
+    else:
+        peers = _others(store, size, within)
     for peer in peers.values():
         peer.settimeout(None)  # a person may take any time between two replies
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
@@ -211,16 +212,6 @@ def meet_by_torchrun(torchrun: TorchrunRank) -> Link:
     )
     place = PrefixStore(f"foresight-{torchrun.attempt}", store)
     return connect(place, torchrun.rank, torchrun.size, FOR_TORCHRUN)
-
-
-def _rank_0(store: Any, rank: int) -> socket.socket:
-    port, *secret = json.loads(store.get(_PLACE))
-    try:
-        peer = socket.create_connection((_HERE, port), _GREETING)
-    except OSError as error:
-        raise LinkBroken(0) from error
-    Link({0: peer}, rank, 2).send(0, torch.tensor([*secret, rank]))
-    return peer
 
 
 def _others(store: Any, size: int, within: timedelta) -> dict[int, socket.socket]:

@@ -113,13 +113,15 @@ class ParallelRunner:
         with self._whole_exchange():
             for rank, share in others.items():
                 self._send_text(rank, share)
-            said = self._said(shares[0])
-            joined = torch.empty((len(block.wanted), said.shape[1]), dtype=said.dtype, device=said.device)
-            joined[list(shares[0].places)] = said[list(shares[0].own)]
+            answers = self._model.forward(shares[0].block)
+            if self._sampler is not None:
+                answers = torch.from_numpy(answers_of(self._sampler, answers, shares[0].block))
+            joined = answers.new_empty((len(block.wanted), answers.shape[1]))
+            joined[list(shares[0].places)] = answers[list(shares[0].own)]
             for rank, share in others.items():
-                theirs = torch.empty((len(share.own), said.shape[1]), dtype=said.dtype)
+                theirs = torch.empty((len(share.own), answers.shape[1]), dtype=answers.dtype)
                 self._link.receive(rank, theirs)
-                joined[list(share.places)] = theirs.to(said.device)
+                joined[list(share.places)] = theirs.to(answers.device)
         return joined
 
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:
@@ -166,13 +168,6 @@ class ParallelRunner:
         if not share:
             self._missed[rank] = 0
 
-    def _said(self, own: Share) -> Tensor:
-        """Compute the answers of this rank's wanted rows."""
-        logits = self._model.forward(own.block)
-        if self._sampler is None:
-            return logits
-        return torch.from_numpy(answers_of(self._sampler, logits, own.block))
-
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
         """Mark the runner broken on an error: an answer that is still under way would be taken for the next one."""
@@ -194,9 +189,10 @@ def rows_together(rows: int, ranks: int) -> int:
     return (rows - 1) * ranks + 1
 
 
-def _read(said: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
+def _read(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
     """Read the answers of several ranks, or this one's own logits."""
-    return own(said, likely, positions) if said.is_floating_point() else choices_of(said.numpy(), likely)
+    is_logits = answers.is_floating_point()
+    return own(answers, likely, positions) if is_logits else choices_of(answers.numpy(), likely)
 
 
 def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
