@@ -22,7 +22,6 @@ from app.commands.options import (
     DataDir,
     DevicesOption,
     OtherDraftModel,
-    ParallelOption,
     options_given,
 )
 from app.commands.serve import serve
@@ -82,7 +81,6 @@ def desktop(
     no_token: WithoutToken = False,
     api: WithApi = False,
     devices: DevicesOption = None,
-    parallel: ParallelOption = "auto",
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -103,7 +101,7 @@ def desktop(
         try:
             if native:
                 require_window()
-            plan = devices_plan(devices, parallel=parallel)
+            plan = devices_plan(devices)
             opening = Opening(port, not no_browser, native, not no_token, api, plan)
             run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 from app.commands.console import print_text
-from app.engine.parallel.meeting import connect
+from app.engine.parallel.link import connect
 from app.system.child_process import ChildProcess
 
 STARTING = 120.0
@@ -39,7 +39,7 @@ def exchanges(size: int, count: int) -> list[float]:
     with TemporaryDirectory() as folder, ExitStack() as opened:
         place = str(Path(folder) / "store")
         for rank in range(1, size):
-            child = opened.enter_context(ChildProcess("app.engine.parallel.rank_main"))
+            child = opened.enter_context(ChildProcess("app.engine.parallel.rank_server"))
             wanted = {"store": place, "rank": rank, "size": size}
             if not child.ask(json.dumps(wanted).encode() + b"\n", STARTING):
                 raise SystemExit(f"Rank {rank} did not start.")

@@ -140,7 +140,6 @@ KINDS = {
     """,
     CARD: r"""
         --devices
-        --parallel
         --offload
         torchrun
         one device

@@ -42,7 +42,6 @@ def generate(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     devices: given.DevicesOption = None,
-    parallel: given.ParallelOption = "auto",
     quantisation: given.QuantisationOption = "none",
     offload: given.OffloadOption = False,
     attention: given.AttentionOption = "auto",
@@ -55,7 +54,7 @@ def generate(
     """Answer prompts on standard output."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
-        plan = chosen_ranks(devices, device, parallel)
+        plan = chosen_ranks(devices, device)
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
         require_drafting(draft_model, (decoding.decoder,))
         with impossible_values():

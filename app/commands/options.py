@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import LANES, OnOff
-from app.engine.machine.device_plan import Parallelism
 from app.errors import BadOption
 from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.values.quantisation import Quantisation
@@ -133,16 +132,7 @@ OtherQuantisation = Annotated[
 OtherDevice = Annotated[Device | None, typer.Option("--device", help=f"{DEVICE_HELP} {APPS_OWN}")]
 DevicesOption = Annotated[
     str | None,
-    typer.Option(
-        "--devices", metavar="0,1,...", help="Use these cards together (or cpu,cpu), as --parallel says."
-    ),
-]
-ParallelOption = Annotated[
-    Parallelism,
-    typer.Option(
-        "--parallel",
-        help="With --devices: lookahead shares each step among copies of the model, tensor splits its layers.",
-    ),
+    typer.Option("--devices", metavar="0,1,...", help="Share each step among these cards (or cpu,cpu)."),
 ]
 OffloadOption = Annotated[
     bool,

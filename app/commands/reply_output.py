@@ -47,7 +47,6 @@ class FinishedReply:
             "devices": list(model.devices),
             "quantisation": model.quantisation,
             "draft_model": model.draft_model,
-            "draft_model_note": model.draft_model_note,
             "sources": dict(self.sources),
             "attention": model.attention,
             "attention_note": model.attention_note,

@@ -62,14 +62,13 @@ def serve(
     dtype: given.OtherDType = None,
     device: given.OtherDevice = None,
     devices: given.DevicesOption = None,
-    parallel: given.ParallelOption = "auto",
     quantisation: given.OtherQuantisation = None,
     offload: given.OffloadOption = False,
     data_dir: given.DataDir = None,
 ) -> None:
     """Serve the engine to other programs, with OpenAI's API."""
     with errors_as_sentences():
-        plan = chosen_ranks(devices, device or "auto", parallel)
+        plan = chosen_ranks(devices, device or "auto")
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}

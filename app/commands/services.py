@@ -21,7 +21,7 @@ from app.database.data_folder import data_dir_or_default, optional_data_dir
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
-from app.engine.machine.device_plan import ALONE, Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
+from app.engine.machine.device_plan import ALONE, RankPlan, TorchrunRank, plan_of, torchrun_rank
 from app.engine.session.worker import quiet_imports
 from app.errors import ModelError, impossible_values
 from app.settings import ModelSettings, SettingsFile
@@ -37,32 +37,29 @@ SECONDS_TO_REPORT = 2
 """Between torchrun's signal to end and the end of rank 0, in which the clients of its replies learn of it."""
 
 
-def chosen_ranks(devices: str | None, device: Device, parallel: Parallelism = "auto") -> RankPlan:
+def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
     """Return which devices this command uses. Raises BadOption.
 
     A process that torchrun started beside the first one serves that one, and exits here."""
     torchrun = torchrun_rank(os.environ)
     if torchrun and torchrun.rank:
         quiet_imports()
-        from app.engine.parallel.group import serve_torchrun  # with it comes torch
+        from app.engine.parallel.rank_server import serve_torchrun  # with it comes torch
 
         serve_torchrun(torchrun)
         raise typer.Exit
     if torchrun and hasattr(signal, "alarm"):
         # torchrun ends all ranks when one has ended; the clients of rank 0 are to learn of it before that.
         signal.signal(signal.SIGTERM, lambda *_: signal.alarm(SECONDS_TO_REPORT))
-    return devices_plan(devices, device, torchrun, parallel)
+    return devices_plan(devices, device, torchrun)
 
 
 def devices_plan(
-    devices: str | None,
-    device: Device = "auto",
-    torchrun: TorchrunRank | None = None,
-    parallel: Parallelism = "auto",
+    devices: str | None, device: Device = "auto", torchrun: TorchrunRank | None = None
 ) -> RankPlan:
-    """Return the plan of `--devices`, `--device`, `--parallel` and torchrun. Raises BadOption."""
+    """Return the plan of `--devices`, `--device` and torchrun. Raises BadOption."""
     with impossible_values():
-        return plan_of(devices, device, torchrun, parallel)
+        return plan_of(devices, device, torchrun)
 
 
 def model_settings(data_dir: Path | None) -> ModelSettings:

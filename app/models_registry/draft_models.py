@@ -1,4 +1,4 @@
-"""Which models can draft for which: heads of its sizes, smaller ones, its vocabulary first, known pairs."""
+"""Which models can draft for which: heads of its sizes, smaller ones of its vocabulary, known pairs."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
 from app.values.eagle_config import read_eagle_config
 from app.values.model import DraftModels, InstalledModel
-from app.values.tokenizer_vocabulary import NO_VOCABULARY, vocabulary_digest
+from app.values.tokenizer_vocabulary import vocabulary_digest
 
 KNOWN_PAIRS = (
     ("SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M-Instruct"),
@@ -26,10 +26,8 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
     sizes = {one.path: _parameters(one) for one in (model, *ready)}
     smaller = [one for one in ready if 0 < sizes[one.path] < sizes[model.path]]
     smaller.sort(key=lambda one: sizes[one.path])
-    digests = {one.path: vocabulary_digest(one.path) for one in smaller}  # reading them takes longest
-    same = [one for one in smaller if digests[one.path] == digest]
-    others = [one for one in smaller if digests[one.path] not in (digest, NO_VOCABULARY)]
-    return DraftModels((*heads, *same), known_draft_model(model.name), tuple(others))
+    same = [one for one in smaller if vocabulary_digest(one.path) == digest]
+    return DraftModels((*heads, *same), known_draft_model(model.name))
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:

@@ -161,7 +161,7 @@ class ModelInfo:
     graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
     `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
     here. `quantised_share` is that of its parameters. `draft_model` names the model or head that drafts for it,
-    `draft_model_note` tells where its tokenizer differs; `heads` tells whether a head that its checkpoint carries
+    `heads` tells whether a head that its checkpoint carries
     drafts, `heads_note` so or why not, "" if it has none.
     `offloaded` are bytes of weights that stay in main memory, and are copied to the card in each step.
     `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
@@ -190,7 +190,6 @@ class ModelInfo:
     device_note: str = ""
     compiler_note: str = ""
     draft_model: str = ""
-    draft_model_note: str = ""
     heads: bool = False
     heads_note: str = ""
     server: str = ""

@@ -142,13 +142,10 @@ class InstalledModel:
 
 @dataclass(frozen=True, slots=True)
 class DraftModels:
-    """The installed models that can draft for a model, and the hub id of one that is known to do it well.
-
-    Those with another tokenizer stand apart: their words are re-tokenised."""
+    """The installed models that can draft for a model, and the hub id of one that is known to do it well."""
 
     installed: tuple[InstalledModel, ...] = ()
     known: str = ""
-    retokenised: tuple[InstalledModel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

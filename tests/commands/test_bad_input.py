@@ -78,10 +78,6 @@ def test_what_the_parser_refuses_is_a_bad_argument(arguments: tuple[str, ...]) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ("--parallel", "x"),
-            "Invalid value for '--parallel': 'x' is not one of 'auto', 'lookahead', 'tensor'.",
-        ),
         (("--port", "x"), "Invalid value for '--port': it must be a valid integer."),
         (("serve", "--port", "0"), "Invalid value for '--port': it must be greater than or equal to 1."),
         (("documents", "search"), "Missing argument 'QUESTION'.\n"),

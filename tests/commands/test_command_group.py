@@ -20,7 +20,6 @@ VALUES = {
     "--model": "org/model",
     "--draft-model": "org/draft",
     "--devices": "0,1",
-    "--parallel": "lookahead",
 }
 """A value for each option that is given to a group, other than its default."""
 

@@ -26,7 +26,6 @@ FIELDS = [
     "devices",
     "quantisation",
     "draft_model",
-    "draft_model_note",
     "sources",
     "attention",
     "attention_note",

@@ -10,7 +10,6 @@ import pytest
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
 from tests.commands.test_reply_output import FIELDS
 from tests.commands.typed import CHECKOUT, command, typed
-from tests.engine.parallel.groups import on_a_cpu
 
 CPU = ("--device", "cpu", "--dtype", "float32")
 
@@ -71,16 +70,6 @@ def test_a_failure_is_one_sentence_without_a_traceback() -> None:
 
 @pytest.mark.thorough
 def test_ranks_of_torchrun_and_of_devices_write_what_one_device_writes() -> None:
-    check_ranks()
-
-
-@on_a_cpu
-@pytest.mark.thorough
-def test_ranks_that_share_each_layer_write_what_one_device_writes() -> None:
-    check_ranks("--parallel", "tensor")  # their sums round differently, but here that changes no token
-
-
-def check_ranks(*parallel: str) -> None:
     asked = (
         "--prompt",
         "Once upon a time",
@@ -95,7 +84,7 @@ def check_ranks(*parallel: str) -> None:
     run = command("generate", *asked, *sampled)
     by_torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *run[1:]]
     replies = []
-    for line in (run, [*run, "--devices", "cpu,cpu", *parallel], [*by_torchrun, *parallel]):
+    for line in (run, [*run, "--devices", "cpu,cpu"], by_torchrun):
         done = subprocess.run(
             line, cwd=CHECKOUT, capture_output=True, encoding="utf-8", check=False, timeout=120
         )
@@ -114,6 +103,3 @@ def test_devices_that_cannot_be_are_refused_in_a_sentence() -> None:
     ):
         done = typed("generate", "--prompt", "Hello", "--devices", devices)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {words}\n")
-    done = typed("generate", "--prompt", "Hello", "--parallel", "tensor")
-    words = "--parallel is for several devices: name them, such as --devices 0,1."
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {words}\n")

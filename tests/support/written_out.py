@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from app.engine.block.block import CacheSlots
-from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
 
 
 @dataclass

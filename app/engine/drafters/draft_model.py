@@ -1,13 +1,13 @@
-"""A draft model: a small model with the same tokenizer, which is asked what comes next (Leviathan et al. 2023).
+"""A draft model: a small model with the same tokenizer, which predicts what comes next (Leviathan et al. 2023).
 
-Its KV cache holds one line of tokens and follows the text. The tokens that were committed since are fed with the
-first question of a step; a guess that was fed and rejected is taken back:
+Its KV cache holds one line of tokens and follows the text. The first question of a step also feeds the tokens that
+were committed since the last step; a guess that was fed and rejected is taken back:
 
-    text A B, asked behind A B, A B c, A B c d     the cache holds A B c d
-    text A B c x, asked behind A B c x             d is taken back, x is fed
+    text A B, asked after A B, A B c, A B c d     the cache holds A B c d
+    text A B c x, asked after A B c x             d is taken back, x is fed
 
-It draws with the noise that the reply is drawn with (`sampling.py`), so that the token which it expects tends to be
-the one that the sampler takes.
+It draws with the same noise as the reply (`sampling.py`), so that the token which it expects tends to be the one
+that the sampler takes.
 """
 
 from bisect import bisect_right
@@ -27,47 +27,27 @@ from app.engine.sampling.sampling import gumbel, survivors
 from app.values.messages import Sampling
 
 Proposal = tuple[int, int]
-"""(token, gap class): 0 to 7 by its distance behind the best one, 8 to 15 by the lead of the best, in logits."""
+"""(token, gap class): 0 to 7 by its distance to the best token, 8 to 15 by the lead of the best one, in logits."""
 
 PROPOSALS = 8
-"""Tokens that it names in one place."""
+"""Tokens that it proposes after each text."""
 DRAWN_FROM = 256
-"""Its likeliest tokens, one of which a sampled text is expected to go on with."""
+"""The likeliest tokens, from which the expected token of a sampled text is drawn."""
 FED_AS_STEP = 16
-"""So many tokens are fed like a step's rows, more of them like a prompt."""
-
-
-class Proposer(Protocol):
-    """What guesses beside a pool: a draft model, whatever its tokenizer is."""
-
-    name: str
-    context: int
-    """The longest text that it is asked behind."""
-    seconds: float
-    """What it took so far."""
-
-    def follow(self, text: Sequence[int]) -> int:
-        """A step behind this text begins; returns how many of its tokens are not read yet."""
-
-    def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
-        """What may come behind the text and these guesses, the expected token first; nothing where it cannot
-        tell."""
-
-    def forget(self) -> None:
-        """Drop the text."""
+"""Up to this many tokens are fed like a step's rows, more like a prompt."""
 
 
 class LineReader(Protocol):
-    """What a draft model reads with: a small model, or a head of the target (`mtp_head.py`)."""
+    """What a draft model reads with: a small model, or a head of the target (`head_reader.py`)."""
 
     context: int
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that it can read, numbered from 0."""
+        """How many tokens it can read, numbered from 0."""
 
     def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Logits [vocab] behind a line that begins with `known` tokens of the newest one, and is longer."""
+        """Compute logits [vocab] after a line that begins with `known` tokens of the newest line, and is longer."""
 
     def forget(self) -> None:
         """Drop the line."""
@@ -81,7 +61,7 @@ class RunnerLineReader:
         self._runner = runner
 
     def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Few tokens as a step, many as a prompt."""
+        """Read few tokens as a step, many as a prompt."""
         rest = line[known:]
         self._runner.rewind(known)
         if len(rest) > FED_AS_STEP:
@@ -91,12 +71,11 @@ class RunnerLineReader:
         return logits[0]
 
     def forget(self) -> None:
-        """Drop the line."""
         self._runner.forget()
 
 
 class DraftModel:
-    """Says what may come next behind a text and guesses. `seconds` add up what it took."""
+    """Proposes what may come after a text and guesses. `seconds` adds up the time it took."""
 
     def __init__(self, reader: LineReader, name: str, vocabulary: int) -> None:
         """`vocabulary` is the target's: other tokens are not proposed."""
@@ -111,7 +90,7 @@ class DraftModel:
         self._known = 0  # tokens of the text that the cache begins with
 
     def follow(self, text: Sequence[int]) -> int:
-        """A step behind this text begins; returns how many of its tokens are not fed yet."""
+        """Begin a step after this text; returns how many of its tokens are not fed yet."""
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
@@ -119,9 +98,9 @@ class DraftModel:
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
-        """What may come behind the text and these guesses, the expected token first.
+        """Propose what may come after the text and these guesses, the expected token first.
 
-        Nothing where it has no position left, or no embedding of a token."""
+        Returns nothing if it has no position left, or no embedding of a token."""
         line = [*self._text, *guesses] if guesses else list(self._text)
         if len(line) > self.context:
             return []
@@ -132,7 +111,7 @@ class DraftModel:
         return found
 
     def _penalised(self, logits: Tensor, line: Sequence[int], sampling: Sampling) -> Tensor:
-        """Logits of the target's tokens as the reply's penalty changes them."""
+        """Apply the reply's penalty to the logits of the target's tokens."""
         scores, penalty = logits[: self._shared].float(), sampling.repetition_penalty
         if penalty == 1:
             return scores
@@ -144,7 +123,7 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
-        """Logits [vocab] behind the line, which ends with these guesses; none where it cannot be fed."""
+        """Compute logits [vocab] after the line, which ends with these guesses; none if it cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)
@@ -157,7 +136,7 @@ class DraftModel:
 
 
 def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
-    """Logits [vocab] behind a line that is read like a prompt; its progress is told to nobody."""
+    """Read a line like a prompt, without reporting progress; returns the logits [vocab] after it."""
     reading = runner.prefill(line)
     while True:
         try:
@@ -168,7 +147,7 @@ def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
 
 
 def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> list[Proposal]:
-    """The tokens that a text with this history may go on with, as it is drawn, the expected one first.
+    """Propose the next tokens of a text with this history, drawn as the reply is, the expected one first.
 
     A penalty has changed the logits already; filters are applied to the likeliest tokens."""
     scores = logits.float()
@@ -184,14 +163,14 @@ def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> lis
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest scores and their ids, best first, in one copy to the host."""
+    """Return the largest scores and their ids, best first, in one copy to the host."""
     values, ids = scores.topk(min(count, len(scores)))
     values, exact = torch.stack((values, ids.float())).cpu()  # vocabularies are smaller than 2**24
     return values, exact.long()
 
 
 def _ranked(ids: list[int], scores: list[float]) -> list[Proposal]:
-    """Each with the class of its gap; a token without a rival leads by far."""
+    """Pair each token with the class of its gap; a token without a rival leads by far."""
     gaps = [scores[0] - score for score in scores]
     lead = gaps[1] if len(gaps) > 1 else GAPS[-1]
     classes = [LEADS + bisect_right(GAPS, lead), *(bisect_right(GAPS, gap) for gap in gaps[1:])]

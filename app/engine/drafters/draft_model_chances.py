@@ -1,17 +1,17 @@
-"""How likely the guesses of a draft model are accepted, together with what the n-gram pool says of them.
+"""Learns how likely the guesses of a draft model are accepted, together with those of the n-gram pool.
 
-A token behind a node that the draft model was asked about is judged by three properties: what the draft model says
-of it, as the class of its gap or "not named"; what the pool alone says of it, as a chance or nothing; and how deep
-the node is. Each adds to its log odds (logistic regression):
+A token after a node that the draft model was asked about is judged by three properties: the class of its gap, or
+"not named" by the draft model; its chance in the pool, if the pool knows it; and the depth of the node. Each adds
+to its log odds (logistic regression):
 
     odds = confidence * odds of the gap class + weight of the class
          + slope * log odds of the pool, or the weight of "unknown"
          + weight of the depth
 
-The weights are moved by every guess behind an accepted token, whether it had a row or not (AdaGrad, Duchi et al.
-2011). The confidence is shared by all classes, so that a draft model that is sure of itself without reason is
-found out with its first mistakes. It begins with a half: until something is known of the draft model its guesses
-take the rows that the pool can spare, and an edge of the pool loses little where the draft model says otherwise.
+Every guess after an accepted token moves the weights, whether it had a row or not (AdaGrad, Duchi et al. 2011). All
+classes share the confidence, so a draft model that is sure without reason loses it with its first mistakes. It
+starts at a half: until something is known of the draft model its guesses take the rows that the pool can spare, and
+an edge of the pool loses little if the draft model disagrees.
 """
 
 from bisect import bisect_right
@@ -80,13 +80,13 @@ class DraftModelChances:
 
     @property
     def learned(self) -> LearnedWeights:
-        """What is to be kept."""
+        """The weights to keep."""
         return LearnedWeights(tuple(self._weights), tuple(self._squares))
 
     def joined(
         self, depth: int, proposed: Sequence[Proposal], pool: Sequence[Edge], trust: float
     ) -> tuple[list[Edge], list[Judged]]:
-        """The edges of a node from both sources, likeliest first, and what is to be learned from.
+        """Join the edges of a node from both sources, likeliest first; returns them and what to learn from.
 
         A pool's chance is multiplied by `trust`, and so will be the chances that are returned."""
         deep = (_DEPTHS + bisect_right(DEPTHS, depth), 1.0)
@@ -109,7 +109,7 @@ class DraftModelChances:
         return edges, judged
 
     def observe(self, judged: Sequence[Judged], token: int) -> None:
-        """The target went on with this token."""
+        """Learn from the token that the target continued with."""
         for guess, chance, features in judged:
             error = (guess == token) - chance
             for number, factor in features:

@@ -1,8 +1,8 @@
 """An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads states from inside its target.
 
 `fc` joins three of the target's states, a low, a middle and a high one. The layer's queries, keys and values are
-made of a token's embedding and of that, side by side; the head's own output takes its place behind guesses. The LM
-head knows a smaller vocabulary: its token t is the target's t + d2t[t].
+made of a token's embedding and of the joined state, side by side; after guesses the head's own output takes the
+state's place. The LM head knows a smaller vocabulary: its token t is the target's t + d2t[t].
 
 Layout and names of the weights are those that vllm-project/speculators saves (`models/eagle3/core.py`,
 `models/eagle3/model_definitions.py` and `DraftVocabMixin` in `model.py` there, August 2026):
@@ -44,7 +44,7 @@ _PARTS: dict[LayerType, _Parts] = {
 
 
 def layer_config(config: EagleConfig) -> PreTrainedConfig:
-    """What transformers makes the layers of. Raises what transformers raises."""
+    """Make the config of the layers for transformers. Raises what transformers raises."""
     made: PreTrainedConfig = _PARTS[config.model_type].config(**config.layer)
     made._attn_implementation = attention.NAME
     return made
@@ -65,7 +65,7 @@ class _FirstLayer(nn.Module):
             setattr(self.self_attn, name, wider)
 
     def forward(self, embedded: Tensor, states: Tensor, **named: Any) -> Tensor:
-        """[1, n, width] both, to the same."""
+        """Compute rows [1, n, width] from embeddings and states of the same shape."""
         normed = self.hidden_norm(states)
         both = torch.cat([self.input_layernorm(embedded), normed], dim=-1)
         attended, _ = self.self_attn(hidden_states=both, **named)
@@ -75,13 +75,13 @@ class _FirstLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    """Made without memory; with weights, `tie` makes it complete. Its parts are named as in checkpoints."""
+    """A head without memory until it gets weights and `tie` completes it. Its parts are named as in checkpoints."""
 
     targets: Tensor
     """The target's token of each of its own [draft vocab]."""
 
     def __init__(self, config: EagleConfig, states: int) -> None:
-        """For so many states of the target. Raises what transformers raises."""
+        """`states` is how many states of the target it reads. Raises what transformers raises."""
         super().__init__()
         parts, made = _PARTS[config.model_type], layer_config(config)
         self.config, self._layer_config = config, made
@@ -105,18 +105,16 @@ class EagleHead(nn.Module):
             self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
 
     def tie(self, embed_tokens: nn.Module, targets: Tensor) -> None:
-        """Complete it, now that its weights are there: with these embeddings, and the target's token of each."""
+        """Complete a head that has its weights with these embeddings, and the target's token of each of its own."""
         self.embed_tokens = embed_tokens
         self.register_buffer("targets", targets.to(self.device), persistent=False)
         self.rotary_emb = _PARTS[self.config.model_type].rotary(self._layer_config).to(self.device)
 
     @property
     def device(self) -> torch.device:
-        """That of its weights."""
         return self.fc.weight.device
 
     def joined(self, states: Tensor) -> Tensor:
-        """By fc."""
         if self.config.norm_before_fc:
             states = self.input_norm(states)
         if self.config.fc_norm:
@@ -126,12 +124,11 @@ class EagleHead(nn.Module):
         return joined
 
     def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
-        """One pass of its layers."""
         positions = view.positions[None] + 1
         return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
-        """Rows [1, n, width] of tokens [1, n] with joined states; `named` are what attention is to know."""
+        """Compute rows [1, n, width] of tokens [1, n] with joined states; `named` goes to attention."""
         embedded = self.embed_tokens(tokens)
         named["position_embeddings"] = self.rotary_emb(embedded, positions)
         first, *rest = self.layers
@@ -141,14 +138,13 @@ class EagleHead(nn.Module):
         return self.norm(output) if self.config.norm_output else output
 
     def logits(self, output: Tensor) -> Tensor:
-        """By its own LM head, at the target's tokens."""
         own = self.lm_head(output if self.config.norm_output else self.norm(output))
         logits: Tensor = own.new_full((len(own), self.config.vocabulary), -torch.inf)
         return logits.index_copy_(1, self.targets, own)
 
     @torch.inference_mode()
     def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
-        """By transformers' own attention, written out and without a cache."""
+        # transformers' own attention is written out, and there is no cache.
         rows = states.shape[1]
         seen = states.new_full((rows, rows), torch.finfo(states.dtype).min).triu(1)[None, None]
         tokens = torch.tensor([text[1:]], device=self.device)

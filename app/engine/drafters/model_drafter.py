@@ -1,13 +1,13 @@
 """Draft trees from the pool and a draft model together, best edge first, whoever knows it.
 
-While a tree grows, its nodes are looked up in the order of their reach. Behind nodes that are reached often enough
+While a tree grows, its nodes are looked up in the order of their reach. After nodes that are reached often enough
 (`draft_model_budget.py`) the draft model is asked as well, and the edges of both are joined
 (`draft_model_chances.py`). So it looks where the pool's guesses lead, and goes on alone where the pool knows
 nothing.
 
 The pool's own tree is grown, too, which takes microseconds where it is grown in C. Once the text has left both
-trees, the tokens that each would have had accepted say what the draft model brings. Until that is
-more than chance may bring, the pool's tree is fed, and the draft model only listened to:
+trees, the tokens that each would have had accepted show what the draft model gains. Until that is more than chance
+may explain, the pool's tree is fed, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
@@ -15,13 +15,12 @@ more than chance may bring, the pool's tree is fed, and the draft model only lis
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.block.block import MAX_DEPTH
-from app.engine.drafters.draft_model import Proposer
+from app.engine.drafters.draft_model import DraftModel
 from app.engine.drafters.draft_model_chances import DraftModelChances, Judged, LearnedWeights
 from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
@@ -30,7 +29,7 @@ from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafte
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What was learned of a draft model: the tokens that a question brings, and weights by kind of temperature."""
+    """What was learned about a draft model: the tokens that a question gains, and weights by temperature."""
 
     gain: float = FIRST_GAIN
     weights: Mapping[int, LearnedWeights] = field(default_factory=dict)
@@ -43,13 +42,13 @@ class Lessons:
 class DraftModelSource:
     """A draft model beside a pool: the model, what its guesses are worth, and when it is asked."""
 
-    def __init__(self, model: Proposer, budget: DraftModelBudget) -> None:
+    def __init__(self, model: DraftModel, budget: DraftModelBudget) -> None:
         self.model, self.budget = model, budget
         self._chances: dict[int, DraftModelChances] = {}
 
     @property
     def lessons(self) -> Lessons:
-        """What is to be kept; it holds nothing of what was written."""
+        """What is to be kept; it contains no text."""
         return Lessons(self.budget.gain, {kind: one.learned for kind, one in self._chances.items()})
 
     def recall(self, lessons: Lessons) -> None:
@@ -58,7 +57,7 @@ class DraftModelSource:
         self._chances = {kind: DraftModelChances(one) for kind, one in lessons.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
-        """At this temperature, in steps of a half; a new one begins with what the next one has learned."""
+        """Return the chances at this temperature, in steps of a half. New ones start from the nearest known."""
         kind = round(2 * temperature)
         if kind not in self._chances:
             known = min(self._chances, key=lambda other: abs(other - kind), default=kind)
@@ -67,13 +66,13 @@ class DraftModelSource:
         return self._chances[kind]
 
     def drafters(self, make: MakeDrafter) -> MakeDrafter:
-        """Drafters that join it with what these draft."""
-        return partial(_make, self, make)
+        """Make drafters that join its guesses with those of other drafters."""
+        return lambda sources: ModelDrafter(self, make(sources), sources)
 
 
 @dataclass(slots=True)
 class _Drafted:
-    """The trees that were grown behind a text: the joint one, and the pool's own."""
+    """The trees that were grown after a text: the joint one, and the pool's own."""
 
     text: int  # tokens up to the current one
     joint: DraftTree
@@ -83,7 +82,7 @@ class _Drafted:
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
     def learn(self, said: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
-        """What became of the trees, as far as the text goes; returns whether nothing is left to learn."""
+        """Learn from the text what became of the trees; returns whether nothing is left to learn."""
         path, alone = _followed(self.joint, said), _followed(self.alone, said)
         for node, token in zip(path, said, strict=False):
             if judged := self.judged.pop(node, None):
@@ -105,8 +104,10 @@ class ModelDrafter:
         self._drafted: list[_Drafted] = []  # what the text has not left yet
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
-        self._learn(context)
+        """Grow the best tree of at most `rows` nodes and `depth` guesses deep, none less likely than `floor`."""
+        self._drafted = [
+            one for one in self._drafted if not one.learn(context[one.text :], self._chances, self._budget)
+        ]
         alone = self._alone.draft(context, rows, depth, floor)
         if depth < 1 or rows < 2 or len(context) > self._model.context:
             return alone
@@ -123,21 +124,21 @@ class ModelDrafter:
         return drafted.fed
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """The pool's guesses alone: what it is to be judged by, and what a window starts from."""
+        """Return the pool's own guesses, by which it is judged and from which a window starts."""
         return self._alone.edges(context, position, is_current)
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The pool's guesses are judged; the draft model's are judged by the next step (`_learn`)."""
+        """Judge the pool's guesses; the next step judges the draft model's."""
         self._alone.observe(context, accepted)
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Successors will be filed behind these contexts [R, 4]."""
+        """Announce that successors of these contexts [R, 4] will be filed."""
         self._alone.expect(contexts)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
+        """File the likeliest tokens and their logits [R, K], best first, under these contexts."""
         self._alone.learn_successors(contexts, ids, logits)
 
     def _finder(
@@ -160,15 +161,9 @@ class ModelDrafter:
 
         return find
 
-    def _learn(self, text: Sequence[int]) -> None:
-        """What became of the newest trees."""
-        self._drafted = [
-            one for one in self._drafted if not one.learn(text[one.text :], self._chances, self._budget)
-        ]
-
 
 def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
-    """The nodes that the text went through, the current token's first: each stands behind the one before it."""
+    """The nodes that the text went through, the current token's first, each a child of the one before it."""
     nodes = [0]
     for token in said:
         below = tree.child(nodes[-1], token)
@@ -179,9 +174,5 @@ def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
 
 
 def _within(path: Sequence[int], rows: int) -> int:
-    """How many of its nodes are among the first so many of their tree."""
+    """How many nodes of the path are among the first `rows` of their tree."""
     return sum(node < rows for node in path)
-
-
-def _make(source: DraftModelSource, make: MakeDrafter, sources: DraftSources) -> Drafter:
-    return ModelDrafter(source, make(sources), sources)

@@ -1,16 +1,15 @@
-"""Sentence-embedding models: texts that mean the same get vectors that point the same way.
+"""Runs sentence-embedding models: texts with the same meaning get vectors of the same direction.
 
-Any folder in the form of sentence-transformers: an encoder, how its rows become one (`1_Pooling/config.json`), and
-how many tokens it was made for. What is longer is read in several windows, whose vectors are averaged by their
-tokens: the end of a long passage is found as well as its beginning. Vectors have length one, so that the product
-of two is their cosine.
+It reads any folder in the format of sentence-transformers: an encoder, how its rows become one
+(`1_Pooling/config.json`), and how many tokens it was made for. Longer texts are read in several windows, whose
+vectors are averaged by their tokens, so that the end of a long passage is found as well as its beginning. Vectors
+have length one, so the product of two is their cosine.
 """
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +37,16 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 """(rows[n, tokens, width], which tokens count[n, tokens, 1]) -> vectors[n, width]."""
 
 KNOWN = frozenset({"Transformer", "Pooling", "Normalize"})
-"""Modules of sentence-transformers that are understood here."""
+"""Modules of sentence-transformers that are supported."""
 UNLIMITED = 8192
-"""Tokens of a window where a folder names no limit."""
+"""Tokens of a window if the folder has no limit."""
 AT_ONCE = 16
 """Windows that go through the model together."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """An encoder that is loaded; `most_tokens` are those of one window, with its special ones."""
+    """A loaded encoder; `most_tokens` is the size of a window, special tokens included."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -55,9 +54,9 @@ class SentenceModel:
     most_tokens: int
 
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
-        """float32[len(texts), width], each of length one.
+        """Embed texts as float32[len(texts), width], each vector of length one.
 
-        Raises BadOption for ids that are no tokens, ModelBroken for tokens that the model has no weights for."""
+        Raises BadOption for ids that are no tokens, ModelBroken for tokens without weights."""
         width = int(self.model.config.hidden_size)
         if not texts:
             return np.zeros((0, width), np.float32)
@@ -74,7 +73,8 @@ class SentenceModel:
         sizes = torch.tensor([float(len(one)) for one in ids])
         rows = torch.zeros(len(ids), width)
         order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # little padding
-        for batch in _batches(order, AT_ONCE):
+        for start in range(0, len(order), AT_ONCE):
+            batch = order[start : start + AT_ONCE]
             rows[batch] = self._pooled([ids[one] for one in batch])
         whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
@@ -90,7 +90,7 @@ class SentenceModel:
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """On a card, a token without weights would end all work there, a chat's too."""
+        """Raise ModelBroken for a token without weights: on a card it would end all work, a chat's too."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -106,14 +106,14 @@ class SentenceModel:
         return normalize(pooled, dim=1).cpu()
 
 
-LoadSentenceModel = Callable[[ModelFolder, Device], SentenceModel]
-"""Reads a model and puts it where it runs."""
-
-
 class SentenceModels:
     """Keeps the sentence-embedding model that was used last; a model is loaded when it is first needed."""
 
-    def __init__(self, sandbox: Sandbox | None = None, load: LoadSentenceModel | None = None) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox | None = None,
+        load: Callable[[ModelFolder, Device], SentenceModel] | None = None,
+    ) -> None:
         """Without a sandbox models are trusted."""
         self._sandbox = sandbox
         self._load = load or load_sentence_model
@@ -127,7 +127,7 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """The vectors of texts by this model, loaded there if it is not. Raises ModelError, BadOption."""
+        """Embed texts by this model on this device, after loading it if necessary. Raises ModelError, BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()
@@ -137,7 +137,7 @@ class SentenceModels:
         return embed_anywhere(self._model, texts, on_tokens)
 
     def leave_card(self) -> bool:
-        """Let go of a model that takes a card's memory; whether there was one."""
+        """Let go of a model that takes a card's memory; returns whether there was one."""
         takes_memory = self._model is not None and self._model.model.device.type != "cpu"
         if takes_memory:
             self.close()
@@ -151,7 +151,7 @@ class SentenceModels:
 def embed_anywhere(
     model: SentenceModel, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
 ) -> np.ndarray:
-    """The vectors of texts; on the CPU from now on where memory runs out on the device, as beside a chat."""
+    """Embed texts, and move to the CPU for good if memory runs out on the device, as it may beside a chat."""
     try:
         return model.embed(texts, on_tokens)
     except Exception as error:
@@ -179,12 +179,14 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             "download it again, or choose another one."
         ) from error
     model.requires_grad_(False)
-    read = SentenceModel(model.train(False), tokenizer, pool, _most_tokens(folder.path, model, tokenizer))
+    limit = _read(folder.path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
+    most_tokens = int(min(limit, _positions(model), tokenizer.model_max_length))
+    read = SentenceModel(model.train(False), tokenizer, pool, most_tokens)
     return on_device(read, choose_device(device).device)
 
 
 def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
-    """The model on a device, or on the CPU where a first text fails there: no person asked for that device."""
+    """Put the model on a device, or on the CPU if a first text fails there: no person chose that device."""
     if device.type == "cpu":
         return read
     try:
@@ -217,7 +219,7 @@ FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
 }
-"""How 1_Pooling/config.json says it, before it says so in a word."""
+"""The poolings by their flags in 1_Pooling/config.json, which older folders have instead of a name."""
 
 
 def _pool_of(folder: ModelFolder) -> Pool:
@@ -229,7 +231,11 @@ def _pool_of(folder: ModelFolder) -> Pool:
             f"({', '.join(sorted(unknown))}): choose another one."
         )
     config = _read(folder.path / "1_Pooling" / "config.json", default={"pooling_mode": "mean"})
-    poolings = _poolings(config)
+    named = config.get("pooling_mode")
+    if named is None:
+        flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
+        named = [FLAGS.get(flag, flag) for flag in flagged]
+    poolings = [named] if isinstance(named, str) else list(named)
     if len(poolings) != 1 or poolings[0] not in POOLS:
         raise ModelBroken(
             f"The embedding model {folder.name} uses a pooling that Foresight does not know "
@@ -238,21 +244,8 @@ def _pool_of(folder: ModelFolder) -> Pool:
     return POOLS[poolings[0]]
 
 
-def _poolings(config: dict[str, Any]) -> list[str]:
-    named = config.get("pooling_mode")
-    if named is None:
-        flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
-        return [FLAGS.get(flag, flag) for flag in flagged]
-    return [named] if isinstance(named, str) else list(named)
-
-
-def _most_tokens(path: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    limit = _read(path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
-    return int(min(limit, _positions(model), tokenizer.model_max_length))
-
-
 def _positions(model: PreTrainedModel) -> int:
-    """The longest window. RoBERTa and similar models number positions from behind the padding's index."""
+    """The longest window. RoBERTa and similar models number positions from after the padding's index."""
     for name, module in model.named_modules():
         is_table = name.endswith("position_embeddings") and isinstance(module, Embedding)
         if is_table and module.padding_idx is not None:
@@ -262,9 +255,3 @@ def _positions(model: PreTrainedModel) -> int:
 
 def _read(path: Path, default: Any) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
-
-
-def _batches(items: list[int], size: int) -> Iterator[list[int]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch

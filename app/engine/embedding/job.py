@@ -1,6 +1,6 @@
-"""Texts on their way to vectors, a few at a time: between two pieces the worker takes whatever is more urgent.
+"""An embedding job hands out its texts a few at a time, so that the worker can take more urgent jobs in between.
 
-Pieces are of texts of about the same length, since all of a piece are padded to its longest one.
+The texts of a piece have about the same length, because all are padded to the longest one.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,13 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""Texts of a piece, and characters of several: a reply that comes in waits for no more than half a second on a slow
-CPU."""
+"""The most texts of a piece, and their characters: a reply waits for half a second at most on a slow CPU."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
 """A text, or the ids of its tokens."""
 OnTokens = Callable[[int], None]
-"""Told how many tokens were read, on the worker's thread and before the answer."""
+"""Called with the number of tokens read, on the worker's thread and before the answer."""
 
 
 def ignore_tokens(_count: int) -> None:
@@ -58,7 +57,7 @@ class EmbeddingJob:
         return found[: max(1, few)]
 
     def add(self, vectors: Vectors) -> None:
-        """Take a piece's vectors; after the last one the answer is there."""
+        """Add a piece's vectors; the last piece completes the answer."""
         self._made.append(vectors)
         if self.is_done:
             stacked = np.concatenate(self._made)

@@ -1,7 +1,7 @@
-"""Whether a model's layers can have our kernels on this machine, and the model that has them.
+"""Decides whether a model's layers can have our kernels on this machine, and makes the model that has them.
 
 They are for cards from Ampere on, and for CPUs where there is a C compiler: there most of a layer's kernels take
-longer to begin than to do what they do. The model itself stays as it is: whoever holds it runs it as transformers
+longer to start than to run. The model itself stays as it is: whoever holds it runs it as transformers
 wrote it, over the same weights.
 """
 
@@ -16,27 +16,26 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.layers.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
-from app.engine.layers.cpu_kernels import CpuKernels
-from app.engine.layers.decoder_layer_cpu import NativeLayer, Workspace
-from app.engine.layers.kernel_signature import LayerKernels
+from app.engine.layers.cpu_layers import CpuKernels, NativeLayer, Workspace
+from app.engine.layers.fused_modules import LayerKernels
+from app.engine.layers.model_trial import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.layers.products import join_products
 from app.engine.layers.replacements import (
     Replaced,
+    copy_with,
     find_attentions,
     find_layers,
     find_mlps,
     find_norms,
     find_whole_layers,
 )
-from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import tolerance_of
 
 log = logging.getLogger(__name__)
 
 CPU_ROWS = (3, 20)
-"""Rows that fused layers are tried with on a CPU, whose kernels do the same for each row."""
+"""Rows of the trials of fused layers on a CPU, whose kernels treat each row alike."""
 
 Find = Callable[[Replaced], Replaced]
 """What can be replaced, given what is replaced already."""
@@ -52,13 +51,24 @@ class FusedModel:
 
 
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
-    """The model with fused layers, or as it is where they cannot be had."""
+    """Fuse the model's layers, or return it as it is if this is not possible."""
     try:
         if machine.device.type == "cpu":
-            return _fuse_on_cpu(model, machine, attend)
+            if machine.cpu_kernels is None or model.dtype != torch.float32:
+                return FusedModel(model)
+            make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
+            stages = {"whole layers": partial(find_whole_layers, model, attend=attend, make=make)}
+            return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
         if not can_have(machine):
-            return FusedModel(model, _refusal(machine))
-        from app.engine.layers.triton_launching import on_device
+            if machine.device.type != "cuda":
+                return FusedModel(model)
+            reason = "Triton is not installed for this device"
+            if machine.is_rocm:
+                reason = "ours were never tried on AMD's cards"
+            elif machine.capability < AMPERE:
+                reason = "ours need a card of the Ampere generation or newer"
+            return FusedModel(model, f"Layers keep torch's kernels: {reason}.")
+        from app.engine.layers.triton_kernels import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
@@ -67,30 +77,9 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
         return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
 
 
-def _fuse_on_cpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
-    """With the kernels that the machine's C compiler made, which are for float32."""
-    if machine.cpu_kernels is None or model.dtype != torch.float32:
-        return FusedModel(model)
-    make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
-    whole_layers = partial(find_whole_layers, model, attend=attend, make=make)
-    return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, {"whole layers": whole_layers})
-
-
 def can_have(machine: DeviceCapabilities) -> bool:
-    """Whether the card is of the kind that our kernels are for."""
+    """Whether our kernels support this card."""
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
-
-
-def _refusal(machine: DeviceCapabilities) -> str:
-    """Why a card cannot have them, as a sentence; "" for other devices."""
-    if machine.device.type != "cuda":
-        return ""
-    reason = "Triton is not installed for this device"
-    if machine.is_rocm:
-        reason = "ours were never tried on AMD's cards"
-    elif machine.capability < AMPERE:
-        reason = "ours need a card of the Ampere generation or newer"
-    return f"Layers keep torch's kernels: {reason}."
 
 
 def fuse_by(
@@ -100,9 +89,9 @@ def fuse_by(
     rows: Iterable[int] = ROWS,
     later_stages: Mapping[str, Find] = MappingProxyType({}),
 ) -> FusedModel:
-    """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs.
+    """Replace every module whose trial succeeds, and compare the whole model in blocks of these rows.
 
-    It is compared in blocks of so many rows."""
+    Raises ArithmeticError if it differs."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),

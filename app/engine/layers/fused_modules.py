@@ -1,14 +1,67 @@
-"""Modules that replace a model's own, over the same weights. `replacements.py` decides by trial where they may."""
+"""Modules that replace a model's own, over the same weights, and the interface of the kernels that they call.
 
-from typing import Any
+`replacements.py` decides by trial where they may replace them.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
 from app.engine.attention import BlockView
 from app.engine.attention.hook import attend_layer
 from app.engine.attention.signature import Scoring
-from app.engine.layers.kernel_signature import Activation, HeadNorms, LayerKernels, NormShape
+from app.engine.block.block import CacheSlots
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
+
+Activation = Literal["silu", "gelu_tanh"]
+"""The activation of a gated MLP: SiLU, x * sigmoid(x), or GELU in its tanh approximation."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormShape:
+    """Everything of an RMSNorm except its weight w, which it applies to a normalised row r in float32.
+
+    `rounds_first`: r is rounded to the type before the product; `adds_one`: the factor is 1 + w."""
+
+    eps: float
+    rounds_first: bool
+    adds_one: bool = False
+
+
+class HeadNorms(NamedTuple):
+    """RMSNorms of each head before it rotates: weights [D] of queries and of keys."""
+
+    query: Tensor
+    keys: Tensor
+    shape: NormShape
+
+
+class LayerKernels(Protocol):
+    """Each method is one launch. A row's bits depend on nothing but the row."""
+
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        """RMSNorm of rows [..., size] by weight [size]."""
+
+    def add_rms_norm(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of both [..., size], and its RMSNorm."""
+
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
+        """activation(gate) * up, both [..., size]; their rows may lie apart."""
+
+    def write_rotated(
+        self,
+        states: tuple[Tensor, Tensor, Tensor],
+        tables: tuple[Tensor, Tensor],
+        slots: CacheSlots,
+        norms: HeadNorms | None = None,
+    ) -> Tensor:
+        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache.
+
+        `tables` are the positions' cos and sin [1, T, W]. Value i of a head rotates with value i + W / 2; those
+        from W on stay. Returns the queries."""
 
 
 class FusedNorm(nn.Module):
@@ -25,7 +78,7 @@ class FusedNorm(nn.Module):
         return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of both, and its norm, in one kernel."""
+        """Add both; returns the sum and its norm, in one kernel."""
         return self._kernels.add_rms_norm(states, others, self.weight, self.shape)
 
 
@@ -48,7 +101,7 @@ class FusedGatedMLP(nn.Module):
 class FusedAttention(nn.Module):
     """Self-attention over a block: products, rotary embedding and cache in one kernel, our attention.
 
-    `products` are queries, keys and values. `head_norms` are what is normalised in that kernel, too; heads that are
+    `products` are queries, keys and values. The kernel normalises `head_norms`, too; heads that are
     normalised in another way have modules."""
 
     def __init__(self, layer: Any, products: nn.Module, scoring: Scoring, kernels: LayerKernels) -> None:
@@ -70,7 +123,7 @@ class FusedAttention(nn.Module):
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """What a decoder layer calls: [1, T, size] to the same, and no weights."""
+        """Attend as a decoder layer asks: [1, T, size] to the same, and no weights."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
         query, keys, values = (each.view(heads) for each in self.products(hidden_states))
         states = (
@@ -96,10 +149,10 @@ class FusedAttention(nn.Module):
 
 
 class FusedLayer(nn.Module):
-    """A decoder layer of two residual sums, the first in one kernel with the norm behind it."""
+    """A decoder layer of two residual sums, the first in one kernel with the norm after it."""
 
     def __init__(self, layer: Any) -> None:
-        """The norm behind attention is a FusedNorm already."""
+        """The norm after attention must be a FusedNorm already."""
         super().__init__()
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm

@@ -1,16 +1,16 @@
-"""A Linear of 8 bits whose activations become whole numbers, row by row: sums are exact, whatever their order."""
+"""A Linear of 8 bits by our own kernel for CPUs. Activations become whole numbers, so sums are exact."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers.quantised_layers import Numbers, QuantisedEmbedding, QuantisedLinear
+from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
 
 LARGEST_WEIGHT = 2**7
 LARGEST_SUM = 2**31 - 1
 LARGEST_ACTIVATION = 127 * 2**8 + 127
-"""Of two bytes that have a sign each."""
+"""The largest number of two bytes with a sign each."""
 GROUP, QUAD, BLOCK = 16, 4, 64
 """How a weight lies, as in int8.h."""
 TILE_ROWS = 16
@@ -18,13 +18,13 @@ TILE_ROWS = 16
 
 
 class NativeInt8Linear(QuantisedLinear):
-    """By the CPU's own kernel. Activations take up to 16 bits, as many as a row's sum leaves room for."""
+    """Multiplies by our C kernel. Activations take up to 16 bits, as many as a row's sum leaves room for."""
 
     bits = 8
     rounds_activations = True
     packed: Tensor
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
             raise ValueError(f"this kernel takes float32, and a C compiler must have made it, got {dtype}")
@@ -33,7 +33,7 @@ class NativeInt8Linear(QuantisedLinear):
         self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Row by row."""
+        """Multiply row by row."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32, got {states.dtype}")
@@ -49,12 +49,12 @@ class NativeInt8Linear(QuantisedLinear):
         return out
 
     def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
-        """Looks up the same rows in this weight."""
+        """Make a table that looks rows up in this weight."""
         return _PackedEmbedding(table, self.packed)
 
 
 class _PackedEmbedding(QuantisedEmbedding):
-    """Looks rows up in a weight that lies in the kernel's order."""
+    """Looks rows up in a weight in the kernel's order."""
 
     def __init__(self, table: QuantisedEmbedding, weight: Tensor) -> None:
         super().__init__(table.numbers, table.scale.dtype, table.factor)
@@ -68,7 +68,7 @@ class _PackedEmbedding(QuantisedEmbedding):
 
 
 def packed(values: Tensor) -> Tensor:
-    """A weight [out, in] in the order that int8.h tells: [out / GROUP, in / QUAD, GROUP, QUAD], rounded up."""
+    """Reorder a weight [out, in] as int8.h wants it: [out / GROUP, in / QUAD, GROUP, QUAD], rounded up."""
     outs, size = values.shape
     whole = F.pad(values, (0, -size % BLOCK, 0, -outs % GROUP)).view(torch.uint8).bitwise_xor(LARGEST_WEIGHT)
     return whole.view(-1, GROUP, whole.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()

@@ -1,19 +1,84 @@
-"""A Linear of 8 bits by our own kernel. Needs triton: imported only where it is tried."""
+"""A Linear of 8 bits by our own kernel for cards, which reads the weight as it lies. Needs triton.
 
+torch's kernel for CUDA gives each thread one value of the product, so that neighbours read rows that are far apart.
+Here a program has a tile of the product. It reads whole pieces of the weight's rows, widens them in registers to
+the type of the states, multiplies on the matrix unit, and scales the sum in the end: a row of the weight has one
+scale. A row's sum is added in pieces along the row, whatever other rows there are.
+"""
+
+import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
-from app.engine.layers.int8_kernel_triton import int8_product
 from app.engine.layers.quantised_layers import TiledInt8Linear
 
 FEW_ROWS = 128
-"""Beyond, a prompt's rows share the spreading of a tile, and the library's product is faster."""
+"""With more rows, such as a prompt's, a spread tile serves many rows and the library's product is faster."""
+
+COLUMNS = 32
+"""Rows of the weight in one program: 4,096 of them keep 128 multiprocessors busy."""
+
+PIECE = 256
+"""Bytes of a row of states that are multiplied at a time."""
+
+
+@triton.jit(do_not_specialize=["rows"])
+def int8_product_kernel(
+    states, values, scale, out, rows, columns,
+    SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """A tile of states [rows, SIZE] times values [columns, SIZE] transposed, times scale [columns]."""
+    column = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    row = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
+    is_row, is_column = row < rows, column < columns
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, SIZE, BLOCK_K):
+        place = start + tl.arange(0, BLOCK_K)
+        is_in = place < SIZE
+        given = tl.load(
+            states + row[:, None].to(tl.int64) * SIZE + place[None, :],
+            mask=is_row[:, None] & is_in[None, :],
+            other=0.0,
+        )
+        weight = tl.load(
+            values + column[None, :].to(tl.int64) * SIZE + place[:, None],
+            mask=is_column[None, :] & is_in[:, None],
+            other=0,
+        )
+        total += tl.dot(given, weight.to(given.dtype), input_precision="ieee")
+    factor = tl.load(scale + column, mask=is_column, other=0.0).to(tl.float32)
+    tl.store(
+        out + row[:, None].to(tl.int64) * columns + column[None, :],
+        (total * factor[None, :]).to(out.dtype.element_ty),
+        mask=is_row[:, None] & is_column[None, :],
+    )
+
+
+def tile_rows(rows: int, itemsize: int) -> int:
+    """Rows of states in one program, by their number and the bytes of a value."""
+    # Float32 is multiplied without matrix units: larger tiles would spill registers.
+    return 16 if rows <= 16 or itemsize == 4 else 32 if rows <= 32 else 64
+
+
+def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+    """States [rows, in] times values [out, in] transposed, times scale [out]."""
+    rows, size = states.shape
+    columns = len(values)
+    out = torch.empty((rows, columns), dtype=states.dtype, device=states.device)
+    tile = tile_rows(rows, states.element_size())
+    int8_product_kernel[(-(-columns // COLUMNS), -(-rows // tile))](
+        states.contiguous(), values, scale, out, rows, columns, SIZE=size, BLOCK_M=tile, BLOCK_N=COLUMNS,
+        BLOCK_K=PIECE // states.element_size(), num_warps=4, num_stages=4,
+    )  # fmt: skip
+    return out
 
 
 class TritonInt8Linear(TiledInt8Linear):
-    """The weight is read as it lies for few rows."""
+    """Uses our kernel for few rows."""
 
     def multiply(self, states: Tensor) -> Tensor:
-        """In one go, or tile by tile."""
+        """Multiply in one launch, or tile by tile."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         return int8_product(states, self.values, self.scale.view(-1))

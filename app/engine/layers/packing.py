@@ -1,4 +1,4 @@
-"""Weights in the order in which the CPU's matrix kernels read them.
+"""Packs weights in the order in which the CPU's matrix kernels read them.
 
 A Linear keeps its weight row by row, as it lies in the file. oneDNN's kernels want it in small blocks, so each step
 copies every weight of the model into blocks before it multiplies, and for one row that copy costs as much as the
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""Weights of fewer numbers stay as they are: there the kernel's start costs more than the copy."""
+"""Smaller weights stay as they are, because the kernel's start costs more than the copy."""
 
 _ROWS = 16
 """The row count that a block layout is chosen for. It serves every count; one chosen for 1 is slow for more."""
@@ -52,10 +52,12 @@ class PackedLinear(nn.Module):
 
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
-    """Replace the model's large Linears by packed layers; returns how many, 0 where packing does not help."""
+    """Replace the model's large Linears by packed layers; returns how many, 0 if packing does not help."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
-    tied, count = _tied_weight(model), 0
+    embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised
+    is_large = embedding is not None and embedding.numel() / model.num_parameters() > _TIED_SHARE
+    tied, count = embedding if is_large else None, 0
     for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
         # One at a time, and nothing holds the dense weight any longer: the next copy takes the memory it leaves.
         for name in [name for name, child in parent.named_children() if _is_worth_it(child, tied)]:
@@ -69,15 +71,6 @@ def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
     if type(module) is not nn.Linear or module.weight is tied:
         return False
     return module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
-
-
-def _tied_weight(model: PreTrainedModel) -> Tensor | None:
-    """The embedding's weight where a packed head beside it would need too much memory."""
-    embedding = getattr(model.get_input_embeddings(), "weight", None)
-    if embedding is None:  # it is quantised
-        return None
-    share = embedding.numel() / model.num_parameters()
-    return embedding if share > _TIED_SHARE else None
 
 
 def can_pack(dtype: torch.dtype) -> bool:

@@ -1,4 +1,4 @@
-"""Several products of the same rows: one after the other, or one product with their weights joined.
+"""Computes several products of the same rows, one after the other or as one product with joined weights.
 
     q_proj [4096, 4096]                       joined [6144, 4096]      one product a step instead of three
     k_proj [1024, 4096]   are views of its    rows    0 to 4095
@@ -8,13 +8,13 @@ So no weight is kept twice, and the model as transformers wrote it reads the sam
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from app.engine.layers.compatibility import ROWS
+from app.engine.layers.model_trial import ROWS
 from app.engine.machine.hardware import is_close
 from app.engine.machine.memory import is_out_of_memory
 
@@ -45,13 +45,9 @@ class JoinedProduct(nn.Module):
         return torch.split(product, self._sizes, dim=-1)
 
 
-Join = Callable[[Sequence[Any]], JoinedProduct]
-"""Linears to one product."""
-
-
 @torch.no_grad()
-def join_products(model: nn.Module, fused: Iterable[nn.Module], join: Join | None = None) -> int:
-    """Join the products of these modules where a trial agrees; returns how many. It stops when memory runs out."""
+def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
+    """Join the products of modules whose trial agrees, until memory runs out; returns how many were joined."""
     shared = _shared_parameters(model)
     count = 0
     for module in fused:
@@ -59,7 +55,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module], join: Join | Non
         if not isinstance(products, SeparateProducts) or not _can_join(products, shared):
             continue
         try:
-            joined = _tried(products, join or joined_product)
+            joined = _tried(products)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -71,7 +67,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module], join: Join | Non
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
-    """The parameters that are in more than one place: joined, they would be kept twice."""
+    """The parameters that are used in more than one place: joined, they would be kept twice."""
     owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
     return {place for place, count in Counter(map(id, owned)).items() if count > 1}
 
@@ -88,15 +84,15 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
     return len(kinds) == 1
 
 
-def _tried(products: SeparateProducts, join: Join) -> JoinedProduct | None:
-    """The products as one, if it makes what they make of few rows and of many."""
+def _tried(products: SeparateProducts) -> JoinedProduct | None:
+    """Join the products if one product gives the same results for few rows and for many."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
     trials = [
         torch.randn((1, rows, first.in_features), generator=source).to(first.weight) for rows in (1, *ROWS)
     ]
     expected = [products(rows) for rows in trials]
-    joined = join(list(products.parts))
+    joined = joined_product(list(products.parts))
     for rows, parts in zip(trials, expected, strict=True):
         if not all(is_close(*pair) for pair in zip(joined(rows), parts, strict=True)):
             return None
@@ -104,7 +100,7 @@ def _tried(products: SeparateProducts, join: Join) -> JoinedProduct | None:
 
 
 def joined_product(parts: Sequence[Any]) -> JoinedProduct:
-    """One Linear with the weights of these, which become views of them."""
+    """Join Linears into one; their weights become views of its weight."""
     sizes = [part.out_features for part in parts]
     product = nn.Linear(parts[0].in_features, sum(sizes), bias=parts[0].bias is not None, device="meta")
     for name in dict(product.named_parameters()):

@@ -1,4 +1,4 @@
-"""Linears and embeddings whose weight is whole numbers of 8 or 4 bits, and the kernels that multiply by them.
+"""Linears and embeddings with weights of 8 or 4 bits, and the kernels that multiply by them.
 
     weight = (number - zero) * scale        scale and zero shared by a group of neighbours in a row
 
@@ -13,8 +13,8 @@ On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
     tiles spread out                        3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows take the kernel, whose rows know nothing of each other, and many take the tiles. On a card int8 has our
-own kernel (`int8_kernel.py`) and int4 torch's; a quantisation without a kernel is refused there.
+So few rows take the kernel, whose rows do not depend on each other, and many take the tiles. On a card int8 has our
+own kernel (`int8_linear_triton.py`) and int4 torch's; a card without a kernel refuses the quantisation.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 TILE = {"cpu": 2**19, "cuda": 2**23}
-"""Weights that are spread out at a time."""
+"""How many weights are spread out at a time."""
 
 FEW_ROWS = 16
-"""Up to here torch's int8 kernel for CPUs is faster than tiles."""
+"""Up to this many rows torch's int8 kernel for CPUs is faster than tiles."""
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class QuantisedWeight:
     """A weight as whole numbers [out, in] (int8), with scale and zero [out, groups] (float32)."""
 
     values: Tensor
@@ -55,23 +55,24 @@ class QuantisedLinear(nn.Module):
     """A Linear over whole numbers. Subclasses keep them as their kernel reads them, as buffers."""
 
     bits: int
+    multiples = (1, 1)
+    """What the kernel needs the numbers of outputs and of inputs to be multiples of."""
     scale: Tensor
 
-    def __init__(self, numbers: Numbers, bias: Tensor | None, dtype: torch.dtype) -> None:
+    def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
         super().__init__()
         self.out_features, self.in_features = numbers.values.shape
         self.bias = bias
         self._keep(numbers, dtype)
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         """Register the buffers that the kernel reads; scales have the activations' dtype."""
         raise NotImplementedError
 
     @classmethod
     def fits(cls, out_features: int, in_features: int) -> bool:
         """Whether the kernel takes this shape."""
-        del out_features, in_features
-        return True
+        return out_features % cls.multiples[0] == 0 and in_features % cls.multiples[1] == 0
 
     @property
     def weight(self) -> Tensor:
@@ -111,12 +112,12 @@ class TiledInt8Linear(_TiledLinear):
     bits = 8
     values: Tensor
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self.register_buffer("values", numbers.values)
         self.register_buffer("scale", numbers.scale.to(dtype))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Tile by tile."""
+        """Multiply tile by tile."""
         # Divided by a power of two: whole numbers up to 127 would leave float16's range. That costs no digit but
         # of states below 0.008 in float16, which have fewer from there on, by up to 4e-6 each.
         small = states / 128
@@ -131,7 +132,7 @@ class TiledInt4Linear(_TiledLinear):
     pairs: Tensor
     zero: Tensor
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         low, high = (numbers.values + 8).to(torch.uint8).chunk(2, 1)
         self.register_buffer("pairs", low | (high << 4))
         self.register_buffer("scale", numbers.scale.to(dtype))
@@ -152,14 +153,10 @@ class TiledInt4Linear(_TiledLinear):
 class CpuInt8Linear(TiledInt8Linear):
     """torch's kernel for bfloat16 on CPUs, as long as there are few rows."""
 
-    @classmethod
-    def fits(cls, out_features: int, in_features: int) -> bool:
-        """The kernel reads 16 or 32 at a time, and beyond a row's end if need be: it does not look."""
-        del out_features
-        return in_features % 32 == 0
+    multiples = (1, 32)  # the kernel reads 16 or 32 at a time, even beyond a row's end
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Row after row, or tile by tile where many rows share the spreading."""
+        """Multiply row after row, or tile by tile if many rows share the spreading."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         product: Tensor = torch.ops.aten._weight_int8pack_mm(states, self.values, self.scale.view(-1))
@@ -173,7 +170,7 @@ class _PackedInt4Linear(QuantisedLinear):
     packed: Tensor
     _kernel: Any
 
-    def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
+    def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._group = numbers.group
         offset = -numbers.zero * numbers.scale
         both = torch.stack([numbers.scale, offset], -1).transpose(0, 1)
@@ -185,7 +182,7 @@ class _PackedInt4Linear(QuantisedLinear):
         raise NotImplementedError
 
     def multiply(self, states: Tensor) -> Tensor:
-        """In one go."""
+        """Multiply in one call."""
         product: Tensor = self._kernel(states.contiguous(), self.packed, self._group, self.scale)
         return product
 
@@ -194,11 +191,7 @@ class CpuInt4Linear(_PackedInt4Linear):
     """torch's kernel for bfloat16 on CPUs."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm_for_cpu
-
-    @classmethod
-    def fits(cls, out_features: int, in_features: int) -> bool:
-        """The kernel's blocks."""
-        return out_features % 16 == 0 and in_features % 32 == 0
+    multiples = (16, 32)  # the kernel's blocks
 
     def _pack(self, values: Tensor) -> Tensor:
         packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(values.int(), 1)
@@ -209,11 +202,7 @@ class CudaInt4Linear(_PackedInt4Linear):
     """torch's tinygemm kernel for bfloat16 on CUDA devices from Ampere on."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm
-
-    @classmethod
-    def fits(cls, out_features: int, in_features: int) -> bool:
-        """The kernel's tiles: 8 by 16, an even number of them along a row."""
-        return out_features % 8 == 0 and in_features % 32 == 0
+    multiples = (8, 32)  # the kernel's tiles are 8 by 16, an even number of them along a row
 
     def _pack(self, values: Tensor) -> Tensor:
         tiles = next(tiles for tiles in (8, 4, 2) if self.in_features % (16 * tiles) == 0)
@@ -223,7 +212,7 @@ class CudaInt4Linear(_PackedInt4Linear):
 
 
 TRIED = (0, 1, 2, 5)
-"""Tokens that are looked up in both, before one takes the other's place."""
+"""Tokens that are looked up in both before the table replaces the embedding."""
 
 
 class QuantisedEmbedding(nn.Module):
@@ -232,7 +221,7 @@ class QuantisedEmbedding(nn.Module):
     values: Tensor
     scale: Tensor
 
-    def __init__(self, numbers: Numbers, dtype: torch.dtype, factor: Tensor | float = 1.0) -> None:
+    def __init__(self, numbers: QuantisedWeight, dtype: torch.dtype, factor: Tensor | float = 1.0) -> None:
         super().__init__()
         self.register_buffer("values", numbers.values)
         self.register_buffer("scale", numbers.scale.to(dtype))
@@ -244,9 +233,9 @@ class QuantisedEmbedding(nn.Module):
         return bool(self.factor == 1)
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> QuantisedWeight:
         """What a tied head multiplies by; the tensors are shared."""
-        return Numbers(self.values, self.scale, torch.zeros_like(self.scale))
+        return QuantisedWeight(self.values, self.scale, torch.zeros_like(self.scale))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Rows in the precision of the activations."""

@@ -27,9 +27,9 @@ from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
-    Numbers,
     QuantisedEmbedding,
     QuantisedLinear,
+    QuantisedWeight,
     TiledInt4Linear,
     TiledInt8Linear,
     stands_for,
@@ -82,7 +82,7 @@ MISSING = (
 
 
 def suiting_dtype(choice: ModelChoice, device: torch.device) -> torch.dtype:
-    """The chosen precision, or for "auto" what suits the machine and the weights there."""
+    """Return the chosen precision, or for "auto" what suits the machine and the weights."""
     # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
     if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
         return torch.float32
@@ -93,11 +93,11 @@ def check_can_quantise(
     quantisation: Quantisation,
     dtype: torch.dtype = torch.float32,
     device: torch.device = CPU,
-    find: "FindKernel | None" = None,
+    find: FindKernel | None = None,
 ) -> None:
-    """Raises BadOption before any weight is read: where torchao is missing, and where a card has no kernel.
+    """Raise BadOption, before any weight is read, if torchao is missing or a card has no kernel.
 
-    There the weights would be spread out again in every step, which is slower than not to quantise."""
+    Without a kernel the weights would be spread out again in every step, which is slower than not to quantise."""
     if quantisation == "none":
         return
     torchao()
@@ -115,7 +115,7 @@ def _no_kernel(bits: int, dtype: torch.dtype, reason: str) -> BadOption:
 
 
 def torchao(load: Callable[[str], Any] = import_module) -> Any:
-    """torchao's tensors of whole numbers; raises BadOption where they are not to be had."""
+    """Import torchao's tensors of whole numbers. Raises BadOption if they are missing."""
     try:
         found = load("torchao.quantization")
         return found.IntxUnpackedToInt8Tensor, found.MappingType
@@ -127,9 +127,9 @@ def torchao(load: Callable[[str], Any] = import_module) -> Any:
 def quantise(
     model: PreTrainedModel, quantisation: Quantisation, device: torch.device, find: FindKernel | None = None
 ) -> int:
-    """Put quantised layers, on the device, in the place of the model's own; how many weights they hold.
+    """Replace the model's layers by quantised ones on the device; returns how many weights they hold.
 
-    Raises BadOption for a model none of whose layers can be quantised, or a card's kernel that fails with one."""
+    Raises BadOption if no layer can be quantised, or a card's kernel fails with one."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
@@ -141,7 +141,8 @@ def quantise(
         if is_tied and not table:
             continue
         numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
-        made = _quantised_linear(linear, numbers, kernels.fitting(bits, linear))
+        bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
+        made = kernels.fitting(bits, linear)(numbers, bias, linear.weight.dtype)
         setattr(parent, name, made)
         if is_tied and table:
             model.set_input_embeddings(made.tied(table))
@@ -156,7 +157,7 @@ def quantise(
 def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
-    """Every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
+    """Yield every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
         return  # recurrent layers read their Linears' weights in ways of their own
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -169,7 +170,7 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits; None where it does more than look up."""
+    """Replace the embedding by a table of 8 bits; returns None if it does more than look up."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # of Gemma and its kin
@@ -180,35 +181,26 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
     return table
 
 
-def _quantised_linear(linear: Any, numbers: Numbers, kernel: Kernel) -> QuantisedLinear:
-    bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
-    return kernel(numbers, bias, linear.weight.dtype)
-
-
-def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
-    """A weight [out, in] as whole numbers on the device."""
-    rows, groups = max(1, SLICE // weight.shape[1]), weight.shape[1] // group_of(bits, weight.shape[1])
+def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
+    """Quantise a weight [out, in] to whole numbers on the device."""
+    tensor, mapping = torchao()
+    kind, whole = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits], getattr(torch, f"int{bits}")
+    rows, group = max(1, SLICE // weight.shape[1]), group_of(bits, weight.shape[1])
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
-    scale, zero = torch.empty((2, len(weight), groups), device=device)
+    scale, zero = torch.empty((2, len(weight), weight.shape[1] // group), device=device)
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
-        values[part], scale[part], zero[part] = _numbers(weight.detach()[part].to(device).float(), bits)
-    return Numbers(values, scale, zero)
-
-
-def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Values, scale and zero of some rows. They come in float32: in bfloat16 torchao takes no scale below 1/128."""
-    tensor, mapping = torchao()
-    kind = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits]
-    whole = getattr(torch, f"int{bits}")
-    found = tensor.from_hp(weight, (1, group_of(bits, weight.shape[1])), whole, mapping_type=kind)
-    return found.qdata, found.scale, found.zero_point.float()
+        # In float32, because torchao takes no scale below 1/128 in bfloat16.
+        dense = weight.detach()[part].to(device).float()
+        found = tensor.from_hp(dense, (1, group), whole, mapping_type=kind)
+        values[part], scale[part], zero[part] = found.qdata, found.scale, found.zero_point.float()
+    return QuantisedWeight(values, scale, zero)
 
 
 class _TriedKernels:
     """The class of layers for each Linear of a model, tried for each length of a row before a step needs it.
 
-    Another length is another variant of a compiled kernel. What the trial compiles, no step has to."""
+    Another length is another variant of a compiled kernel, which is compiled in the trial instead of in a step."""
 
     def __init__(
         self, quantisation: Quantisation, dtype: torch.dtype, device: torch.device, find: FindKernel
@@ -219,29 +211,26 @@ class _TriedKernels:
         self._tried = {(bits, *TRIED_SHAPE): kernel for bits, kernel in self._kernels.items()}
 
     def fitting(self, bits: int, linear: nn.Linear) -> Kernel:
-        """For a weight of this shape. Raises BadOption where a card's kernel for the chosen bits fails."""
+        """Choose the class for this weight. Raises BadOption if a card's kernel for the chosen bits fails."""
         kernel, size = self._kernels[bits], linear.in_features
         if kernel is ANYWHERE[bits] or not kernel.fits(linear.out_features, size):
             return ANYWHERE[bits]
         shape = bits, TRIED_SHAPE[0] + linear.out_features % ALIGNED, size
         if shape not in self._tried:
-            reason = self._fault_of(kernel, shape[1:])
+            try:
+                reason = fault_of(kernel, self._dtype, self._device, shape[1:])
+            except Exception as error:  # a compiler's, a driver's: each has types of its own
+                if is_no_verdict(error):
+                    raise
+                reason = refused_because(error)
             if reason and self._device.type != "cpu" and bits == self._asked:
                 raise _no_kernel(bits, self._dtype, reason)
             self._tried[shape] = ANYWHERE[bits] if reason else kernel
         return self._tried[shape]
 
-    def _fault_of(self, kernel: Kernel, shape: tuple[int, int]) -> str:
-        try:
-            return fault_of(kernel, self._dtype, self._device, shape)
-        except Exception as error:  # a compiler's, a driver's: each has types of its own
-            if is_no_verdict(error):
-                raise
-            return refused_because(error)
-
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:
-    """The fastest class of layers that works on this machine."""
+    """Find the fastest class of layers that works on this machine."""
     try:
         kernel = _fastest(bits, dtype, device)
         reason = fault_of(kernel, dtype, device) if kernel else f"there is none for {dtype_name(dtype)}"
@@ -252,7 +241,7 @@ def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKer
 
 
 def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | None:
-    """By device, type and bits; raises what an import raises."""
+    """Look the kernel up by device, type and bits. Raises what an import raises."""
     if (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
         return NativeInt8Linear
     if (device.type, bits) != ("cuda", 8):
@@ -268,7 +257,7 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
 def fault_of(
     kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int] = TRIED_SHAPE
 ) -> str:
-    """What is wrong with the products of this machine's kernel, tried on a small layer; "" for nothing."""
+    """Try a kernel on a small layer; returns what is wrong with its products, or ""."""
     source = torch.Generator(device).manual_seed(0)
     numbers = quantised(torch.randn(shape, generator=source, device=device), kernel.bits, device)
     layer, dense = kernel(numbers, None, dtype), numbers.dense().t()

@@ -1,50 +1,53 @@
-"""Which of a model's modules may be replaced: each is tried, whatever its class is called.
+"""Finds which of a model's modules can be replaced: each is tried, whatever its class is called.
 
-A module is a candidate by the names of its parts. What would take its place is then fed what the module is fed:
+A module is a candidate by the names of its parts. Its replacement then gets the same input:
 
-    norm         random rows, large and tiny     equal values, but for the last bits of the sum over a row
-    gated MLP    random rows                     equal values at down_proj, and nothing done behind it
-    attention    what it met in a real pass      equal queries, keys, values and scoring when it attends
-    layer        what it met in a real pass      every bit as the layer itself over the same new parts
-    whole layer  what it met in a real pass      every bit as the replaced layer
+    norm         random rows, large and tiny     equal values, except the last bits of the sum over a row
+    gated MLP    random rows                     equal values at down_proj, and nothing done after it
+    attention    its input in a real pass        equal queries, keys, values and scoring when it attends
+    layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
+    whole layer  its input in a real pass        bitwise identical to the replaced layer
 
-What does not agree stays as it is, so that an architecture nobody knew of loses speed, never text.
+A module whose replacement does not agree stays, so an unknown architecture loses speed, never text.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import chain
+from math import inf
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.attention import Attend
-from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
-from app.engine.layers.fused_trials import (
-    ROUNDINGS,
-    TEXT,
-    AttentionProbe,
-    ModuleCall,
-    captured_calls,
-    capturing_inputs,
-    layer_output,
-    mismatch_share,
-    probe_attention,
+from app.engine.attention import Attend, BlockView, LayerCache, Scoring
+from app.engine.block.block import chain_block
+from app.engine.layers.fused_modules import (
+    Activation,
+    FusedAttention,
+    FusedGatedMLP,
+    FusedLayer,
+    FusedNorm,
+    HeadNorms,
+    LayerKernels,
+    NormShape,
 )
-from app.engine.layers.kernel_signature import Activation, HeadNorms, LayerKernels, NormShape, NormWeight
 from app.engine.layers.products import JoinedProduct, SeparateProducts
-from app.engine.layers.shared_weight_copy import copy_with
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
+from app.engine.runner.steps import run_block
 
 log = logging.getLogger(__name__)
 
 Replaced = dict[nn.Module, nn.Module]
 """What takes the place of which module."""
 
-NORM_WEIGHTS = (NormWeight(True), NormWeight(False), NormWeight(False, adds_one=True))
-"""Llama's, gpt-oss's and Gemma's."""
+NORM_KINDS = ((True, False), (False, False), (False, True))
+"""(rounds_first, adds_one) of the norms of Llama, gpt-oss and Gemma."""
 
 LARGEST_ROW = 32_768
 """Values of a row that one program has in its registers."""
@@ -53,15 +56,54 @@ _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
 """Of a norm's rows: at the smallest, eps is most of what they are divided by."""
 
 
+ROUNDINGS = {4: 16, 2: 2}
+"""By bytes of a number: how many units in the last place a value may be off. Sums in float32 have many terms."""
+
+NOISE = 1e-6
+"""Errors below this share of a row's largest value are allowed: torch's tanh loses as much where a gate is shut."""
+
+UNLIKE = 0.05
+"""The share of half precision's values that may be off by more. If more are, values are rounded elsewhere."""
+
+TEXT = (3, 1, 4, 1, 5, 9, 2)
+"""Tokens of the real pass."""
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """The arguments of a module in a real pass."""
+
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class AttentionProbe:
+    """An attention function that records its inputs and returns constant values."""
+
+    def __init__(self) -> None:
+        self.states: tuple[Tensor, ...] = ()
+        self.scoring = Scoring(0.0)
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Record the query [1, H, T, D]; returns [1, T, H, DV]."""
+        del view
+        self.states, self.scoring = (query, cache.keys, cache.values), scoring
+        shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])
+        count = query.shape[2] * query.shape[1] * cache.values.shape[3]
+        return torch.linspace(-1, 1, count, device=query.device).to(query.dtype).view(shape)
+
+
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Every RMSNorm with a weight."""
+    """Replace every RMSNorm with a weight."""
     return _found(model.modules(), lambda module: _fused_norm(module, kernels))
 
 
 @torch.inference_mode()
 def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Every MLP that bends a gate and multiplies it with up."""
+    """Replace every MLP that activates a gate and multiplies it with up."""
     like = torch.empty(0, dtype=model.dtype, device=model.device)
     return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
 
@@ -70,14 +112,12 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Every self-attention that turns its heads and then attends to a block; it gets norms replaced already."""
+    """Replace every self-attention that rotates its heads and then attends to a block, over replaced norms."""
     parts = ("o_proj", "head_dim", "layer_idx")
     calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
-    for (
-        module,
-        attention,
-    ) in fused.items():  # tried with the norms they had: that trial holds them to every bit
+    # They were tried with their old norms, because that trial compares every bit.
+    for module, attention in fused.items():
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
             setattr(attention, name, replaced.get(norm, norm))
@@ -86,7 +126,7 @@ def find_attentions(
 
 
 def _take_head_norms(attention: Any, call: ModuleCall) -> None:
-    """Normalise heads in the kernel that rotates them, where it says the same up to rounding."""
+    """Normalise heads in the kernel that rotates them, if the result is the same up to rounding."""
     query, keys = attention.q_norm, attention.k_norm
     if not (isinstance(query, FusedNorm) and isinstance(keys, FusedNorm) and query.shape == keys.shape):
         return
@@ -102,24 +142,38 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
 
 @torch.inference_mode()
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
-    """Every decoder layer that adds attention to its states and norms the sum."""
+    """Replace every decoder layer that adds attention to its states and normalises the sum."""
     parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     calls = captured_calls(model, _having(model, parts), attend)
-    return _found(calls, lambda layer: _fused_layer(layer, calls[layer], replaced))
+
+    def fused(layer: nn.Module) -> nn.Module | None:
+        theirs = copy_with(layer, replaced)
+        if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
+            return None
+        ours, call = FusedLayer(theirs), calls[layer]
+        return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
+
+    return _found(calls, fused)
 
 
 @torch.inference_mode()
 def find_whole_layers(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
-    """Every fused layer that can be one call of its device's kernels."""
+    """Replace every fused layer that can be one call of its device's kernels."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     calls = captured_calls(model, list(fused), attend)
-    return _found(calls, lambda layer: _whole_layer(fused[layer], calls[layer], attend, make))
+
+    def whole(layer: nn.Module) -> nn.Module | None:
+        ours, call = make(fused[layer]), calls[layer]
+        is_same = torch.equal(layer_output(ours, call, attend), layer_output(fused[layer], call, attend))
+        return ours if is_same else None
+
+    return _found(calls, whole)
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """What is made of each module that it can be made of."""
+    """Make a replacement of each module that allows one."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -135,17 +189,21 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
 
 
 def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
-    eps = _eps(module)
-    if not (eps and _is_leaf(module)):
+    names = ("variance_epsilon", "eps", "epsilon")  # as classes call it
+    eps = next((one for name in names if isinstance(one := getattr(module, name, None), float)), 0.0)
+    is_leaf = not any(True for _ in module.children()) and len(list(module.parameters())) == 1
+    if not (eps and is_leaf):
         return None
     weight = getattr(module, "weight", None)  # quantised layers spread theirs out here
-    if not (isinstance(weight, nn.Parameter) and _is_one_row(weight)):
+    if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
+        return None
+    if weight.element_size() not in ROUNDINGS:
         return None
     rows = _norm_rows(weight)
     expected = module(rows)
     best, share = None, 1.0
-    for norm_weight in NORM_WEIGHTS:
-        norm = FusedNorm(weight, NormShape(eps, norm_weight), kernels)
+    for kind in NORM_KINDS:
+        norm = FusedNorm(weight, NormShape(eps, *kind), kernels)
         other = mismatch_share(norm(rows), expected)
         if other < share:
             best, share = norm, other
@@ -158,49 +216,16 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
     theirs, answer = probe_attention(module, call)
     if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs):
         return None
-    products = _products_of_heads(module, [each.shape[1] * each.shape[3] for each in theirs.states])
+    products: nn.Module
+    if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
+        products = JoinedProduct(joined, [each.shape[1] * each.shape[3] for each in theirs.states])
+    else:
+        products = SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
     fused = FusedAttention(module, products, theirs.scoring, kernels)
     ours, new = probe_attention(fused, call)
     pairs = zip((*ours.states, new), (*theirs.states, answer), strict=True)
     is_same = all(torch.equal(*pair) for pair in pairs) and ours.scoring == theirs.scoring
     return fused if is_same else None
-
-
-def _products_of_heads(module: Any, sizes: Sequence[int]) -> nn.Module:
-    """Those of queries, keys and values, which have these sizes; raises AttributeError for other modules."""
-    if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
-        return JoinedProduct(joined, sizes)
-    return SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
-
-
-def _fused_layer(layer: nn.Module, call: ModuleCall, replaced: Replaced) -> nn.Module | None:
-    theirs = copy_with(layer, replaced)
-    if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
-        return None
-    ours = FusedLayer(theirs)
-    return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
-
-
-def _whole_layer(
-    fused: FusedLayer, call: ModuleCall, attend: Attend, make: Callable[[FusedLayer], nn.Module]
-) -> nn.Module | None:
-    whole = make(fused)
-    is_same = torch.equal(layer_output(whole, call, attend), layer_output(fused, call, attend))
-    return whole if is_same else None
-
-
-def _eps(module: nn.Module) -> float:
-    """By whichever name the class has for it; 0 for none."""
-    found = [getattr(module, name, None) for name in ("variance_epsilon", "eps", "epsilon")]
-    return next((float(eps) for eps in found if isinstance(eps, float)), 0.0)
-
-
-def _is_leaf(module: nn.Module) -> bool:
-    return not any(True for _ in module.children()) and len(list(module.parameters())) == 1
-
-
-def _is_one_row(weight: Tensor) -> bool:
-    return weight.dim() == 1 and len(weight) <= LARGEST_ROW and weight.element_size() in ROUNDINGS
 
 
 def _norm_rows(weight: Tensor) -> Tensor:
@@ -237,10 +262,14 @@ def _gate_and_up(module: Any) -> nn.Module | None:
 def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
     rows = (3 * made).to(like)
-    with capturing_inputs(mlp.down_proj) as inputs:
+    inputs: list[Tensor] = []
+    hook = mlp.down_proj.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
+    try:
         answer = mlp(rows)
         fused(rows)
-    # All that the MLP does with what its last product says is to return it.
+    finally:
+        hook.remove()
+    # The MLP must return the result of its last product unchanged.
     is_last = torch.equal(mlp.down_proj(inputs[0]), answer)
     return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
 
@@ -259,3 +288,69 @@ def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> boo
         table.dtype == query.dtype and table.shape[:2] == (1, query.shape[2]) and table.shape[2] % 2 == 0
         for table in tables
     )
+
+
+def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
+    """Return the share of values [..., size] that differ: infinity if too many do, or one by too much."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return inf
+    expected = theirs.double().abs()
+    noise = NOISE * expected.amax(-1, keepdim=True)
+    error = (ours.double() - theirs.double()).abs()
+    allowed = ROUNDINGS[theirs.element_size()] * torch.finfo(theirs.dtype).eps * expected
+    if not bool((error <= allowed + noise).all()):
+        return inf
+    share = float((error > noise).double().mean())
+    return share if share <= UNLIKE or theirs.element_size() == 4 else inf
+
+
+def captured_calls(
+    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
+) -> dict[nn.Module, ModuleCall]:
+    """Record the arguments of each of these modules in a short pass."""
+    calls: dict[nn.Module, ModuleCall] = {}
+
+    def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        calls[module] = ModuleCall(args, named)
+
+    hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
+    try:
+        run_block(model, BlockCache(), chain_block(TEXT, 0, wanted=(0,)), attend)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
+
+
+def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
+    """Return the inputs that the module gives to attention, and the module's output."""
+    attention = AttentionProbe()
+    answer: Tensor = _called(module, call, attention)[0]
+    return attention, answer
+
+
+def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
+    """Compute a layer's output, by this attention or by constant values."""
+    answer: Tensor = _called(module, call, attend or AttentionProbe())
+    return answer
+
+
+def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
+    """Call the module as in the real pass, but with an empty cache and this attention."""
+    block_view = call.named["block"]
+    view = BlockView(block_view.block, 0, attend, block_view.device)
+    return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
+
+
+def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
+    """Copy the model with these modules replaced; every other weight, buffer and config is shared.
+
+    A module that contains no replaced module is the same in both, with its state: a rotary table that changes with
+    the text's length changes for both models. A module that contains one is copied, over the same weights."""
+    shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
+    configs = [module.config for module in model.modules() if getattr(module, "config", None) is not None]
+    kept: dict[int, object] = {
+        id(each): each for each in chain(model.parameters(), model.buffers(), shared, configs)
+    }
+    # deepcopy takes what it finds in its memo for the copy.
+    return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})

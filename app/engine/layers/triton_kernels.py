@@ -1,4 +1,4 @@
-"""The kernels of fused layers: memory is read once, and numbers are rounded where transformers rounds them.
+"""The kernels of fused layers on cards, and their launches: they read memory once and round as transformers does.
 
 Between two matrix products torch launches a kernel for each operation, and each writes its result to memory in the
 model's type, or in float32. Here one program does them all for a row, in float32, and rounds to the type where a
@@ -10,12 +10,30 @@ result would have been written in it:
 
 Products and sums are rounded one by one (nothing is fused to a multiply-add), so that what is not a sum over a row
 has torch's bits. The sum of squares is added in an order that depends on the row's size alone: one program
-has the whole row, and neither the other rows nor their number reach it.
+has the whole row, and neither the other rows nor their number matter. Needs triton: imported only where it is used.
 """
 
+from dataclasses import dataclass
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 from triton.language.extra import libdevice
+
+from app.engine.block.block import CacheSlots
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
+
+PIECE = 1024
+"""Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors busy."""
+
+PAIRS = 256
+"""Pairs of values that a program rotates: as many heads as contain them."""
+
+_ALIGNED = 16
+"""The width of a kernel's reads in bytes, which decides which values a thread adds up."""
+
+_NO_NORM = NormShape(0.0, False)
 
 
 @triton.jit
@@ -76,7 +94,7 @@ def gate_kernel(
     gate, up, out, gate_row, up_row,
     ACTIVATION: tl.constexpr, BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A piece of one row: the bent gate, rounded, times up."""
+    """A piece of one row: the activated gate, rounded, times up."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_in = at < SIZE
@@ -182,3 +200,98 @@ def rotary_kernel(
             values + row * values_row, cached_values + slot * SIZE, (tile - tiles - shared_tiles) * HEADS, SHARED,
             values_head, cached_values_head, SIZE, HEADS, WHOLE,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TritonKernels:
+    """`LayerKernels` on one device. `by_hand`: triton's interpreter runs them."""
+
+    by_hand: bool = False
+
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        rows = _rows(states)
+        out = torch.empty_like(rows)
+        self._norm(rows, None, weight, out, out, shape)
+        return out.view(states.shape)
+
+    def add_rms_norm(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        rows = _rows(states)
+        total, out = torch.empty_like(rows), torch.empty_like(rows)
+        self._norm(rows, _rows(others), weight, total, out, shape)
+        return total.view(states.shape), out.view(states.shape)
+
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
+        size = gate.shape[-1]
+        gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
+        out = gates.new_empty(gates.shape)
+        gate_kernel[(len(out), -(-size // PIECE))](
+            gates, ups, out, gates.stride(0), ups.stride(0), ACTIVATION=activation, BY_HAND=self.by_hand,
+            SIZE=size, BLOCK=min(PIECE, _padded(size)), num_warps=4, enable_fp_fusion=False,
+        )  # fmt: skip
+        return out.view(gate.shape)
+
+    def write_rotated(
+        self,
+        states: tuple[Tensor, Tensor, Tensor],
+        tables: tuple[Tensor, Tensor],
+        slots: CacheSlots,
+        norms: HeadNorms | None = None,
+    ) -> Tensor:
+        query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
+        cos, sin = (table.contiguous() for table in tables)
+        (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
+        new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)  # as products leave it
+        block = _padded(width // 2)
+        heads = max(1, PAIRS // block)
+        shape = norms.shape if norms else _NO_NORM
+        rotary_kernel[(rows, -(-count // heads) + 2 * -(-shared // heads))](
+            *(query, keys, values, cos, sin),
+            *((norms.query, norms.keys) if norms else (query, query)),
+            query if slots.places is None else slots.places,
+            *(new_query, slots.keys, slots.values),
+            *(stride for each in (query, keys, values) for stride in each.stride()[1:3]),
+            *(slots.keys.stride(1), slots.values.stride(1)),
+            *(slots.begin, 1 / size, shape.eps),
+            HAS_SLOTS=slots.places is not None, COUNT=count, SHARED=shared, HAS_NORM=norms is not None,
+            ROUNDS_FIRST=shape.rounds_first, ADDS_ONE=shape.adds_one,
+            BY_HAND=self.by_hand, SIZE=size, WIDTH=width, HEADS=heads, BLOCK=block,
+            REST=_padded(max(1, size - width)), WHOLE=_padded(size), num_warps=1, enable_fp_fusion=False,
+        )  # fmt: skip
+        return new_query
+
+    def _norm(
+        self,
+        rows: Tensor,
+        others: Tensor | None,
+        weight: Tensor,
+        total: Tensor,
+        out: Tensor,
+        shape: NormShape,
+    ) -> None:
+        size = rows.shape[1]
+        block = _padded(size)
+        inverse = 1 / size  # torch's mean multiplies on a card
+        norm_kernel[(len(rows),)](
+            rows, rows if others is None else others, weight, total, out, inverse, shape.eps,
+            HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.rounds_first,
+            ADDS_ONE=shape.adds_one, BY_HAND=self.by_hand, SIZE=size, BLOCK=block,
+            num_warps=max(1, min(16, block // 512)), enable_fp_fusion=False,
+        )  # fmt: skip
+
+
+def on_device(device: torch.device) -> TritonKernels:
+    """Return the kernels as this device can run them."""
+    return TritonKernels(by_hand=device.type != "cuda")
+
+
+def _rows(states: Tensor) -> Tensor:
+    """Contiguous rows [n, size] at an aligned address: the order of adding depends on the alignment."""
+    rows = states.reshape(-1, states.shape[-1]).contiguous()
+    return rows.clone() if rows.data_ptr() % _ALIGNED else rows
+
+
+def _padded(size: int) -> int:
+    """The next power of two."""
+    return 1 << (size - 1).bit_length()

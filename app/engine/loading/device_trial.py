@@ -1,4 +1,4 @@
-"""Whether a device that nobody has tried says what the CPU says: a small model runs on both."""
+"""Tries a device: a small model must give the same results on it as on the CPU."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
 from app.engine.attention.selector import SDPA
-from app.engine.layers.compatibility import block_logits, tree_block, trial_blocks
+from app.engine.layers.model_trial import block_logits, tree_block, trial_blocks
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close
 from app.engine.sampling.sampling import make_sampler
@@ -18,7 +18,7 @@ _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 
 
 def run_small(model: PreTrainedModel) -> list[Tensor]:
-    """The logits of a tree and of chains, and for each the tokens that are drawn from them, on the host."""
+    """Compute the logits of a tree and of chains, and draw tokens from them; all are returned on the host."""
     logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(model), *trial_blocks(model))]
     sampler = make_sampler(_SAMPLING, str(model.device))
     drawn: list[Tensor] = []
@@ -30,7 +30,7 @@ def run_small(model: PreTrainedModel) -> list[Tensor]:
 
 
 def device_fault(device: torch.device, run: Callable[[PreTrainedModel], list[Tensor]] = run_small) -> str:
-    """Why this device cannot be used; "" where blocks and draws agree with the CPU's in float32."""
+    """Return why this device cannot be used, or "" if blocks and draws agree with the CPU's in float32."""
     try:
         model = _small_model()
         expected = run(model)

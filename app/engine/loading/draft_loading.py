@@ -1,31 +1,69 @@
-"""Loads a draft model, or an EAGLE-3 head, for its target, or says in one sentence why it cannot draft for it."""
+"""Loads what drafts for a model: a small model with its tokenizer, or an EAGLE-3 head.
 
+What cannot draft is refused in one sentence. A small model reads the same text as its target when both are loaded,
+which tells how often the target continues as the draft model expects. How far a confident draft model can be
+trusted is learned from replies, because that text starts with no context for n-grams.
+
+An EAGLE-3 head's files come from strangers: config.json is compared with the headers of the weights before any
+memory is taken, and the weights are read by safetensors alone.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from app.engine.drafters.continuation import Translation
-from app.engine.drafters.draft_model import DraftModel, RunnerLineReader
-from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.drafters.retokenising_draft_model import RetokenisingDraftModel
-from app.engine.loading.draft_trial import TEXT, first_lessons, lessons_of_words
-from app.engine.loading.eagle_loading import with_eagle_head
-from app.engine.loading.head_loading import no_heads
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.block.block import chain_block
+from app.engine.drafters.draft_model import DraftModel, RunnerLineReader, prefilled
+from app.engine.drafters.eagle_head import EagleHead, layer_config
+from app.engine.drafters.model_drafter import DraftModelSource, Lessons
+from app.engine.layers.quantised_layers import QuantisedEmbedding
+from app.engine.loading.head_loading import source_of
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
+from app.engine.machine.device_faults import refused_because
+from app.engine.machine.tensor_files import TensorFiles
 from app.engine.measuring.draft_timing import question_seconds
+from app.engine.runner.hidden_states import write_layer_states
+from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
-from app.engine.text.text_tokenizer import LossyTokenizer, TextTokenizer
 from app.errors import BadOption
-from app.values.eagle_config import is_speculator, read_eagle_config
+from app.values.eagle_config import EagleConfig, is_speculator, read_eagle_config
 from app.values.messages import ModelChoice, ModelFolder
 from app.values.tokenizer_vocabulary import digest_of
 
-_RETOKENISED = "The tokenizer of {draft} differs from that of {target}, so its words are re-tokenised."
+TEXT = (
+    "Here is how to make a simple vegetable soup. First, chop two onions, three carrots and a stick of celery. Heat"
+    " some oil in a large pot and cook the vegetables for about five minutes, until they are soft. Then add a litre"
+    " of water and a little salt, and let the soup cook on a low heat for half an hour.\n\nIf you have any"
+    " questions, please feel free to ask."
+)
+ROWS, CHUNKS = 16, 4
+"""One token of the text is read alone, then this many chunks of this many rows."""
+FIRST = 4
+"""Tokens after which neither model can know much."""
+USUAL = 0.4
+"""The share of tokens that n-grams guess without a draft model."""
+
+EMBEDDING = "embed_tokens.weight"
+TO_TARGET, IN_DRAFT = "d2t", "t2d"
+NUMBERS, WHOLE_NUMBERS = ("F32", "BF16", "F16"), ("I64", "I32")
+"""How a head's weights may be stored, and the tokens of its vocabulary."""
+
+
+class _Misfit(ValueError):
+    """Why a model or head cannot draft: what follows "because" in a sentence."""
 
 
 def check_draft_model(draft: ModelFolder) -> None:
-    """Before anything is loaded: raises ModelBroken for a head whose config makes no sense."""
+    """Raise ModelBroken for a head whose config makes no sense, before anything is loaded."""
     if is_speculator(draft.path):
         read_eagle_config(draft.path, draft.name)
 
@@ -37,57 +75,165 @@ def with_draft_model(
     sandbox: Sandbox | None = None,
     cache: Path | None = None,
 ) -> LoadedModel:
-    """The target with this draft model, which is loaded as the target was. Raises a ModelError or BadOption."""
+    """Load this draft model as the target was loaded, or this head. Raises a ModelError or BadOption."""
     if not target.can_draft:
         raise BadOption(
             f"{target.info.name} decodes plainly, so it has no use for a draft model: choose none."
         )
-    if is_speculator(draft.path):
-        return with_eagle_head(target, draft)
-    alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
-    loaded = load(draft, alone, sandbox, cache, no_heads)
-    runner = loaded.runner
+    try:
+        if is_speculator(draft.path):
+            source = _head_source(target, draft)
+        else:
+            alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
+            source = _model_source(target, load(draft, alone, sandbox, cache, reads_heads=False))
+    except _Misfit as misfit:
+        raise BadOption(
+            f"{draft.name} cannot draft for {target.info.name}, because {misfit}: choose another draft model, or "
+            "none."
+        ) from misfit
+    return replace(target, info=replace(target.info, draft_model=draft.name), draft_models=(source,))
+
+
+def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
+    """Try a small model on the text and time it. Raises _Misfit, BadOption."""
+    runner = draft.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         raise BadOption(
-            f"{draft.name} cannot be a draft model, for what it has read cannot be taken back: choose a model with "
+            f"{draft.info.name} cannot be a draft model, because its state cannot be rewound: choose a model with "
             "full attention, or none."
         )
-    vocabularies = [digest_of(one.tokenizer.get_vocab()) for one in (target, loaded)]
-    is_same = vocabularies[0] == vocabularies[1]
-    source = (_source if is_same else _retokenising_source)(target, loaded, runner)
-    note = "" if is_same else _RETOKENISED.format(draft=draft.name, target=target.info.name)
-    info = replace(target.info, draft_model=draft.name, draft_model_note=note)
-    return replace(target, info=info, draft_models=(source,))
-
-
-def _source(target: LoadedModel, draft: LoadedModel, runner: BlockRunner) -> DraftModelSource:
-    """A draft model with the target's tokenizer."""
+    if digest_of(draft.tokenizer.get_vocab()) != digest_of(target.tokenizer.get_vocab()):
+        raise _Misfit("their tokenizers differ")
     reader = RunnerLineReader(runner)
     model = DraftModel(reader, draft.info.name, target.vocabulary)
     source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
-    text = target.tokenizer.encode(TEXT)
-    source.recall(first_lessons(target.runner, runner, text, min(target.vocabulary, runner.vocabulary)))
+    text, vocabulary = target.tokenizer.encode(TEXT), min(target.vocabulary, runner.vocabulary)
+    source.recall(first_lessons(target.runner, runner, text, vocabulary))
     return source
 
 
-def _retokenising_source(target: LoadedModel, draft: LoadedModel, runner: BlockRunner) -> DraftModelSource:
-    """A draft model with another tokenizer. Raises BadOption where one of both does not keep texts."""
-    own, targets = (_text_tokenizer(one, draft, target) for one in (draft, target))
-    reader = RunnerLineReader(runner)
-    model = RetokenisingDraftModel(reader, draft.info.name, Translation(own, targets, target.vocabulary))
-    question, token = question_seconds(reader, runner.warm_up)
-    text = [one for one in target.tokenizer.encode(TEXT) if one < target.vocabulary]
-    lessons, seconds = lessons_of_words(target.runner, model, text)
-    source = DraftModelSource(model, DraftModelBudget(max(question, seconds), token))
-    source.recall(lessons)
-    return source
+def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int) -> Lessons:
+    """Compare both models' next tokens along the text; returns default lessons if the text is short.
+
+    Tokens outside the `vocabulary` of both are left out."""
+    text = [token for token in text if token < vocabulary]
+    chunks = min((min(len(text), target.context, draft.context) - 1) // ROWS, CHUNKS)
+    if chunks < 1:
+        return Lessons()
+    text = text[: 1 + ROWS * chunks]
+    expected, guessed = (
+        logits_along(runner, text)[FIRST:, :vocabulary].argmax(dim=-1) for runner in (target, draft)
+    )
+    return Lessons(max((expected == guessed).float().mean().item() - USUAL, 0.0))
 
 
-def _text_tokenizer(one: LoadedModel, draft: LoadedModel, target: LoadedModel) -> TextTokenizer:
-    try:
-        return TextTokenizer(one.tokenizer)
-    except LossyTokenizer as lossy:
+def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
+    """Logits [len(text), vocab] after each token of a text, run a few rows at a time; the runner forgets it."""
+    runner.forget()
+    found = [prefilled(runner, text[:1])[None].float().cpu()]
+    for start in range(1, len(text), ROWS):
+        chunk = text[start : start + ROWS]
+        logits = runner.forward(chain_block(chunk, start, wanted=tuple(range(len(chunk)))))
+        found.append(logits.float().cpu())  # the next pass may write over them
+        runner.commit(range(len(chunk)))
+    runner.forget()
+    return torch.cat(found)
+
+
+def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
+    """Read an EAGLE-3 head and try it. Raises _Misfit, a ModelError or BadOption."""
+    config, runner = read_eagle_config(draft.path, draft.name), target.runner
+    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         raise BadOption(
-            f"{draft.info.name} cannot draft for {target.info.name}: their tokenizers differ, and that of "
-            f"{one.info.name} changes a text when it encodes and decodes it. Choose one of its family, or none."
-        ) from lossy
+            f"{draft.name} is an EAGLE-3 head, which drafts here only for models that take draft trees: choose no "
+            f"draft model for {target.info.name}."
+        )
+    if target.info.offloaded:
+        raise _Misfit("part of the model is in main memory")
+    try:
+        about = runner.model.config.get_text_config(decoder=True)
+        states = config.states_of(len(layer_windows(about)))
+        _check_fit(config, int(about.hidden_size), runner)
+        with ExitStack() as stack:
+            head = _read_head(config, len(states), TensorFiles(draft.path, stack), runner.model)
+        try:
+            written = write_layer_states(runner.model, states)
+        except ValueError as error:
+            raise _Misfit(str(error)) from error
+        return source_of(head, draft.name, runner, written)
+    except _Misfit:
+        raise
+    except Exception as error:  # a broken file's, torch's, a driver's: each has types of its own
+        raise _Misfit(f"its trial failed ({refused_because(error)})") from error
+
+
+def _check_fit(config: EagleConfig, width: int, runner: BlockRunner) -> None:
+    if config.target_hidden != width:
+        raise _Misfit(f"it reads states of {config.target_hidden:,} numbers, and the model's have {width:,}")
+    if config.vocabulary != runner.vocabulary:
+        raise _Misfit(
+            f"it was made for a vocabulary of {config.vocabulary:,} tokens, and the model's has "
+            f"{runner.vocabulary:,}"
+        )
+    if rotary_of(layer_config(config), runner.context).kind != "fixed":
+        raise _Misfit("its rotary table depends on the length of the text")
+
+
+def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreTrainedModel) -> EagleHead:
+    """The head with its weights, on the model's device and in its precision."""
+    head = EagleHead(config, states)
+    wanted = {name: weight for name, weight in head.named_parameters() if name != EMBEDDING}
+    for name, weight in wanted.items():
+        _check_stored(files, name, weight.shape, NUMBERS)
+    targets = _targets(config, files)
+    found = {name: files.read(name).to(model.device, model.dtype) for name in wanted}
+    head.load_state_dict(found, strict=False, assign=True)
+    head.tie(_embedding(config, files, model), targets)
+    return head.requires_grad_(False).train(False)
+
+
+def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
+    """The head's own embedding, or the model's if the head has none or the same."""
+    models: nn.Module = model.get_input_embeddings()
+    if EMBEDDING not in files:
+        is_plain = type(models) is nn.Embedding or (
+            isinstance(models, QuantisedEmbedding) and models.is_plain
+        )
+        if not is_plain or config.hidden != config.target_hidden:
+            raise _Misfit(f"its weights have no {EMBEDDING}")
+        return models
+    _check_stored(files, EMBEDDING, (config.vocabulary, config.hidden), NUMBERS)
+    own = files.read(EMBEDDING).to(model.device, model.dtype)
+    if type(models) is nn.Embedding and torch.equal(own, models.weight):
+        return models
+    embedding: nn.Module = nn.Embedding.from_pretrained(own)  # type: ignore[no-untyped-call]
+    return embedding
+
+
+def _targets(config: EagleConfig, files: TensorFiles) -> Tensor:
+    """The target's token for each of the head's own tokens [draft vocab]."""
+    own = torch.arange(config.draft_vocabulary)
+    if TO_TARGET not in files and config.draft_vocabulary == config.vocabulary:
+        return own
+    _check_stored(files, TO_TARGET, own.shape, WHOLE_NUMBERS)
+    targets = own + files.read(TO_TARGET)
+    is_inside = int(targets.min()) >= 0 and int(targets.max()) < config.vocabulary
+    if not is_inside or len(set(targets.tolist())) < len(own):
+        raise _Misfit(f"{TO_TARGET} leads to tokens that there are not")
+    if IN_DRAFT in files:
+        _check_stored(files, IN_DRAFT, (config.vocabulary,), ("BOOL",))
+        known = files.read(IN_DRAFT)
+        if int(known.sum()) != len(own) or not known[targets].all():
+            raise _Misfit(f"{TO_TARGET} and {IN_DRAFT} contradict each other")
+    return targets
+
+
+def _check_stored(files: TensorFiles, name: str, shape: Sequence[int], stored: Sequence[str]) -> None:
+    """Raise _Misfit if the weights have no such tensor."""
+    if name not in files:
+        raise _Misfit(f"its weights have no {name}")
+    found, kind = files.shape(name), files.stored(name)
+    if found != list(shape):
+        raise _Misfit(f"{name} has the shape {found}, and its config tells of {list(shape)}")
+    if kind not in stored:
+        raise _Misfit(f"{name} is stored as {kind}, and not as one of {', '.join(stored)}")

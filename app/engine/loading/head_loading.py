@@ -1,12 +1,11 @@
-"""Heads for multi-token prediction that a checkpoint carries: found, loaded, tried and timed with their model.
+"""Finds, loads, tries and times the heads for multi-token prediction that a checkpoint carries.
 
-A head is used where it says what it says by transformers' own code. Otherwise the model is used without it, and a
-note says why.
+A head, of this kind or an EAGLE-3 head, is tried before it drafts: its logits must be those of one plain pass
+without our cache and attention. A model whose own head fails is used without it, and a note tells why.
 """
 
 import logging
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -14,23 +13,29 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import MtpModel
 
 from app.engine import attention
+from app.engine.block.block import chain_block
+from app.engine.drafters.draft_model import DraftModel
+from app.engine.drafters.head_reader import Head, HeadReader, MtpHead
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.drafters.mtp_head import MtpHead
-from app.engine.loading.head_trial import source_of
+from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
+from app.engine.machine.hardware import is_close, tolerance_of
 from app.engine.machine.tensor_files import tensor_names
-from app.engine.runner.hidden_states import write_last_states
+from app.engine.measuring.draft_timing import question_seconds, trial_text
+from app.engine.runner.hidden_states import HiddenStates, WrittenStates, write_last_states
+from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
+from app.engine.runner.steps import run_block
 from app.values.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)
 
 NAME = "multi-token prediction"
 MOST_HEADS = 16
-"""A config that tells of more is not believed."""
+"""A config that claims more is not believed."""
 _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
-"""What weights of such heads are called: mtp.fc.weight, model.layers.61.eh_proj.weight."""
+"""Matches the weights of such heads, such as mtp.fc.weight and model.layers.61.eh_proj.weight."""
 _CARRIES = f"This checkpoint carries heads for {NAME}"
 _NOT_LOADED = f"{_CARRIES} that transformers does not load."
 _NO_BLOCKS = f"{_CARRIES}, which draft here only for models that take draft trees."
@@ -40,23 +45,14 @@ USED = f"Its own head for {NAME} drafts, too, where that pays."
 
 @dataclass(frozen=True, slots=True)
 class CarriedHeads:
-    """The heads of a checkpoint, or why they are not read; neither where it carries none."""
+    """The heads of a checkpoint, or why they are not read; neither if it carries none."""
 
     heads: MtpModel | None = None
     note: str = ""
 
 
-FindHeads = Callable[[PreTrainedModel, ModelFolder], CarriedHeads]
-"""(a model, the folder that it was read from just now) -> its heads."""
-
-
-def no_heads(_model: PreTrainedModel, _folder: ModelFolder) -> CarriedHeads:
-    """None, whatever the checkpoint carries: nobody would ask them."""
-    return CarriedHeads()
-
-
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
-    """Those beside a model that was read from this folder just now: its embeddings are not quantised yet."""
+    """Read the heads of a model that was read from this folder just now: its embeddings are not quantised yet."""
     if not any(map(_NAMES.search, tensor_names(folder.path))):
         return CarriedHeads()
     config = model.config.get_text_config(decoder=True)
@@ -74,27 +70,22 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
-    """What is known of the model with its heads, and sources of drafts for its runner, one at most."""
-    sources, note = _sources(carried, model, runner)
+    """Try the heads with their model; returns what is known of it, and sources of drafts for its runner."""
+    sources: tuple[DraftModelSource, ...] = ()
+    note = carried.note
+    if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_positions):
+        note = _NO_BLOCKS
+    elif carried.heads is not None:
+        assert isinstance(runner, BlockRunner)
+        try:
+            carried.heads.tie_with_main_model(model)
+            carried.heads.train(False).to(model.device)
+            carried.heads.set_attn_implementation(attention.NAME)
+            source = source_of(MtpHead(carried.heads), NAME, runner, write_last_states(runner.model))
+            sources, note = (source,), USED
+        except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
+            note = _failure(error)
     return replace(info, heads=bool(sources), heads_note=note), sources
-
-
-def _sources(
-    carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner
-) -> tuple[tuple[DraftModelSource, ...], str]:
-    """With what is to be said of them."""
-    if carried.heads is None:
-        return (), carried.note
-    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
-        return (), _NO_BLOCKS
-    try:
-        carried.heads.tie_with_main_model(model)
-        carried.heads.train(False).to(model.device)
-        carried.heads.set_attn_implementation(attention.NAME)
-        source = source_of(MtpHead(carried.heads), NAME, runner, write_last_states(runner.model))
-        return (source,), USED
-    except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
-        return (), _failure(error)
 
 
 def _failure(error: Exception) -> str:
@@ -103,7 +94,7 @@ def _failure(error: Exception) -> str:
 
 
 def read_heads(model: PreTrainedModel) -> MtpModel:
-    """All heads of the checkpoint that the model was read from. Raises whatever is wrong with them."""
+    """Read all heads of the checkpoint that the model was read from. Raises whatever is wrong with them."""
     config = model.config.get_text_config(decoder=True)
     behind = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
     # transformers reads the weights that a model leaves out, and names the layers of published sizes alone.
@@ -112,3 +103,39 @@ def read_heads(model: PreTrainedModel) -> MtpModel:
     heads = MtpModel.from_pretrained(model, device_map={"": model.device})
     heads.requires_grad_(False).train(False)
     return heads
+
+
+def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates) -> DraftModelSource:
+    """Try and time a head as a source of drafts for this runner, whose model writes the states that it reads.
+
+    Raises whatever goes wrong, ArithmeticError if its logits differ; then no states are written."""
+    try:
+        seconds = _tried(head, runner, written)
+    except Exception:
+        written.end()
+        raise
+    reader = reader_of(head, runner, written.of(runner.cache))
+    return DraftModelSource(DraftModel(reader, name, runner.vocabulary), DraftModelBudget(*seconds))
+
+
+def reader_of(head: Head, runner: BlockRunner, target: HiddenStates) -> HeadReader:
+    """Make a reader that follows what the target has committed."""
+    return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)
+
+
+def _tried(head: Head, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
+    """Compare its logits with one plain pass; returns the seconds of a question, and of each token more."""
+    model, cache = runner.model, BlockCache()
+    target = written.of(cache)
+    reader = reader_of(head, runner, target)
+    text = trial_text(reader)
+    half = len(text) // 2
+    run_block(model, cache, chain_block(text[:-1], 0, wanted=()), runner.attention.attend)
+    cache.commit(range(len(text) - 1))
+    reader.read(text[:half], 0)
+    found = reader.read(text, half)[None]
+    expected = head.expected(text, target.rows(0, len(text) - 1))
+    named = ~expected.isneginf()
+    if not is_close(found[named][None], expected[named][None], tolerance_of(model)):
+        raise ArithmeticError("its logits differ from those of one plain pass")
+    return question_seconds(reader)

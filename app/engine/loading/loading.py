@@ -1,4 +1,4 @@
-"""A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
+"""Loads a model from its folder: weights, tokenizer, and the runner that suits it."""
 
 import sys
 from collections.abc import Callable, Collection
@@ -16,14 +16,14 @@ from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.quantising import check_can_quantise, quantise
-from app.engine.loading.config_check import check_config_size
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.execution import Execution, run_whole
-from app.engine.loading.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
+from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
+from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
 from app.engine.loading.weights import (
     HERE,
     Place,
     as_model_errors,
+    check_config_size,
     offloaded_bytes,
     placement,
     prepared,
@@ -44,16 +44,15 @@ from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
 
-Run = Callable[[PreTrainedModel, ModelChoice, int], Execution]
-"""(a model, how it was chosen, its context) -> how it is run."""
+ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
+"""(a model, how it was chosen, its context) -> the kernels that run it."""
 
 
 def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
-        from app.engine.sampling.grammar import (
-            Grammars,  # imported here: measuring machines do without llguidance
-        )
+        # Imported here, because measuring machines do without llguidance.
+        from app.engine.sampling.grammar import Grammars
 
         return Grammars()
 
@@ -77,7 +76,7 @@ class LoadedModel:
 
     @property
     def current_info(self) -> ModelInfo:
-        """What is known of it now: whether its steps can be recorded may turn out late."""
+        """Its info, brought up to date: recording of steps may fail late."""
         if not isinstance(self.runner, BlockRunner):
             return self.info
         steps = self.runner.steps
@@ -89,11 +88,11 @@ class LoadedModel:
         return not self.info.lookahead_note
 
     def decode(self, ids: list[int]) -> str:
-        """The text of these ids, special tokens left out."""
+        """Decode these ids without special tokens."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode_with(self, shown: Collection[str]) -> Decode:
-        """`decode`, with these special tokens in the text."""
+        """Make a `decode` that shows these special tokens."""
         if not shown:
             return self.decode
         known = self.tokenizer.added_tokens_decoder.items()
@@ -111,9 +110,9 @@ def load(
     choice: ModelChoice,
     sandbox: Sandbox | None = None,
     cache: Path | None = None,
-    find_heads: FindHeads = carried_heads,
+    reads_heads: bool = True,
     place: Place = lambda _config, device: placement(device),
-    run: Run = run_whole,
+    choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
     """Read a model from its folder or GGUF file. Raises ModelError with a sentence for what is wrong with it.
 
@@ -125,35 +124,22 @@ def load(
     with as_model_errors(folder):
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            find = no_heads if choice.draft_model else find_heads
-            loaded = _load(whole, choice, device, dtype, sandbox, find, place, run)
-    return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
-
-
-def _load(
-    folder: ModelFolder,
-    choice: ModelChoice,
-    device: torch.device,
-    dtype: torch.dtype,
-    sandbox: Sandbox | None,
-    find_heads: FindHeads,
-    place: Place,
-    run: Run,
-) -> LoadedModel:
-    config = AutoConfig.from_pretrained(folder.path, **HERE)
-    check_config_size(folder, config, dtype)
-    tokenizer = _read_tokenizer(folder, sandbox)
-    # What is to be quantised is placed slice by slice.
-    placed = place(config, device) if choice.quantisation == "none" else {}
-    model = read_weights(folder, config, dtype, placed).requires_grad_(False)
-    heads = find_heads(model, folder)
-    quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
-    ready = model.train(False)
-    if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
-        ready.to(device)
-    loaded = prepare(model, tokenizer, folder, choice, quantised, run)
-    info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
-    return replace(loaded, info=info, draft_models=sources)
+            config = AutoConfig.from_pretrained(whole.path, **HERE)
+            check_config_size(whole, config, dtype)
+            tokenizer = _read_tokenizer(whole, sandbox)
+            # What is to be quantised is placed slice by slice.
+            placed = place(config, device) if choice.quantisation == "none" else {}
+            model = read_weights(whole, config, dtype, placed).requires_grad_(False)
+            heads = CarriedHeads()
+            if reads_heads and not choice.draft_model:
+                heads = carried_heads(model, whole)
+            quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room
+            ready = model.train(False)
+            if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
+                ready.to(device)
+            loaded = prepare(model, tokenizer, whole, choice, quantised, choose)
+            info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
+    return replace(loaded, info=replace(info, device_note=chosen.note), draft_models=sources)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
@@ -171,14 +157,14 @@ def prepare(
     folder: ModelFolder,
     choice: ModelChoice,
     quantised: int = 0,
-    run: Run = run_whole,
+    choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
-    """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
+    """Choose kernels for a model and wrap it; `quantised` is how many of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
     parameters = model.num_parameters() + quantised  # before any is packed
     context = min(context_of(text_config), choice.context or sys.maxsize)
-    execution = run(model, choice, context)
+    kernels = choose(model, choice, context)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -188,24 +174,24 @@ def prepare(
         context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=execution.lookahead_note,
-        chains_note=execution.chains_note,
+        lookahead_note=kernels.lookahead_note,
+        chains_note=kernels.chains_note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
-        attention=execution.attention.name if execution.attends else "",
-        attention_note=execution.attention.note if execution.attends else "",
-        fused=execution.fused,
-        fused_note=execution.fused_note,
+        attention=kernels.attention.name if kernels.attends else "",
+        attention_note=kernels.attention.note if kernels.attends else "",
+        fused=kernels.fused,
+        fused_note=kernels.fused_note,
         compiler_note=compiler_note(choice, model),
         offloaded=offloaded_bytes(model),
     )
     vocabulary = int(text_config.vocab_size)
-    return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
+    return LoadedModel(info, tokenizer, kernels.runner, eos_ids(model, tokenizer), vocabulary)
 
 
 def compiler_note(
     choice: ModelChoice, model: PreTrainedModel, find: Callable[[], Compiled[CDLL]] = compiled_kernels
 ) -> str:
-    """Why quantised weights have no kernel of ours on a CPU that could have one."""
+    """Return why quantised weights have no kernel of ours on a CPU that could have one."""
     is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""

@@ -15,17 +15,19 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from app.engine.attention.selector import SDPA
-from app.engine.layers.compatibility import reason_against_trees
+from app.engine.attention.selector import SDPA, capabilities_of, torchs_own
+from app.engine.layers.model_trial import reason_against_trees
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.execution import Execution, check_torchs_own, run_by_torch, run_in_chains
-from app.engine.loading.head_loading import no_heads
+from app.engine.loading.kernel_choice import KernelChoice, run_in_chains
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import Place
 from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
+from app.engine.runner.rotary import rotary_of
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.steps import EagerSteps
 from app.engine.text.sandbox import Sandbox
-from app.errors import BadOption
+from app.errors import AttentionUnavailable, BadOption
 from app.system.machine import ram
 from app.values.messages import ModelChoice, ModelFolder, Progress
 from app.values.model import Fit, copying_words, gigabytes
@@ -35,16 +37,23 @@ _OTHER = "leave --offload out"
 
 
 def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) -> None:
-    """Raises BadOption where no part of this model can stay in main memory, before anything is read."""
+    """Raise BadOption, before anything is read, if no part of this model can stay in main memory."""
     if plan.torchrun or len(plan.devices) > 1:
-        raise BadOption("--offload is for one card: use one device, or --parallel tensor without --offload.")
+        raise BadOption("--offload is for one card: use one device.")
     if choose_device(choice.device, fault_of=device_fault).device.type != "cuda":
         raise BadOption(
             f"No CUDA device is used here, so the whole model is in main memory anyway: {_OTHER}."
         )
     if find_spec("accelerate") is None:
         raise BadOption("--offload needs accelerate: pip install accelerate.")
-    check_torchs_own(folder, choice, "kept in main memory", _OWN, _OTHER)
+    if choice.quantisation != "none":
+        raise BadOption(
+            f"Quantised weights are not kept in main memory: {_OTHER}, or leave --quantisation out."
+        )
+    if folder.path.is_file():
+        raise BadOption(f"A GGUF file is not kept in main memory: {_OTHER}, or use the model's safetensors.")
+    if choice.attention not in ("auto", "sdpa"):
+        raise AttentionUnavailable(choice.attention, _OWN)
 
 
 def load_in_part(
@@ -55,7 +64,7 @@ def load_in_part(
     estimate: Estimate,
     progress: Progress,
 ) -> LoadedModel:
-    """A model of which the card holds what it has room for beside its draft model: all of it where that fits.
+    """Load onto the card what it has room for beside the draft model: the whole model if that fits.
 
     Raises AppError."""
     device = numbered(choose_device(choice.device, fault_of=device_fault).device)
@@ -71,13 +80,15 @@ def load_in_part(
         return load(folder, choice, sandbox)
     check_room(folder, fit, ram().free)
     progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
-    loaded = load(folder, choice, sandbox, find_heads=no_heads, place=part_on_card(fit.room), run=run_in_part)
+    loaded = load(
+        folder, choice, sandbox, reads_heads=False, place=part_on_card(fit.room), choose=run_in_part
+    )
     note = f"{copying_words(loaded.info.offloaded)}."
     return replace(loaded, info=replace(loaded.info, device_note=note))
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
-    """Raises BadOption where the card is too small even so, or main memory, of which `free` bytes are."""
+    """Raise BadOption if the card is too small even so, or main memory with its `free` bytes."""
     if not fit.offloaded:
         raise BadOption(
             f"{folder.name} is too large for {fit.memory.device} even with part of it in main memory: choose a "
@@ -91,7 +102,7 @@ def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
 
 
 def part_on_card(room: int) -> Place:
-    """Have accelerate fill so many bytes of the card, and keep the rest in main memory."""
+    """Have accelerate fill this room on the card, in bytes, and keep the rest in main memory."""
 
     def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
         return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
@@ -99,10 +110,14 @@ def part_on_card(room: int) -> Place:
     return place
 
 
-def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> Execution:
-    """Blocks by torch's kernels, or chains. What a step is fed goes where the embedding is."""
+def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> KernelChoice:
+    """Run blocks by torch's kernels, or chains. A step's inputs go where the embedding is."""
     if model.device.type == "meta":
         raise BadOption("The card has no room even for this model's embedding: choose a smaller model.")
     if reason := reason_against_trees(model, SDPA.attend):
         return run_in_chains(model, context, reason)
-    return run_by_torch(model, context, _OWN)
+    attention = torchs_own(capabilities_of(model.device), _OWN)
+    steps = EagerSteps(model, attention, _OWN if model.device.type == "cuda" else "")
+    rotary = rotary_of(model.config.get_text_config(decoder=True), context)
+    runner = BlockRunner(model, context, rotary, attention, steps)
+    return KernelChoice(runner, attention, fused_note=f"Layers keep torch's kernels: {_OWN}.")

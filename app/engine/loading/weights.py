@@ -1,40 +1,88 @@
-"""Reads a model's weights from its folder or GGUF file onto the device, and says what is wrong with them."""
+"""Reads a model's weights from its folder or GGUF file onto the device, and explains what is wrong with them.
 
-from collections.abc import Callable, Iterable, Iterator
+Before any memory is taken, config.json is compared with the weights: transformers builds the described model
+without memory (on torch's meta device), and the modules are counted while they are made.
+"""
+
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from time import monotonic
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from torch.nn.modules.module import register_module_module_registration_hook
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
 from app.engine.machine.device_faults import is_no_verdict
-from app.engine.machine.hardware import choose_device, numbered, sum_exactly
+from app.engine.machine.hardware import numbered, sum_exactly
 from app.engine.machine.memory import expand_segments
 from app.engine.text.gguf import reading_options, without_bar
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.messages import ModelChoice, ModelFolder
 
 HERE = {"local_files_only": True, "trust_remote_code": False}
-"""How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
+"""How transformers reads a folder: it downloads nothing, and runs none of the folder's code."""
 
 Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
-"""What transformers is told about where weights go. May raise AppError."""
+"""Makes transformers' options for where weights go. May raise AppError."""
+
+MOST_MODULES = 200_000
+"""More than any model has: experts of a layer are one module today."""
+SECONDS = 30.0
+"""Within which all modules must be made. A large model needs about one second."""
+MOST_IN_BYTE = 6
+"""Numbers that a GGUF file stores in one byte at most."""
+SPARE_NUMBERS = 50_000_000
+"""Parameters that may be described without being stored: tied heads, biases of zero."""
+SPARE_BYTES = 2 * 2**30
+"""Buffers that no file holds, such as tables of positions."""
 
 
-def load_weights(folder: ModelFolder, choice: ModelChoice, place: Place) -> PreTrainedModel:
-    """The model alone, as `load` reads it, for a process that is told what to compute."""
-    device, dtype = prepared(choice, choose_device(choice.device).device)
-    with as_model_errors(folder):
-        config = AutoConfig.from_pretrained(folder.path, **HERE)
-        model = read_weights(folder, config, dtype, place(config, device)).requires_grad_(False)
-    model.train(False)
-    return model
+def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
+    """Raise ModelBroken for a config that describes much more than the folder's weights hold."""
+    make: Any = AutoModelForCausalLM.from_config  # which has no types
+    with torch.device("meta"), _building(folder):
+        model = make(config, dtype=dtype, trust_remote_code=False)
+    files = [folder.gguf] if folder.gguf else folder.path.glob("*.safetensors")
+    stored = sum(file.stat().st_size for file in files)
+    # A number takes a byte or more, unless several were packed into one.
+    packed = MOST_IN_BYTE if folder.gguf else 2 if hasattr(config, "quantization_config") else 1
+    most = stored * packed + SPARE_NUMBERS
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    buffers = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    if numbers > most or buffers > SPARE_BYTES:
+        raise _too_much(folder, f"{max(numbers, buffers):,} numbers for {stored:,} bytes of weights")
+
+
+@contextmanager
+def _building(folder: ModelFolder) -> Iterator[None]:
+    """Stop a config that makes more modules than any model has, or takes too long."""
+    count, end = 0, monotonic() + SECONDS
+
+    def made(*_: object) -> None:
+        nonlocal count
+        count += 1
+        if count > MOST_MODULES or monotonic() > end:
+            raise _too_much(folder, f"{count:,} modules and more")
+
+    handle = register_module_module_registration_hook(made)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
+    return ModelBroken(
+        f"The config.json of {folder.name} does not fit its weights (it describes {what}): "
+        "download the model again, or choose another one."
+    )
 
 
 def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
-    """The device, set up for a model of the precision that suits both."""
+    """Set the device up; returns it and the precision that suits it and the choice."""
     device = numbered(device)
     dtype = suiting_dtype(choice, device)
     sum_exactly(device)
@@ -44,7 +92,7 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Libraries that read what anybody may have written raise anything."""
+    """Raise ModelBroken or ModelUnsafe for any error: libraries that read untrusted files raise anything."""
     try:
         yield
     except AppError:
@@ -52,7 +100,16 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
     except Exception as error:
         if is_no_verdict(error):
             raise
-        raise _broken(folder, error) from error
+        if "trust_remote_code" in str(error):
+            raise ModelUnsafe(
+                f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
+                "architecture transformers knows."
+            ) from error
+        words = first_line(error)[:200].rstrip(".:")
+        raise ModelBroken(
+            f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
+            "safetensors, or download it again."
+        ) from error
 
 
 def placement(
@@ -81,40 +138,19 @@ def read_weights(
             output_loading_info=True,
         )
     model: PreTrainedModel = read[0]
-    _check_complete(folder, read[1]["missing_keys"])
-    _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])
+    if missing := sorted(read[1]["missing_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} are incomplete (missing: {len(missing)}, the first is {missing[0]}): "
+            "download the model again."
+        )
+    if mismatched := sorted(name for name, *_shapes in read[1]["mismatched_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
+            f"first is {mismatched[0]}): download the model again."
+        )
     return model
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
     """Bytes of weights that wait elsewhere until a step needs them: for torch they are on no device ("meta")."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)
-
-
-def _check_complete(folder: ModelFolder, missing: Iterable[str]) -> None:
-    if names := sorted(missing):
-        raise ModelBroken(
-            f"The weights of {folder.name} are incomplete (missing: {len(names)}, the first is {names[0]}): "
-            "download the model again."
-        )
-
-
-def _check_sizes(folder: ModelFolder, mismatched: Iterable[str]) -> None:
-    if names := sorted(mismatched):
-        raise ModelBroken(
-            f"The weights of {folder.name} do not fit its config.json (of another size: {len(names)}, the first "
-            f"is {names[0]}): download the model again."
-        )
-
-
-def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
-    words = first_line(error)[:200].rstrip(".:")
-    if "trust_remote_code" in str(error):
-        return ModelUnsafe(
-            f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
-            "architecture transformers knows."
-        )
-    return ModelBroken(
-        f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
-        "safetensors, or download it again."
-    )

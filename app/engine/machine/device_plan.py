@@ -4,15 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from app.errors import BadOption
 from app.values.messages import Device, ModelFolder
 from app.values.model import Fit
-from app.values.validation import require, require_one_of
-
-Parallelism = Literal["auto", "lookahead", "tensor"]
-"""Whether each device holds the whole model, or a share of every layer; auto splits what one device cannot hold."""
+from app.values.validation import require
 
 _PLACE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
@@ -39,10 +36,8 @@ class RankPlan:
 
     devices: tuple[str, ...] = ()
     torchrun: TorchrunRank | None = None
-    parallel: Parallelism = "auto"
 
     def __post_init__(self) -> None:
-        require_one_of(Parallelism, "parallel", self.parallel)
         for device in self.devices:
             require(bool(_PLACE.fullmatch(device)), "a device must be cpu, or a card's number", device)
         cards = [device for device in self.devices if device != "cpu"]
@@ -66,16 +61,10 @@ ALONE = RankPlan()
 
 
 class Estimate(Protocol):
-    """Whether copies of a model fit a device such as "cuda:0", with a draft model; None where nobody can tell."""
+    """Whether a model fits a device such as "cuda:0", with a draft model; None where nobody can tell."""
 
     def __call__(
-        self,
-        folder: ModelFolder,
-        precision: str,
-        device: str,
-        context: int,
-        copies: int = 1,
-        draft: Path | None = None,
+        self, folder: ModelFolder, precision: str, device: str, context: int, draft: Path | None = None
     ) -> Fit | None:
         """`context` 0 leaves it to the estimate."""
 
@@ -108,15 +97,10 @@ def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
     )
 
 
-def plan_of(
-    devices: str | None, device: Device, torchrun: TorchrunRank | None, parallel: Parallelism = "auto"
-) -> RankPlan:
-    """The plan of `--devices`, `--device` and `--parallel`.
+def plan_of(devices: str | None, device: Device, torchrun: TorchrunRank | None) -> RankPlan:
+    """The plan of `--devices` and `--device`.
 
     Raises BadOption where they do not go together, ValueError for bad devices."""
     if devices is not None and device != "auto":
         raise BadOption("Choose one of --device and --devices.")
-    plan = RankPlan(() if devices is None else read_devices(devices), torchrun, parallel)
-    if parallel != "auto" and not torchrun and len(plan.devices) < 2:
-        raise BadOption("--parallel is for several devices: name them, such as --devices 0,1.")
-    return plan
+    return RankPlan(() if devices is None else read_devices(devices), torchrun)

@@ -26,7 +26,7 @@ from app.engine.attention.paths import NEWEST
 from app.engine.attention.selector import Attention
 from app.engine.block.block import Block, chain_block
 from app.engine.block.step_profile import Buckets
-from app.engine.layers.decoder_layer_cpu import NativeLayer
+from app.engine.layers.cpu_layers import NativeLayer
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.runner.runner import BlockRunner

@@ -1,15 +1,17 @@
-"""One rank: a model that follows the text and computes its share of each step.
+"""One rank: a model that follows the text, its share of each step, and its answers.
 
-Which of the drafted rows are accepted is known at rank 0 alone, and only the rank that computed a row has its keys
-and values. A rank without them feeds the row's token once more, in front of its next share (as LADE does):
+Only rank 0 knows which of the drafted rows are accepted, and only the rank that computed a row has its keys and
+values. A rank without them feeds the row's token once more, before its next share (as LADE does):
 
     text A B, share  C -> D    accepted C D E, of which E was another rank's     missed: E
     next share  F -> G         fed  E -> F -> G, which is committed from E on
 
-So no keys and values are sent, and what a rank holds is always a prefix of the text.
+So no keys and values are sent, and a rank always holds a prefix of the text.
 """
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +19,125 @@ from torch import Tensor
 
 from app.engine.block.block import MAX_DEPTH, Block, chain_block
 from app.engine.block.entries import SUCCESSORS
-from app.engine.parallel.shares import behind, children_of, followed
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
 from app.values.messages import Prefilling
 
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one rank computes, as a block, and which of its answers count.
+
+    Its wanted rows at the indices `own` are the wanted rows `places` of the whole block."""
+
+    block: Block
+    own: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+def split(block: Block, missed: Sequence[int]) -> list[Share]:
+    """Make one share for each rank; `missed` [ranks] is how many tokens each must feed besides.
+
+    The rows are read depth first and cut into stretches, one for each rank. A rank computes its stretch and the
+    ancestors of its first row, because its rows see them. So whole branches stay together, and so do the window's
+    neighbouring columns. The largest share is as small as possible. A tree of 6 rows on two ranks:
+
+        row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
+        parent  -1  0  0  1  2  1          rank 0        0 1 3
+                                           rank 1        0 1 2 4 5, of which 0 and 1 are rank 0's as well
+    """
+    order = depth_first(block.parents)
+    ancestors = [block.positions[row] - block.positions[0] for row in order]
+    least = -(-len(order) // len(missed))
+    tried = (_ends_within(most, ancestors, missed) for most in count(least))
+    ends = next(ends for ends in tried if ends[-1] == len(order))
+    owner = [0] * len(block)
+    stretches = [order[begin:end] for begin, end in pairwise((0, *ends))]
+    for rank, stretch in enumerate(stretches):
+        for row in stretch:
+            owner[row] = rank
+    return [_share(block, rank, stretch, owner) for rank, stretch in enumerate(stretches)]
+
+
+def depth_first(parents: Sequence[int]) -> list[int]:
+    """Order the rows so that each is followed by all its descendants, earlier children first."""
+    children: list[list[int]] = [[] for _ in parents]
+    found, waiting = list[int](), list[int]()
+    for row, parent in enumerate(parents):
+        (waiting if parent < 0 else children[parent]).append(row)
+    waiting.reverse()
+    while waiting:
+        found.append(row := waiting.pop())
+        waiting += reversed(children[row])
+    return found
+
+
+def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
+    """Where the stretches end if no rank feeds more than `most` rows."""
+    ends, begin = list[int](), 0
+    for lagging in missed:
+        above = ancestors[begin] if begin < len(ancestors) else 0
+        begin = min(begin + max(most - lagging - above, 0), len(ancestors))
+        ends.append(begin)
+    return ends
+
+
+def _share(block: Block, rank: int, stretch: Sequence[int], owner: Sequence[int]) -> Share:
+    rows = {0, *stretch}
+    for row in stretch[:1]:  # the ancestors of the others are among these and the first one's
+        while (row := block.parents[row]) >= 0:
+            rows.add(row)
+    kept = sorted(rows)
+    local = {row: place for place, row in enumerate(kept)}
+    wanted = [(place, row) for place, row in enumerate(block.wanted) if row in rows]
+    own = [(index, place) for index, (place, row) in enumerate(wanted) if owner[row] == rank]
+    return Share(
+        Block(
+            tokens=tuple(block.tokens[row] for row in kept),
+            positions=tuple(block.positions[row] for row in kept),
+            parents=tuple(local.get(block.parents[row], -1) for row in kept),
+            wanted=tuple(local[row] for _, row in wanted),
+        ),
+        tuple(index for index, _ in own),
+        tuple(place for _, place in own),
+    )
+
+
+def children_of(block: Block) -> dict[tuple[int, int], int]:
+    """Map (parent, token) to the row with this token below this parent, the first one of several."""
+    edges = zip(block.parents, block.tokens, strict=True)
+    return {edge: row for row, edge in reversed(list(enumerate(edges)))}
+
+
+def followed(block: Block, tokens: Sequence[int]) -> list[int]:
+    """Return the rows, from row 0 down, of the text's next tokens, as far as the block has them."""
+    children = children_of(block)
+    rows = list[int]()
+    for token in tokens:
+        row = children.get((rows[-1] if rows else -1, token))
+        if row is None:
+            break
+        rows.append(row)
+    return rows
+
+
+def after_missed(missed: Sequence[int], block: Block) -> Block:
+    """Put a line of missed tokens before the block."""
+    lines, first = len(missed), block.positions[0]
+    return Block(
+        tokens=(*missed, *block.tokens),
+        positions=(*range(first - lines, first), *block.positions),
+        parents=(*range(-1, lines - 1), *(parent + lines for parent in block.parents)),
+        wanted=tuple(row + lines for row in block.wanted),
+    )
+
+
 _BITS = 32
-"""An answer holds a token's id and, in so many lower bits, its logit as float32."""
+"""An answer holds a token's id and, in this many lower bits, its logit as float32."""
 
 
 class RankModel:
-    """A runner behind the text: it has committed all of it but what was `missed`."""
+    """Follows the text; everything is committed except the tokens that it `missed`."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner
@@ -36,7 +146,7 @@ class RankModel:
 
     @property
     def missed(self) -> int:
-        """Tokens of the text that are to be fed once more."""
+        """How many tokens of the text must be fed once more."""
         return len(self._missed)
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
@@ -45,7 +155,7 @@ class RankModel:
         return (yield from self.runner.prefill(ids))
 
     def go_on(self, tokens: Sequence[int]) -> None:
-        """The text goes on with these tokens: the rows of the newest share that say so are kept."""
+        """Continue the text with these tokens; rows of the newest share that guessed them are committed."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)
@@ -55,11 +165,11 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of the wanted rows of a share whose row 0 is the current token."""
+        """Compute logits [R, vocab] of the wanted rows of a share whose row 0 is the current token."""
         if self._missed and not self._fits(block):
             self.catch_up()
         self._fed = block
-        return self.runner.forward(behind(self._missed, block))
+        return self.runner.forward(after_missed(self._missed, block))
 
     def catch_up(self) -> None:
         """Feed what was missed, as lines of tokens."""
@@ -77,7 +187,7 @@ class RankModel:
         self.runner.forget()
 
     def _fits(self, block: Block) -> bool:
-        """Whether the share can be fed in one pass with what was missed."""
+        """Whether the share can be fed in one pass with the missed tokens."""
         count, first, last = len(self._missed), block.positions[0], max(block.positions)
         return (
             last - first + count <= MAX_DEPTH
@@ -87,10 +197,10 @@ class RankModel:
 
 
 def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int64]:
-    """What a share's wanted rows say [R, 1 + K]: the sampled token, then the likeliest ones with their logits.
+    """Answer for a share's wanted rows [R, 1 + K]: the sampled token, then the likeliest ones with their logits.
 
-    Drawing takes time, so tokens are sampled from row 0 down to where no row follows; elsewhere stands -1. If the
-    whole step's accepted path leads through rows of this rank, it leads there."""
+    Drawing takes time, so tokens are sampled from row 0 down to a row without a matching child; other rows have -1.
+    If the accepted path of the whole step leads through rows of this rank, it leads through these."""
     choices = sampler(logits, SUCCESSORS, [block.positions[row] + 1 for row in block.wanted])
     bits = choices.logits.astype(np.float32).view(np.uint32).astype(np.int64)
     answers = np.full((len(block.wanted), 1 + choices.ids.shape[1]), -1, dtype=np.int64)
@@ -105,7 +215,7 @@ def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int
 
 
 def choices_of(answers: NDArray[np.int64], likely: int) -> Choices:
-    """`answers_of`, read."""
+    """Read what `answers_of` made."""
     sampled: list[int] = answers[:, 0].tolist()
     ids, bits = answers[:, 1 : 1 + likely] >> _BITS, answers[:, 1 : 1 + likely] & 2**_BITS - 1
 

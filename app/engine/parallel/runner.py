@@ -1,7 +1,7 @@
-"""The runner of rank 0: a step's block is split among the ranks, and their answers are put together.
+"""The runner of rank 0: it splits a step's block among the ranks and joins their answers.
 
-Blocks of which every rank would have to compute most, such as plain steps and chains, are forwarded here alone. The
-others hear of the text with their next share, or when they are far behind.
+Blocks of which every rank would have to compute most, such as plain steps and chains, are computed here alone. The
+others get the text with their next share, or when they are far behind.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,26 +15,25 @@ from torch import Tensor
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
-from app.engine.parallel.rank import RankModel, answers_of, choices_of
-from app.engine.parallel.shares import Share, followed, split
+from app.engine.parallel.rank import RankModel, Share, answers_of, choices_of, followed, split
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler, best_tokens
 from app.errors import AppError
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 FAR = 24
-"""Tokens behind the text from which on a rank is told to follow without a share."""
+"""A rank that lags this many tokens is told to follow without a share."""
 
 
 class ParallelRunner:
-    """A model of which each rank has a copy. Where a rank has ended it raises AppError, and is of no more use."""
+    """A model of which each rank has a copy. Once a rank has ended it raises AppError and cannot be used."""
 
     max_branches = MAX_ROWS
     pending = 0
     is_asynchronous = False  # a step is over when all ranks have answered
 
     def __init__(self, runner: BlockRunner, link: Link, lost: Callable[[int], AppError]) -> None:
-        """`lost` says what the end of a rank means, as an error to be raised."""
+        """`lost` makes the error to raise when a rank has ended."""
         self.context = runner.context
         self.reused = 0
         self.is_broken = False
@@ -63,7 +62,7 @@ class ParallelRunner:
 
     @property
     def buckets(self) -> Buckets:
-        """The rows of a block whose shares have as many as a bucket."""
+        """The rows of a block whose shares have the rows of a bucket."""
         return self._together(self._runner.buckets)
 
     @property
@@ -72,11 +71,10 @@ class ParallelRunner:
         return self._runner.max_rows
 
     def horizon(self, position: int) -> int:
-        """As at this rank."""
         return self._runner.horizon(position)
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Each rank samples in its rows, unless the logits are wanted here."""
+        """Sample in each rank's rows, unless the logits are wanted here."""
         own = self._runner.sampler(sampling)
         # A penalty depends on tokens that others accept.
         is_here = from_logits or sampling.repetition_penalty != 1
@@ -85,7 +83,7 @@ class ParallelRunner:
         return own if is_here else partial(_read, own=own)
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Every rank reads the prompt."""
+        """Have every rank read the prompt."""
         self._block, self._shares = None, {}
         self._unsent, self._missed = [[] for _ in self._unsent], [0] * self._link.size
         settings = {**self._settings, "buckets": list(self._runner.same_text_buckets)}
@@ -102,7 +100,7 @@ class ParallelRunner:
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of the wanted rows; answers [R, 1 + 8] where each rank samples in its rows."""
+        """Compute logits [R, vocab] of the wanted rows, or answers [R, 1 + 8] if each rank samples in its rows."""
         shares = split(block, self._missed)
         rows = [len(share.block) + missed for share, missed in zip(shares, self._missed, strict=True)]
         self._block = block
@@ -114,25 +112,26 @@ class ParallelRunner:
         with self._whole_exchange():
             for rank, share in others.items():
                 self._send_text(rank, share)
-            said = self._said(shares[0])
-            joined = torch.empty((len(block.wanted), said.shape[1]), dtype=said.dtype, device=said.device)
-            joined[list(shares[0].places)] = said[list(shares[0].own)]
+            answers = self._model.forward(shares[0].block)
+            if self._sampler is not None:
+                answers = torch.from_numpy(answers_of(self._sampler, answers, shares[0].block))
+            joined = answers.new_empty((len(block.wanted), answers.shape[1]))
+            joined[list(shares[0].places)] = answers[list(shares[0].own)]
             for rank, share in others.items():
-                theirs = torch.empty((len(share.own), said.shape[1]), dtype=said.dtype)
+                theirs = torch.empty((len(share.own), answers.shape[1]), dtype=answers.dtype)
                 self._link.receive(rank, theirs)
-                joined[list(share.places)] = theirs.to(said.device)
+                joined[list(share.places)] = theirs.to(answers.device)
         return joined
 
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:
-        """At this rank."""
         return self._runner.forward_apart(tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """Of logits from several ranks nobody has looked for them before."""
+        """Find the best tokens of logits from several ranks."""
         return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """The others learn of it later; raises ValueError without a block to commit."""
+        """Commit rows here; the others hear of it later. Raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block to commit rows {list(rows)} of")
         tokens = [self._block.tokens[row] for row in rows]
@@ -149,7 +148,7 @@ class ParallelRunner:
                     self._send_text(rank)
 
     def forget(self) -> None:
-        """Every rank forgets, as far as they can hear it."""
+        """Have every rank forget the text, as far as it can be reached."""
         self._model.forget()
         if self.is_broken:
             return
@@ -158,7 +157,7 @@ class ParallelRunner:
                 self._link.send_order(rank, Order(Op.FORGET))
 
     def _send_text(self, rank: int, share: Share | None = None) -> None:
-        """What the rank has not heard of the text, and its share; without one it catches up."""
+        """Send the text that the rank does not know, and its share; without a share it catches up."""
         text = self._unsent[rank]
         while len(text) > MOST_TEXT:
             self._link.send_order(rank, Order(Op.FOLLOW, text=tuple(text[:MOST_TEXT])))
@@ -168,16 +167,9 @@ class ParallelRunner:
         if not share:
             self._missed[rank] = 0
 
-    def _said(self, own: Share) -> Tensor:
-        """What this rank's wanted rows say."""
-        logits = self._model.forward(own.block)
-        if self._sampler is None:
-            return logits
-        return torch.from_numpy(answers_of(self._sampler, logits, own.block))
-
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Where one is cut short, what is still under way would be taken for the next one."""
+        """Mark the runner broken on an error: an answer that is still under way would be taken for the next one."""
         try:
             yield
         except LinkBroken as broken:
@@ -192,17 +184,18 @@ class ParallelRunner:
 
 
 def rows_together(rows: int, ranks: int) -> int:
-    """The rows of a block whose shares have so many: all but the current token are divided."""
+    """Return the rows of a block whose shares have this many: all but the current token are divided."""
     return (rows - 1) * ranks + 1
 
 
-def _read(said: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
-    """The answers of several ranks, or this one's own logits."""
-    return own(said, likely, positions) if said.is_floating_point() else choices_of(said.numpy(), likely)
+def _read(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
+    """Read the answers of several ranks, or this one's own logits."""
+    is_logits = answers.is_floating_point()
+    return own(answers, likely, positions) if is_logits else choices_of(answers.numpy(), likely)
 
 
 def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
-    """What the steps of all ranks together cost, by the rows that they have together."""
+    """Return what the steps of all ranks cost, by the rows that they have together."""
 
     def together(times: StepTimes) -> StepTimes:
         seconds = (

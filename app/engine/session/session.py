@@ -13,9 +13,8 @@ import transformers
 from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
-from app.engine.loading.idle_asking import IdleAsking
-from app.engine.loading.loading import LoadedModel
-from app.engine.loading.measuring import LOADED, keep, measured
+from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.model_measurements import LOADED, IdleMeasurement, keep, measured
 from app.engine.loading.offloading import check_can_offload, load_in_part
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.memory import (
@@ -91,13 +90,13 @@ class Session:
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
         self._plan, self._estimate = plan, estimate
-        self._ranks = Ranks(plan, estimate)
+        self._ranks = Ranks(plan)
         self._sentences = sentences or SentenceModels(sandbox)
         self._device: Device = "cpu" if "cpu" in plan.devices else device
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
-        self._idle_asking: IdleAsking | None = None
+        self._idle_measurement: IdleMeasurement | None = None
         self._tokenizer: tuple[ModelChoice, RequestTokenizer] | None = None
         self.reader = CachedTokenReader()
         """Of the loaded model's tokens, for any thread."""
@@ -185,7 +184,7 @@ class Session:
 
     def ask_more(self) -> float:
         """Ask the model for a few more first successors; returns the seconds, 0 if there are no more."""
-        return self._idle_asking.ask() if self._idle_asking else 0.0
+        return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
@@ -213,8 +212,7 @@ class Session:
 
         A request that cannot be done, such as one with a wrong grammar, commits nothing of its step."""
         try:
-            with self._ranks.explaining_errors():
-                yield
+            yield
         except BadOption:
             raise
         except Exception:
@@ -281,20 +279,19 @@ class Session:
         restart_peak()
         here = self._ranks.begin(choice)
         self._device = here.device
-        with self._ranks.explaining_errors():
-            if here.offload:
-                read = load_in_part(folder, drafts, here, self._sandbox, self._estimate, progress)
-            else:
-                read = self._ranks.load(folder, here, self._sandbox, self._unpacked)
-            for draft in drafts:
-                read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
-            loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
-            self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
+        if here.offload:
+            read = load_in_part(folder, drafts, here, self._sandbox, self._estimate, progress)
+        else:
+            read = load(folder, here, self._sandbox, self._unpacked)
+        for draft in drafts:
+            read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
+        loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
+        self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
         tokenizer = request_tokenizer(self._loaded, self._fill)
         self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()
         self._folders, self._choice = folders, choice
-        self._idle_asking = IdleAsking(self._loaded, self._cache)
+        self._idle_measurement = IdleMeasurement(self._loaded, self._cache)
         return self._loaded
 
     def _return_to(
@@ -311,7 +308,7 @@ class Session:
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
-        self._loaded = self._choice = self._idle_asking = self._tokenizer = None
+        self._loaded = self._choice = self._idle_measurement = self._tokenizer = None
         self._folders = ()
         self.reader = CachedTokenReader()
         release_memory()

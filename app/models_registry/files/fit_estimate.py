@@ -245,15 +245,14 @@ def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
 
 
 def fit_on_device(
-    folder: ModelFolder, precision: str, device: str, context: int, copies: int = 1, draft: Path | None = None
+    folder: ModelFolder, precision: str, device: str, context: int, draft: Path | None = None
 ) -> Fit | None:
-    """Whether so many copies of a model fit this device, with a draft model; None where nobody can tell."""
+    """Whether a model fits this device, with a draft model; None where nobody can tell."""
     memory = next((one for one in memories() if one.device == device), None)
     if memory is None or precision not in get_args(Precision):
         return None
-    share = replace(memory, free=memory.free // copies)
     width = cast(Precision, precision)
     try:
-        return judge_folder(folder.path, folder.name, share, width, context or USUAL_CONTEXT, draft)
+        return judge_folder(folder.path, folder.name, memory, width, context or USUAL_CONTEXT, draft)
     except ModelError:  # loading says why
         return None

@@ -96,8 +96,7 @@ def _attention(has_card: bool, has_package: Any, is_linux: bool) -> tuple[Option
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """The models that can draft for a model, "None" first; `hint` tells of one that is known to suit, and of
-    those with another tokenizer."""
+    """The models that can draft for a model, "None" first; `hint` tells of one that is known to suit."""
 
     models: tuple[Option, ...]
     hint: str = ""
@@ -106,15 +105,9 @@ class DraftOptions:
 def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
     """The draft models to choose from. One that was chosen by its folder stays, though it is in no list."""
     models = [Option(load_name(one), one.name) for one in found.installed]
-    models += [Option(load_name(one), f"{one.name} (another tokenizer)") for one in found.retokenised]
     if chosen and all(one.value != chosen for one in models):
         models.append(Option(chosen, Path(chosen).name))
-    hints = [_known_one(found)] if found.known else []
-    if found.retokenised:
-        hints.append(
-            "The words of a model with another tokenizer are re-tokenised, so fewer of its guesses are used."
-        )
-    return DraftOptions((NO_DRAFT_MODEL, *models), " ".join(hints))
+    return DraftOptions((NO_DRAFT_MODEL, *models), _known_one(found) if found.known else "")
 
 
 def _known_one(found: DraftModels) -> str:

@@ -84,7 +84,6 @@ def _model_notes(model: ModelInfo) -> Facts:
         "Layers": model.fused_note,
         "C compiler": model.compiler_note,
         "Same text": model.same_text_note,
-        "Draft model": model.draft_model_note,
         "Drafting heads": model.heads_note,
     }
     return [(name, note) for name, note in notes.items() if note]

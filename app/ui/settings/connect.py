@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import gradio as gr
 from markupsafe import Markup
 
-from app.api.switch import ApiSwitch
+from app.api.access import ApiSwitch
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import (
     LISTEN,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.drafters.model_drafter import Lessons
-from app.engine.loading.draft_trial import USUAL
+from app.engine.loading.draft_loading import USUAL
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption, ModelNotFound
 from app.values.logits import Grammar, LogitsSettings
@@ -53,8 +53,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     write_tiny(base / "other", seed=9)
     make_model(base / "hybrid", hidden=32, layers=4, spread=0.3)
     shutil.copytree(base / "hybrid", base / "recurrent")
-    write_tiny(base / "lossy")
-    in_small_letters().save_pretrained(base / "lossy")
+    write_tiny(base / "foreign")
+    in_small_letters().save_pretrained(base / "foreign")
     write_tiny(base / "stretched")
     _with_dynamic_positions(base / "stretched" / "config.json")
     return {folder.name: folder for folder in base.iterdir()}
@@ -175,8 +175,8 @@ def test_a_hybrid_drafts_chains_with_it(folders: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("draft", "sentence"),
     [
-        ("lossy", "lossy cannot draft for target: their tokenizers differ, and that of"),
-        ("stretched", "stretched cannot be a draft model, for what it has read cannot be taken back"),
+        ("foreign", "foreign cannot draft for target, because their tokenizers differ: choose another"),
+        ("stretched", "stretched cannot be a draft model, because its state cannot be rewound"),
         pytest.param("recurrent", "recurrent cannot be a draft model", marks=pytest.mark.thorough),
     ],
 )

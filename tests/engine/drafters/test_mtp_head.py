@@ -11,11 +11,9 @@ from torch import Tensor
 from transformers.modeling_layers import MtpModel
 
 from app.engine.block.block import chain_block, common_length
-from app.engine.drafters.head_reader import HeadReader
+from app.engine.drafters.head_reader import HeadReader, MtpHead
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.drafters.mtp_head import MtpHead
-from app.engine.loading.head_loading import read_heads
-from app.engine.loading.head_trial import reader_of
+from app.engine.loading.head_loading import read_heads, reader_of
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.hidden_states import HiddenStates
 from app.engine.runner.kv_cache import layer_windows

@@ -10,7 +10,6 @@ import pytest
 from app.engine import Engine
 from app.engine.embedding.embedder import load_sentence_model
 from app.engine.embedding.job import PIECE, EmbeddingJob
-from app.engine.session.jobs import JobQueue, Shutdown, UnloadJob
 from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelError
 from app.values.messages import ModelFolder
@@ -74,34 +73,6 @@ def test_closing_ends_what_waits(engine: Engine, folder: ModelFolder) -> None:
 
 def test_no_texts_have_no_vectors(engine: Engine, folder: ModelFolder) -> None:
     assert len(engine.embed(folder, []).result(SECONDS)) == 0
-
-
-def test_work_is_done_after_a_pause_and_until_there_is_a_job_or_no_work_is_left() -> None:
-    queue, job, seconds = JobQueue(), UnloadJob(), [0.001, 0.001, 0.0]
-    queue.put(job)
-    assert queue.get_or_work(lambda: seconds.pop(0)) is job
-    assert len(seconds) == 3, "a job comes first"
-
-    def work() -> float:
-        if len(seconds) == 1:
-            queue.put(job)
-        return seconds.pop(0)
-
-    assert queue.get_or_work(work, 0.001) is job
-    assert seconds == []
-
-
-def test_what_may_wait_goes_behind_what_came_later(folder: ModelFolder) -> None:
-    queue = JobQueue()
-    texts, more = EmbeddingJob(folder, TEXTS), EmbeddingJob(folder, TEXTS)
-    first, last = UnloadJob(), Shutdown()
-    queue.put(texts, may_wait=True)
-    queue.put(first)
-    queue.put(more, may_wait=True)
-    queue.put(last)
-    assert queue.get() is first
-    assert queue.drain() == [last, texts, more]
-    assert queue.drain() == []
 
 
 def test_a_job_is_done_piece_by_piece_and_can_be_taken_back_before_the_first(folder: ModelFolder) -> None:

@@ -5,13 +5,13 @@ import sys
 import torch
 
 from app.engine.block.block import CacheSlots
-from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape, NormWeight
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
 from app.engine.layers.replacements import LARGEST_ROW
-from app.engine.layers.triton_launching import TritonKernels
+from app.engine.layers.triton_kernels import TritonKernels
 from tests.engine.offline_compiler import Launch, main
 
 KERNELS = TritonKernels()
-LLAMA, GEMMA = NormShape(1e-5, NormWeight(True)), NormShape(1e-6, NormWeight(False, adds_one=True))
+LLAMA, GEMMA = NormShape(1e-5, True), NormShape(1e-6, False, adds_one=True)
 
 
 def norms(size: int, dtype: torch.dtype, shape: NormShape = LLAMA) -> Launch:

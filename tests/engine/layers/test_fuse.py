@@ -1,5 +1,6 @@
 """Fused layers are for cards from Ampere on, and only where their trials go well; else nothing changes."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.fuse import can_have, fuse, fuse_by
-from app.engine.layers.kernel_signature import NormShape
+from app.engine.layers.fused_modules import NormShape
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import named
 from tests.engine.replies import load
@@ -20,18 +21,9 @@ from tests.support.written_out import WrittenOut
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 
 
-@pytest.mark.parametrize(
-    ("machine", "expected"),
-    [
-        (DeviceCapabilities(CUDA, (9, 0), has_triton=True), True),
-        (DeviceCapabilities(CUDA, (8, 0), has_triton=True), True),
-        (DeviceCapabilities(CUDA, (7, 5), has_triton=True), False),
-        (DeviceCapabilities(CUDA, (9, 0), has_triton=False), False),
-        (DeviceCapabilities(CPU, has_triton=True), False),
-    ],
-)
-def test_who_can_have_them(machine: DeviceCapabilities, expected: bool) -> None:
-    assert can_have(machine) == expected
+@pytest.mark.parametrize("generation", [(9, 0), (8, 0)])
+def test_cards_from_ampere_on_can_have_them(generation: tuple[int, int]) -> None:
+    assert can_have(DeviceCapabilities(CUDA, generation, has_triton=True))
 
 
 def model_of(name: str = "llama") -> Any:
@@ -74,25 +66,6 @@ def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
     assert found.note == "Layers keep torch's kernels: none has the parts that ours replace."
 
 
-class WrongForMany(WrittenOut):
-    """Right in every trial of a part, and for few rows of the whole."""
-
-    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        said = super().rms_norm(states, weight, shape)
-        return said if states.shape[-2] < 33 else said + 1
-
-    def add_rms_norm(
-        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
-    ) -> tuple[Tensor, Tensor]:
-        total, said = super().add_rms_norm(states, others, weight, shape)
-        return total, said if states.shape[-2] < 33 else said - 3
-
-
-def test_the_whole_model_is_tried_with_many_rows() -> None:
-    with pytest.raises(ArithmeticError, match="together they say something else for 33 rows"):
-        fuse_by(WrongForMany(), model_of(), attend)
-
-
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
@@ -102,33 +75,43 @@ def test_the_whole_model_is_tried_with_many_rows() -> None:
             "ours need a card of the Ampere generation or newer",
         ),
         (DeviceCapabilities(CUDA, is_rocm=True), "ours were never tried on AMD's cards"),
+        (DeviceCapabilities(CPU, has_triton=True), ""),
     ],
 )
 def test_a_card_that_cannot_have_them_is_told_why(machine: DeviceCapabilities, words: str) -> None:
     model = model_of()
     found = fuse(model, machine, attend)
-    assert found.model is model
-    assert found.note == f"Layers keep torch's kernels: {words}."
+    assert found.model is model and not can_have(machine)
+    assert found.note == (f"Layers keep torch's kernels: {words}." if words else "")
 
 
-class Broken(WrittenOut):
-    """Right in every trial of a part, wrong in the end."""
+class WrongInTheWhole(WrittenOut):
+    """Right in every trial of a part, and wrong for such states in the trial of the whole model."""
+
+    def __init__(self, is_wrong: Callable[[Tensor], bool]) -> None:
+        self._is_wrong = is_wrong
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        said = super().rms_norm(states, weight, shape)
-        # Trials of a norm have more rows than those of the whole.
-        return said if states.shape[0] > 1 else said + 1
+        normed = super().rms_norm(states, weight, shape)
+        return normed + 1 if self._is_wrong(states) else normed
 
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        total, said = super().add_rms_norm(states, others, weight, shape)
-        return total, said - 3
+        total, normed = super().add_rms_norm(states, others, weight, shape)
+        return total, normed - 3 if self._is_wrong(states) else normed
 
 
-def test_the_whole_model_is_tried_in_the_end() -> None:
-    with pytest.raises(ArithmeticError, match="together they say something else"):
-        fuse_by(Broken(), model_of(), attend)
+@pytest.mark.parametrize(
+    ("is_wrong", "rows"),
+    [(lambda states: states.shape[-2] >= 33, 33), (lambda states: states.shape[0] == 1, 3)],
+    ids=["for many rows", "always"],  # trials of a norm alone have several rows in the first dimension
+)
+def test_the_whole_model_is_tried_in_the_end_with_few_and_many_rows(
+    is_wrong: Callable[[Tensor], bool], rows: int
+) -> None:
+    with pytest.raises(ArithmeticError, match=f"together they say something else for {rows} rows"):
+        fuse_by(WrongInTheWhole(is_wrong), model_of(), attend)
 
 
 def test_a_card_that_fails_costs_nothing_and_is_told() -> None:

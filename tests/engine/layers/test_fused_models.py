@@ -7,8 +7,7 @@ import torch
 
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import tried_graphs
-from app.engine.layers.fused_modules import FusedLayer
-from app.engine.layers.kernel_signature import LayerKernels
+from app.engine.layers.fused_modules import FusedLayer, LayerKernels
 from app.engine.layers.quantising import quantise
 from app.engine.lookahead.plain import plain
 from app.engine.runner.rotary import Rotary
@@ -42,7 +41,7 @@ OURS = {
 def kernels() -> LayerKernels:
     """Ours, as this device can run them."""
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.layers.triton_launching import on_device
+    from app.engine.layers.triton_kernels import on_device
 
     return on_device(DEVICE)
 

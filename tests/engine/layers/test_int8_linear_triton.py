@@ -48,7 +48,7 @@ def product(rows: int, dtype: torch.dtype) -> Launch:
     """So many rows times a weight of 4096 by 4096."""
 
     def launch(_major: int, _shared_memory: int) -> None:
-        from app.engine.layers.int8_kernel_triton import int8_product
+        from app.engine.layers.int8_linear_triton import int8_product
 
         weight, scale = torch.zeros((4096, 4096), dtype=torch.int8), torch.zeros(4096, dtype=dtype)
         int8_product(torch.zeros((rows, 4096), dtype=dtype), weight, scale)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from app.engine.layers import products
 from app.engine.layers.products import JoinedProduct, SeparateProducts, join_products, joined_product
 from app.engine.measuring.same_bits import layers_with_rows
 from tests.engine.architectures import LLAMA
@@ -86,7 +87,7 @@ def test_where_the_trial_disagrees_they_stay_apart() -> None:
         torch.testing.assert_close(found, wanted)
 
 
-def test_where_memory_runs_out_the_rest_stay_apart() -> None:
+def test_where_memory_runs_out_the_rest_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Holder(16, 16), Holder(16, 16)
     model = nn.ModuleList([first, second])
 
@@ -95,7 +96,8 @@ def test_where_memory_runs_out_the_rest_stay_apart() -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return joined_product(parts)
 
-    assert join_products(model, [first, second], scarce) == 1
+    monkeypatch.setattr(products, "joined_product", scarce)
+    assert join_products(model, [first, second]) == 1
     assert isinstance(first.products, JoinedProduct) and isinstance(second.products, SeparateProducts)
 
 

@@ -10,9 +10,9 @@ from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
-    Numbers,
     QuantisedEmbedding,
     QuantisedLinear,
+    QuantisedWeight,
     TiledInt4Linear,
     TiledInt8Linear,
     stands_for,
@@ -34,7 +34,7 @@ on_x86 = pytest.mark.skipif(
 )
 
 
-def numbers(bits: int, out_features: int, in_features: int, device: torch.device = CPU) -> Numbers:
+def numbers(bits: int, out_features: int, in_features: int, device: torch.device = CPU) -> QuantisedWeight:
     """Random numbers over their whole range, with scales as bfloat16 has them."""
     source = torch.Generator().manual_seed(0)
     group = in_features if bits == 8 else GROUP
@@ -43,7 +43,7 @@ def numbers(bits: int, out_features: int, in_features: int, device: torch.device
     values = torch.randint(low, high, (out_features, in_features), generator=source, dtype=torch.int8)
     scale = (torch.rand(shape, generator=source) + 0.5).bfloat16().float() / high
     zero = torch.randint(-8, 8, shape, generator=source).float() if bits == 4 else torch.zeros(shape)
-    return Numbers(values.to(device), scale.to(device), zero.to(device))
+    return QuantisedWeight(values.to(device), scale.to(device), zero.to(device))
 
 
 def device_of(kernel: type[QuantisedLinear]) -> torch.device:
@@ -57,7 +57,7 @@ def states(rows: int, size: int, dtype: torch.dtype) -> Tensor:
     return torch.randn((1, rows, size), generator=torch.Generator().manual_seed(rows)).to(dtype)
 
 
-def assert_is_product(layer: QuantisedLinear, given: Numbers, rows: int, dtype: torch.dtype) -> None:
+def assert_is_product(layer: QuantisedLinear, given: QuantisedWeight, rows: int, dtype: torch.dtype) -> None:
     fed = states(rows, layer.in_features, dtype).to(given.values.device)
     product = layer(fed)
     assert (product.shape, product.dtype) == ((1, rows, layer.out_features), dtype)

@@ -1,18 +1,25 @@
 """Modules are told by what they do: what agrees is replaced, whatever its class, and nothing else."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from app.engine.attention.sdpa import attend
-from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
-from app.engine.layers.fused_trials import mismatch_share
-from app.engine.layers.kernel_signature import NormShape, NormWeight
-from app.engine.layers.replacements import find_attentions, find_layers, find_mlps, find_norms
-from tests.engine.architectures import LLAMA, Architecture
+from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm, NormShape
+from app.engine.layers.replacements import (
+    copy_with,
+    find_attentions,
+    find_layers,
+    find_mlps,
+    find_norms,
+    mismatch_share,
+)
+from tests.engine.architectures import BRANCHING, LLAMA, Architecture, llama_dynamic
 from tests.engine.layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load
 from tests.support.written_out import WrittenOut
@@ -60,14 +67,9 @@ def test_weights_are_asked_of_norms_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "norm_weight"),
-    [
-        ("llama", NormWeight(rounds_first=True)),
-        ("gpt-oss", NormWeight(rounds_first=False)),
-        ("gemma3", NormWeight(rounds_first=False, adds_one=True)),
-    ],
+    ("name", "kind"), [("llama", (True, False)), ("gpt-oss", (False, False)), ("gemma3", (False, True))]
 )
-def test_a_norms_way_of_weighing_is_found(name: str, norm_weight: NormWeight) -> None:
+def test_a_norms_way_of_weighing_is_found(name: str, kind: tuple[bool, bool]) -> None:
     model = named(name).make().bfloat16()
     for module in model.modules():
         if hasattr(module, "weight") and module.weight.dim() == 1:  # as trained ones: of ones all are alike
@@ -75,7 +77,7 @@ def test_a_norms_way_of_weighing_is_found(name: str, norm_weight: NormWeight) ->
     norms = find_norms(model, WrittenOut())
     assert norms
     shapes = {norm.shape for norm in norms.values()}  # type: ignore[union-attr]
-    assert shapes == {NormShape(model.config.rms_norm_eps, norm_weight)}
+    assert shapes == {NormShape(model.config.rms_norm_eps, *kind)}
 
 
 class Norm(nn.Module):
@@ -236,3 +238,70 @@ def test_no_weight_is_kept_twice(zoo: Zoo, architecture: Architecture) -> None:
     )
     assert ours <= theirs  # weights of heads' norms are in no module
     assert fused.config is model.config
+
+
+class Same(nn.Module):
+    """Says what the Linear says."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+
+    def forward(self, states: Tensor) -> Tensor:
+        return nn.functional.linear(states, self.weight, self.bias)
+
+
+class Doubled(Same):
+    """Says twice what the Linear says."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return 2 * super().forward(states)
+
+
+def linears_of(model: nn.Module) -> list[nn.Linear]:
+    return [module for module in model.modules() if type(module) is nn.Linear]
+
+
+def copied(model: PreTrainedModel, replace: Callable[[nn.Linear], nn.Module]) -> PreTrainedModel:
+    """The model with each Linear replaced."""
+    return copy_with(model, {linear: replace(linear) for linear in linears_of(model)})
+
+
+@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+def test_a_copy_says_what_the_model_says(architecture: Architecture) -> None:
+    model = architecture.make()
+    copy, ids = copied(model, Same), torch.arange(3, 30)[None]
+    assert torch.equal(copy(ids).logits, model(ids).logits)
+    assert sum(isinstance(module, Same) for module in copy.modules()) == len(linears_of(model))
+    assert linears_of(copy) == []
+
+
+def test_the_model_itself_stays_as_it_is() -> None:
+    model, ids = LLAMA.make(), torch.arange(3, 30)[None]
+    before, kinds = model(ids).logits, [type(module) for module in model.modules()]
+    copy = copied(model, Doubled)
+    assert [type(module) for module in model.modules()] == kinds
+    assert torch.equal(model(ids).logits, before)
+    assert not torch.equal(copy(ids).logits, before)
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_a_copy_keeps_no_weight_twice_and_a_tied_head_stays_tied(is_tied: bool) -> None:
+    model: Any = LLAMA.make()
+    if is_tied:
+        model.lm_head.weight = model.model.embed_tokens.weight
+    copy: Any = copied(model, Same)
+    ours = {tensor.data_ptr() for tensor in (*copy.parameters(), *copy.buffers())}
+    assert ours == {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+    assert copy.lm_head.weight is model.lm_head.weight
+    assert (copy.lm_head.weight is copy.model.embed_tokens.weight) == is_tied
+    assert copy.model.embed_tokens is model.model.embed_tokens
+    assert copy.model.norm is model.model.norm
+    assert copy.config is model.config
+
+
+def test_a_rotary_table_that_changes_does_so_for_both() -> None:
+    model: Any = llama_dynamic(32).make()
+    copy: Any = copied(model, Same)
+    model(torch.arange(60)[None])
+    assert copy.model.rotary_emb is model.model.rotary_emb

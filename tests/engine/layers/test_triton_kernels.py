@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from app.engine.block.block import CacheSlots
-from app.engine.layers.fused_trials import mismatch_share
-from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
-from app.engine.layers.replacements import NORM_WEIGHTS
+from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
+from app.engine.layers.replacements import NORM_KINDS, mismatch_share
 from tests.engine.attention.cases import DEVICE
 from tests.support.written_out import WrittenOut
 from tests.tiers import examples, named, pairwise
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from app.engine.layers.triton_launching import PIECE, TritonKernels, on_device
+from app.engine.layers.triton_kernels import PIECE, TritonKernels, on_device
 
 # In its interpreter numpy warns of what a card does without a word.
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered in")
@@ -27,9 +26,9 @@ KERNELS, EXPECTED = on_device(DEVICE), WrittenOut()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 SIZES = (1, 7, 32, 100, 128, 896, 2048)
 TURNS = [(4, 2, 8, 8), (5, 5, 64, 64), (3, 1, 128, 128), (2, 1, 256, 256), (4, 2, 24, 8), (4, 4, 80, 20)]
-SHAPES = [NormShape(1e-5, norm_weight) for norm_weight in NORM_WEIGHTS]
+SHAPES = [NormShape(1e-5, *kind) for kind in NORM_KINDS]
 ACTIVATIONS: tuple[Activation, ...] = ("silu", "gelu_tanh")
-BY_WEIGHING = {str(shape.norm_weight): shape for shape in SHAPES}
+BY_WEIGHING = {str(shape): shape for shape in SHAPES}
 
 
 def drawn(*shape: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) -> Tensor:

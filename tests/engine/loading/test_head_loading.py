@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from app.engine.loading.head_loading import CarriedHeads, drafting_heads, no_heads, read_heads
+from app.engine.loading.head_loading import CarriedHeads, drafting_heads, read_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
@@ -66,7 +66,7 @@ def test_a_model_without_heads_keeps_no_states(tmp_path: Path) -> None:
 
 def test_heads_that_nobody_would_ask_are_not_read(carrying: Path) -> None:
     """Those of a draft model, and of a rank above 0."""
-    loaded = load(ModelFolder(carrying, "carrying"), CPU, find_heads=no_heads)
+    loaded = load(ModelFolder(carrying, "carrying"), CPU, reads_heads=False)
     assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
     assert hooks_of(loaded) == 0
 

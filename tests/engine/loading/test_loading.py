@@ -44,18 +44,12 @@ def edit_config(folder: Path, **changes: Any) -> None:
     (folder / "config.json").write_text(json.dumps(config | changes))
 
 
-def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
 def test_a_whole_model_is_loaded_and_described(folder: ModelFolder) -> None:
     loaded = load(folder, CPU)
-    info = loaded.info
+    info, own = loaded.info, LlamaConfig.from_pretrained(folder.path)
     assert (info.name, info.revision, info.architecture) == ("tiny", "abc", "LlamaForCausalLM")
     assert (info.context, info.dtype, info.device, info.lookahead_note) == (256, "float32", "cpu", "")
-    assert info.parameters == sum(weight.numel() for weight in LlamaForCausalLM(_config(folder)).parameters())
+    assert info.parameters == sum(weight.numel() for weight in LlamaForCausalLM(own).parameters())
     assert loaded.can_draft
     assert isinstance(loaded.runner, BlockRunner)
     assert loaded.eos_ids == {2}
@@ -67,10 +61,6 @@ def test_a_chosen_context_is_a_limit(folder: ModelFolder) -> None:
         load(folder, ModelChoice("tiny", "float32", "cpu", context=context)) for context in (64, 10_000)
     )
     assert (own.info.context, shorter.info.context, longer.info.context) == (256, 64, 256)
-
-
-def _config(folder: ModelFolder) -> LlamaConfig:
-    return LlamaConfig.from_pretrained(folder.path)
 
 
 def test_weights_go_straight_to_a_card_where_accelerate_is_installed() -> None:
@@ -129,111 +119,103 @@ def test_decoding_leaves_special_tokens_out(folder: ModelFolder) -> None:
     assert loaded.decode(ids) == "Hello there"
 
 
-def test_an_architecture_that_transformers_does_not_know_is_named(folder: ModelFolder) -> None:
-    edit_config(folder.path, model_type="nonesuch")
-    assert "nonesuch" in refusal(folder, ModelBroken)
+Break = Callable[[Path], object]
+"""Breaks something in a model's folder."""
 
 
-def test_a_model_with_code_of_its_own_is_unsafe(folder: ModelFolder) -> None:
-    edit_config(
-        folder.path,
-        model_type="homemade",
-        auto_map={"AutoConfig": "configuration.Own", "AutoModelForCausalLM": "modeling.Own"},
-    )
-    (folder.path / "configuration.py").write_text("raise SystemExit('this code must not run')")
-    assert "needs Python code of its own, which Foresight does not run" in refusal(folder, ModelUnsafe)
+def config(**changes: Any) -> Break:
+    return lambda folder: edit_config(folder, **changes)
 
 
-def test_a_config_that_is_no_json_is_refused(folder: ModelFolder) -> None:
-    (folder.path / "config.json").write_text("{")
-    refusal(folder, ModelBroken)
+def file(name: str, text: str) -> Break:
+    return lambda folder: (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("kept", [0, 5, 200, -100])
-def test_weights_that_were_cut_short_are_refused(folder: ModelFolder, kept: int) -> None:
-    path = folder.path / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:kept])
-    refusal(folder, ModelBroken)
+def weights(change: Callable[[bytes], bytes]) -> Break:
+    def broken(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        path.write_bytes(change(path.read_bytes()))
+
+    return broken
 
 
-def test_weights_with_a_garbled_header_are_refused(folder: ModelFolder) -> None:
-    path = folder.path / "model.safetensors"
-    path.write_bytes(b"\xff" * 64 + path.read_bytes()[64:])
-    refusal(folder, ModelBroken)
+def without_a_tensor(folder: Path) -> None:
+    found = load_file(folder / "model.safetensors")
+    del found["model.layers.1.mlp.up_proj.weight"]
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_missing_tensors_are_counted_and_the_first_is_named(folder: ModelFolder) -> None:
-    edit_weights(folder.path, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"))
-    sentence = refusal(folder, ModelBroken)
-    assert "incomplete (missing: 1, the first is model.layers.1.mlp.up_proj.weight)" in sentence
+def without_a_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
 
 
-def test_tensors_of_the_wrong_shape_are_refused(folder: ModelFolder) -> None:
-    edit_config(folder.path, intermediate_size=40)
-    sentence = refusal(folder, ModelBroken)
-    assert "do not fit its config.json (of another size: 6, the first is model.layers.0.mlp.down" in sentence
+def with_code(folder: Path) -> None:
+    auto_map = {"AutoConfig": "configuration.Own", "AutoModelForCausalLM": "modeling.Own"}
+    edit_config(folder, model_type="homemade", auto_map=auto_map)
+    (folder / "configuration.py").write_text("raise SystemExit('this code must not run')")
 
 
-def test_a_folder_without_a_tokenizer_is_refused(folder: ModelFolder) -> None:
-    for file in folder.path.glob("tokenizer*"):
-        file.unlink()
-    refusal(folder, ModelBroken)
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nabort\n(tR.")
 
 
-def test_pickled_weights_are_never_opened(folder: ModelFolder) -> None:
-    (folder.path / "model.safetensors").unlink()
-    (folder.path / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nabort\n(tR.")
-    refusal(folder, ModelError)
+BROKEN: dict[str, tuple[Break, type[ModelError], str]] = {
+    "unknown architecture": (config(model_type="nonesuch"), ModelBroken, "nonesuch"),
+    "no causal model": (config(model_type="bert"), ModelBroken, ""),
+    "heads in words": (config(num_attention_heads="four"), ModelBroken, ""),
+    "no heads": (config(num_attention_heads=0), ModelBroken, ""),
+    "negative size": (config(hidden_size=-1), ModelBroken, ""),
+    "unknown activation": (config(hidden_act="nonesuch"), ModelBroken, ""),
+    "unknown rotary table": (config(rope_parameters="none"), ModelBroken, ""),
+    "end in words": (config(eos_token_id="end"), ModelBroken, ""),
+    "missing package": (
+        config(quantization_config={"quant_method": "gptq", "bits": 4}),
+        ModelBroken,
+        "optimum",
+    ),
+    "config no JSON": (file("config.json", "{"), ModelBroken, ""),
+    "tokenizer no JSON": (file("tokenizer.json", "{"), ModelBroken, ""),
+    "tokenizer empty": (file("tokenizer.json", "{}"), ModelBroken, ""),
+    "tokenizer a list": (file("tokenizer.json", "[]"), ModelBroken, ""),
+    "tokenizer_config no JSON": (file("tokenizer_config.json", "{"), ModelBroken, ""),
+    "tokenizer_config a list": (file("tokenizer_config.json", "[]"), ModelBroken, ""),
+    "no tokenizer": (without_a_tokenizer, ModelBroken, ""),
+    **{
+        f"weights cut to {kept}": (weights(lambda whole, kept=kept: whole[:kept]), ModelBroken, "")  # type: ignore[misc]
+        for kept in (0, 5, 200, -100)
+    },
+    "garbled header": (weights(lambda whole: b"\xff" * 64 + whole[64:]), ModelBroken, ""),
+    "missing tensor": (
+        without_a_tensor,
+        ModelBroken,
+        "incomplete (missing: 1, the first is model.layers.1.mlp.up_proj.weight)",
+    ),
+    "wrong shapes": (
+        config(intermediate_size=40),
+        ModelBroken,
+        "do not fit its config.json (of another size: 6, the first is model.layers.0.mlp.down",
+    ),
+    "own code": (with_code, ModelUnsafe, "needs Python code of its own, which Foresight does not run"),
+    "pickled weights": (pickled, ModelError, ""),
+}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_attention_heads": "four"},
-        {"num_attention_heads": 0},
-        {"hidden_size": -1},
-        {"hidden_act": "nonesuch"},
-        {"rope_parameters": "none"},
-        {"eos_token_id": "end"},
-        {"model_type": "bert"},
-    ],
-    ids=str,
-)
-def test_an_impossible_config_is_refused(folder: ModelFolder, changes: dict[str, Any]) -> None:
-    edit_config(folder.path, **changes)
-    refusal(folder, ModelBroken)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("tokenizer.json", "{"),
-        ("tokenizer.json", "{}"),
-        ("tokenizer.json", "[]"),
-        ("tokenizer_config.json", "{"),
-        ("tokenizer_config.json", "[]"),
-    ],
-)
-def test_a_garbled_tokenizer_is_refused(folder: ModelFolder, name: str, text: str) -> None:
-    (folder.path / name).write_text(text)
-    refusal(folder, ModelBroken)
-
-
-def test_weights_that_need_a_package_that_is_not_there_name_it(folder: ModelFolder) -> None:
-    edit_config(folder.path, quantization_config={"quant_method": "gptq", "bits": 4})
-    assert "optimum" in refusal(folder, ModelBroken)
-
-
-def refusal(folder: ModelFolder, error: type[ModelError]) -> str:
-    """The one line with which a folder is refused: it names the model and says what to do."""
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_broken_folder_is_refused_in_one_line_that_names_the_model(
+    folder: ModelFolder, broken: tuple[Break, type[ModelError], str]
+) -> None:
+    break_folder, error, words = broken
+    break_folder(folder.path)
     with pytest.raises(error) as caught:
         load(folder, CPU)
     sentence = str(caught.value)
+    assert words in sentence
     assert "tiny" in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
     assert len(sentence) < 500
-    return sentence
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")

@@ -14,9 +14,8 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedConfig
 
 from app.engine.loading.draft_loading import with_draft_model
-from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.measuring import measured
+from app.engine.loading.model_measurements import measured
 from app.engine.loading.offloading import (
     check_can_offload,
     check_room,
@@ -60,7 +59,7 @@ def in_part(folder: ModelFolder, share: float = 0.95) -> LoadedModel:
     """The model of which a share of the bytes may be in memory; the rest is read from its files in each step."""
     room = int(share * sum(file.stat().st_size for file in folder.path.glob("*.safetensors")))
     placed = {"device_map": "auto", "max_memory": {"cpu": room}, "offload_folder": folder.path / "read"}
-    return load(folder, CPU, find_heads=no_heads, place=lambda *_: placed, run=run_in_part)
+    return load(folder, CPU, reads_heads=False, place=lambda *_: placed, choose=run_in_part)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +106,7 @@ def test_lookahead_writes_what_plain_and_the_whole_model_write(
 
 
 def test_it_is_described_and_goes_when_it_is_unloaded(folder: ModelFolder) -> None:
-    loaded, whole = in_part(folder), load(folder, CPU, find_heads=no_heads)
+    loaded, whole = in_part(folder), load(folder, CPU, reads_heads=False)
     assert (loaded.info.device, loaded.info.parameters) == ("cpu", whole.info.parameters)
     assert 0 < loaded.info.offloaded < 4 * loaded.info.parameters
     assert loaded.info.fused_note == "Layers keep torch's kernels: part of the model is in main memory."
@@ -153,14 +152,16 @@ def test_a_slow_step_is_timed_few_times(folder: ModelFolder) -> None:
     assert passes <= 25
 
 
-def test_on_a_machine_without_a_card_there_is_nothing_to_gain(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match=r"the whole model is in main memory anyway: leave --offload out\.$"):
-        check_can_offload(folder, CPU, ALONE)
-
-
-def test_several_devices_do_not_go_with_it(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match=r"--offload is for one card: use one device, or --parallel tensor"):
-        check_can_offload(folder, CPU, RankPlan(("cpu", "cpu")))
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (ALONE, r"the whole model is in main memory anyway: leave --offload out\.$"),
+        (RankPlan(("cpu", "cpu")), r"--offload is for one card: use one device\.$"),
+    ],
+)
+def test_it_is_for_one_card(folder: ModelFolder, plan: RankPlan, words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        check_can_offload(folder, CPU, plan)
 
 
 def test_the_card_is_filled_and_no_other_one() -> None:

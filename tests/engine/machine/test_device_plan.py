@@ -68,14 +68,3 @@ def test_torchruns_ranks_and_the_devices_are_as_many() -> None:
     assert plan_of("cpu,cpu", "auto", torchrun).devices == ("cpu", "cpu")
     with pytest.raises(ValueError, match="torchrun started 2 ranks, so name 2 devices"):
         plan_of("cpu,cpu,cpu", "auto", torchrun)
-
-
-def test_how_devices_work_together_is_said_where_there_are_several() -> None:
-    assert plan_of("0,1", "auto", None, "tensor").parallel == "tensor"
-    torchrun = TorchrunRank(0, 2, "127.0.0.1", 29500)
-    assert plan_of(None, "auto", torchrun, "tensor") == RankPlan((), torchrun, "tensor")
-    for devices in (None, "0"):
-        with pytest.raises(
-            BadOption, match="--parallel is for several devices: name them, such as --devices 0,1"
-        ):
-            plan_of(devices, "auto", None, "tensor")

@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import sleep
 from typing import cast
 
 import pytest
@@ -18,7 +17,6 @@ from app.engine.machine.device_plan import RankPlan
 from app.engine.parallel import group
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.runner import profile_together
-from app.engine.parallel.tensor import ROUNDING
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
 from app.system.child_process import ChildProcess
@@ -28,14 +26,12 @@ from app.values.messages import (
     Finished,
     ModelChoice,
     ModelFolder,
-    ModelInfo,
     Options,
     Piece,
     Request,
     Sampling,
 )
 from tests.engine.asking import CPU, LONG, PROMPT, SHORT, Watched, ask, events_of, failure, ids_of
-from tests.engine.parallel.groups import on_a_cpu
 from tests.engine.places import Places
 from tests.engine.recurrent_architectures import RECURRENT
 from tests.engine.replies import load
@@ -83,14 +79,10 @@ def plainly(options: Options) -> Options:
     return replace(options, decoding=Decoding("plain"))
 
 
-def model_of(reply: Reply) -> ModelInfo:
+def devices_of(reply: Reply) -> tuple[str, ...]:
     last = events_of(reply)[-1]
     assert isinstance(last, Finished), last
-    return last.model
-
-
-def devices_of(reply: Reply) -> tuple[str, ...]:
-    return model_of(reply).devices
+    return last.model.devices
 
 
 def killer(children: list[ChildProcess]) -> Callable[[Watched], None]:
@@ -127,51 +119,6 @@ def test_replies_are_shared_and_a_killed_rank_ends_one_of_them(
         engine.unload()
         whole = ask(engine, options=SHARED)
         assert (ids_of(whole), devices_of(whole)) == (expected, ("cpu",) * size)
-
-
-@on_a_cpu
-def test_a_split_model_writes_what_plain_writes_and_is_loaded_anew_where_a_rank_is_killed(
-    model_folders: dict[str, Path], measurements: Path, sandbox: Sandbox, children: list[ChildProcess]
-) -> None:
-    plan = RankPlan(("cpu", "cpu"), parallel="tensor")
-    engine = Engine(Places(model_folders), measurements, sandbox, plan)
-    expected = ids_of(ask(engine, options=plainly(SHARED)))
-    split = ask(engine, options=SHARED)
-    assert (ids_of(split), devices_of(split)) == (expected, ("cpu", "cpu"))
-    assert ROUNDING in model_of(split).refusals.values()
-    assert devices_of(ask(engine, "other", options=SHARED)) == ("cpu", "cpu")
-    assert ids_of(ask(engine, options=SHARED)) == expected, "the model came back"
-
-    cut = ask(engine, options=replace(LONG, decoding=WIDE), reply=Watched(Piece, killer(children)))
-    assert failure(cut) == (
-        "Rank 1 (cpu) ended: it was killed, crashed, or had no memory left. "
-        "Ask again: the model is loaded anew on cpu, if it fits there."
-    )
-    again = ask(engine, options=SHARED)
-    assert devices_of(again) == ()
-    assert ids_of(again) == ids_of(ask(engine, options=plainly(SHARED)))
-    engine.close()
-    assert not any(child.is_running for child in children), "they end with the engine"
-
-
-@on_a_cpu
-@pytest.mark.thorough
-def test_in_half_precision_the_probe_decides_for_a_split_model(
-    model_folders: dict[str, Path], measurements: Path, sandbox: Sandbox
-) -> None:
-    plan = RankPlan(("cpu", "cpu"), parallel="tensor")
-    engine = Engine(Places(model_folders), measurements, sandbox, plan)
-    replies = [Reply(), Reply()]
-    for reply, options in zip(replies, (SHARED, plainly(SHARED)), strict=True):
-        engine.submit(Request(replace(CPU, dtype="bfloat16"), PROMPT, options), reply)
-    while not replies[1].is_done:  # layers that are as narrow as these are fed thousands of rows
-        sleep(0.1)
-    info = model_of(replies[0])
-    assert (info.dtype, info.devices) == ("bfloat16", ("cpu", "cpu"))
-    assert info.same_text_note.startswith("bfloat16: the same text by steps of") is info.same_text
-    if info.same_text:
-        assert ids_of(replies[0]) == ids_of(replies[1])
-    engine.close()
 
 
 def test_one_device_starts_nothing(

@@ -1,18 +1,23 @@
-"""Orders arrive as they were sent, in tensors of one length, and answers mean what they meant."""
+"""Ranks meet at a socket of this machine, nobody else comes in, and orders arrive as they were sent."""
 
+import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 import torch
+from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 from app.engine.block.block import Block, chain_block
-from app.engine.parallel.link import Link, LinkBroken, Op, Order
-from app.engine.parallel.rank import answers_of, choices_of
-from app.engine.parallel.shares import Share, split
-from app.engine.sampling.sampling import make_sampler
-from app.values.messages import MAX_ROWS, Sampling
+from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect
+from app.engine.parallel.rank import Share
+from app.values.messages import MAX_ROWS
 
 
 @pytest.fixture
@@ -69,21 +74,62 @@ def test_a_rank_that_has_ended_is_named(links: tuple[Link, Link]) -> None:
         assert broken.value.rank == 3
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
-def test_ranks_sample_along_their_rows_what_one_would(sampling: Sampling) -> None:
-    """The model says 1, 2, 3, ... behind any row; drafts 1, 2 and 1, 5 lie on two ranks."""
-    tree = Block((0, 1, 9, 2, 5), (6, 7, 7, 8, 8), (-1, 0, 0, 1, 1), (0, 1, 2, 3, 4))
-    logits = torch.full((5, 12), -40.0)
-    for row, depth in enumerate((0, 1, 1, 2, 2)):
-        logits[row, depth + 1], logits[row, depth + 2] = 40.0, 7.25
-    sampler, joined = make_sampler(sampling), torch.zeros((5, 9), dtype=torch.int64)
-    for share in split(tree, (0, 0)):
-        rows = [tree.tokens.index(token) for token in share.block.tokens]
-        answers = torch.from_numpy(answers_of(sampler, logits[rows], share.block))
-        joined[list(share.places)] = answers[list(share.own)]
-    choices = choices_of(joined.numpy(), 2)
-    assert [choices.choose(row, ()) for row in (0, 1, 3)] == [1, 2, 3]
-    assert choices.ids.tolist() == [[1, 2], [2, 3], [2, 3], [3, 4], [3, 4]]
-    assert choices.logits[0].tolist() == [40.0, 7.25]
-    with pytest.raises(LookupError, match="no rank sampled a token in row 2"):
-        choices.choose(2, ())
+SHORT = timedelta(seconds=0.2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Callable[[], Any]:
+    """A rank's view of the store, in which a dead process would be waited for no longer than it takes."""
+    return partial(FileStore, str(tmp_path / "store"))
+
+
+def test_ranks_find_each_other_in_any_order(store: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor() as threads:
+        links = list(threads.map(lambda rank: connect(store(), rank, 3), (2, 0, 1)))
+        two, zero, one = links
+        for other in (one, two):
+            threads.submit(lambda link: link.receive_order().op is Op.PING and link.pong(), other)
+        assert zero.ping() > 0
+        for other in (one, two):
+            other.send(0, torch.tensor([other.rank]))
+            heard = torch.empty(1, dtype=torch.int64)
+            zero.receive(other.rank, heard)
+            assert heard.item() == other.rank
+    for link in links:
+        link.close()
+
+
+def test_a_rank_that_does_not_come_is_named(store: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor() as threads:
+        meeting = threads.submit(connect, store(), 0, 3, timedelta(seconds=1))
+        connect(store(), 1, 3).close()
+        with pytest.raises(LinkBroken, match="rank 2 does not answer"):
+            meeting.result()
+
+
+def test_rank_0_that_does_not_come_is_an_error(store: Callable[[], Any]) -> None:
+    with pytest.raises(RuntimeError):
+        connect(store(), 1, 2, SHORT)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    store().set("link", json.dumps([port, 1, 2]))
+    with pytest.raises(LinkBroken, match="rank 0 does not answer"):
+        connect(store(), 1, 2)
+
+
+@pytest.mark.parametrize("greeting", [[1, 2, 1], []])
+def test_a_stranger_is_turned_away(greeting: list[int], store: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor() as threads:
+        meeting = threads.submit(connect, store(), 0, 2)
+        port, *_ = json.loads(store().get("link"))
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            if greeting:
+                Link({0: stranger}, 1, 2).send(0, torch.tensor(greeting))
+            else:
+                stranger.shutdown(socket.SHUT_WR)
+            assert stranger.recv(1) == b""
+        rank_1 = connect(store(), 1, 2)
+        meeting.result().close()
+        with pytest.raises(LinkBroken):
+            rank_1.receive_order()
+        rank_1.close()

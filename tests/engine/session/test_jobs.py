@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
 
-from app.engine.session.jobs import LONG, TokenisingThreads
+from app.engine.embedding.job import EmbeddingJob
+from app.engine.session.jobs import LONG, JobQueue, Shutdown, TokenisingThreads, UnloadJob
 from app.engine.text.prompt import RequestTokens
 from app.errors import AppError, PromptTooLong
-from app.values.messages import Message, ModelChoice, Request
+from app.values.messages import Message, ModelChoice, ModelFolder, Request
 from tests.engine.asking import wait_for
 
 SECONDS = 30.0
@@ -107,3 +109,31 @@ def test_closed_threads_end_behind_their_last_text_and_take_no_more() -> None:
 def test_without_a_tokenizer_the_request_comes_back_at_once() -> None:
     made = TokenisingThreads().tokenise(LONG_TEXT, None)
     assert (made.done(), made.result().tokens) == (True, None)
+
+
+def test_work_is_done_after_a_pause_and_until_there_is_a_job_or_no_work_is_left() -> None:
+    queue, job, seconds = JobQueue(), UnloadJob(), [0.001, 0.001, 0.0]
+    queue.put(job)
+    assert queue.get_or_work(lambda: seconds.pop(0)) is job
+    assert len(seconds) == 3, "a job comes first"
+
+    def work() -> float:
+        if len(seconds) == 1:
+            queue.put(job)
+        return seconds.pop(0)
+
+    assert queue.get_or_work(work, 0.001) is job
+    assert seconds == []
+
+
+def test_what_may_wait_goes_behind_what_came_later() -> None:
+    queue, folder = JobQueue(), ModelFolder(Path(), name="sentences")
+    texts, more = EmbeddingJob(folder, ["one"]), EmbeddingJob(folder, ["two"])
+    first, last = UnloadJob(), Shutdown()
+    queue.put(texts, may_wait=True)
+    queue.put(first)
+    queue.put(more, may_wait=True)
+    queue.put(last)
+    assert queue.get() is first
+    assert queue.drain() == [last, texts, more]
+    assert queue.drain() == []

@@ -18,7 +18,6 @@ from app.ui.models.load_options import choice_from, contexts, options_here
 from app.values.chat import ChatVersion
 from app.values.messages import EngineStatus, ModelChoice, Options
 from app.values.model import DraftModels
-from tests.fake_models import DEMO_MODEL as DEMO
 from tests.fake_models import GB, HALF, SMALL, ScriptedModels, make_fit
 from tests.fakes import ScriptedEngine
 
@@ -116,18 +115,6 @@ def test_draft_models_are_offered_with_none_first_and_the_choice_counts_in_the_f
     assert models.judged_drafts[-1] == load_name(HALF)
     press(actions, dialog, "load-form", draft_model=load_name(HALF))
     assert engine.loads == [ModelChoice(NAME, draft_model=load_name(HALF))]
-
-
-def test_draft_models_with_another_tokenizer_come_last_and_are_explained(
-    actions: LoadActions, models: ScriptedModels, engine: ScriptedEngine
-) -> None:
-    models.drafts[SMALL.name] = DraftModels((HALF,), retokenised=(DEMO,))
-    dialog = LoadDialog()
-    actions.open(dialog, SMALL)
-    assert dialog.form
-    labels = [one.label for one in dialog.form.drafts.models]
-    assert labels == ["None", HALF.name, f"{DEMO.name} (another tokenizer)"]
-    assert "The words of a model with another tokenizer are re-tokenised" in shown(dialog, engine.status())
 
 
 def test_without_a_model_that_could_draft_nothing_is_asked(

@@ -47,8 +47,6 @@ def test_it_is_told_what_a_layer_does_in_kernels_of_our_own_and_why_a_card_is_no
     assert ("C compiler", model.compiler_note) in hardware([], EngineStatus("ready", model=model))
     model = replace(DEMO, heads=True, heads_note="Its own head drafts, too.")
     assert ("Drafting heads", model.heads_note) in hardware([], EngineStatus("ready", model=model))
-    model = replace(DEMO, draft_model_note="The tokenizer of small differs, so its words are re-tokenised.")
-    assert ("Draft model", model.draft_model_note) in hardware([], EngineStatus("ready", model=model))
     assert "Layers" not in dict(hardware([], EngineStatus("ready", model=DEMO)))
 
 

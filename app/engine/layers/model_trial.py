@@ -1,10 +1,10 @@
-"""Which models can decode draft trees, which chains alone, and which plainly; a note says why.
+"""Tries whether a model can decode draft trees, only chains, or only token by token; a note tells why.
 
-What the config tells is asked first: a recurrent state cannot branch, and of sliding layers we must see the
-window. Then the model is tried: a small tree goes through our attention and cache, and its paths through the model
-as transformers runs it. Only equal logits earn lookahead, so a model with a positional bias, chunked layers or
-attention code of its own is found out before it can write wrong text. Those are tried again, with transformers'
-attention and cache: a text in one pass, row by row, and as a chain behind guesses that were wrong.
+The config is read first: a recurrent state cannot branch, and the windows of sliding layers must be known. Then the
+model is tried: a small tree goes through our attention and cache, and its paths through the model as transformers
+runs it. Only equal logits earn lookahead, so a model with a positional bias, chunked layers or its own attention
+code is found before it can write wrong text. Such models are tried again, with transformers' attention and cache:
+a text in one pass, row by row, and as a chain after guesses that were wrong.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,11 +33,11 @@ ROWS = (3, 33, 128)
 """Rows of the trials that compare two ways to run a model: libraries have other kernels for few than for many."""
 
 _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks)"
-"""Reasons are halves of sentences: `execution.py` says what follows."""
+"""Reasons are halves of sentences: `kernel_choice.py` completes them."""
 
 
 def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
-    """Why this model takes no draft trees; "" when it does, and then its attention is set to ours."""
+    """Return why this model takes no draft trees, or "" after setting its attention to ours."""
     windows = layer_windows(model.config.get_text_config(decoder=True))
     if not windows:
         return _NO_PLAIN_CACHE
@@ -45,9 +45,17 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
     try:
         # Written-out attention is the reference: transformers' default may leave a soft cap out (Gemma 2, 5.17).
         model.set_attn_implementation("eager")
-        expected = _path_logits(model)
+        texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
+        expected = torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
         model.set_attn_implementation(attention.NAME)
-        reason = _trial(model, expected, windows, attend)
+        logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
+        reason = ""
+        if not view.windows:
+            reason = "This model has attention code of its own"
+        elif view.windows != windows:
+            reason = "This model's layers do not say how far they see"
+        elif not is_close(logits, expected, tolerance_of(model)):
+            reason = "This model's attention needs more than to know who sees whom"
     except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
         if is_no_verdict(error):
             raise
@@ -58,10 +66,10 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
 
 
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
-    """Feed a text whole, row by row and in chunks; raises ModelBroken where rows say something else.
+    """Feed a text whole, row by row and in chunks; raises ModelBroken if rows give other logits.
 
-    Where chunks do (Mamba, RecurrentGemma), the runner reads long prompts row by row. Where they do not, and a
-    chain can be taken back, it takes chains, unless rows drift away from them (Zamba 2)."""
+    If chunks give other logits (Mamba, RecurrentGemma), the runner reads long prompts row by row. If they agree
+    and a chain can be taken back, it takes chains, unless rows drift away from them (Zamba 2)."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     if not is_close(_row_by_row(runner, text, read), expected, tolerance):
@@ -77,14 +85,14 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 
 def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
-    """Logits [T, vocab] behind the first `read` tokens of a text, then behind each of the others."""
+    """Logits [T, vocab] after the first `read` tokens of a text, then after each of the others."""
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
     return torch.cat(rows)
 
 
 def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
-    """Whether a chain behind one whose guesses were wrong says what its text says in one pass, and row by row."""
+    """Whether a chain fed after wrong guesses has the logits of one pass, and of a pass row by row."""
     if not runner.has_fixed_positions:
         return False
     read, (current, *guesses) = len(_PREFIX), _PATHS[0]
@@ -106,27 +114,21 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
         return False
 
 
-def _path_logits(model: PreTrainedModel) -> Tensor:
-    """transformers' own logits behind each of the tree's drafts [nodes - 1, vocab], path by path."""
-    texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
-    return torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
-
-
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Ordinary tokens. Many a vocabulary begins with control tokens, behind which rounding grows without bounds."""
+    """Ordinary tokens. Many vocabularies begin with control tokens, after which rounding grows without bounds."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 
 
 @torch.inference_mode()
 def _logits(model: PreTrainedModel, text: list[int]) -> Tensor:
-    """Logits [T, vocab] behind every token of a text, in one pass of transformers' own."""
+    """Logits [T, vocab] after every token of a text, in one pass of transformers' own."""
     logits: Tensor = model(input_ids=torch.tensor([text], device=model.device), use_cache=False).logits[0]
     return logits
 
 
 def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[Block]:
-    """Chains of few and of many rows behind the prefix, as far as the model has positions."""
+    """Make chains of few and of many rows after the prefix, as far as the model has positions."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     most = (positions or len(_PREFIX) + max(ROWS)) - len(_PREFIX)
     lines = (_tokens(model, *(2 + row % 7 for row in range(rows))) for rows in counts if rows <= most)
@@ -134,7 +136,7 @@ def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[B
 
 
 def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor:
-    """Logits of a block's wanted rows behind the prefix."""
+    """Compute the logits of a block's wanted rows after the prefix."""
     return run_block(model, _read_prefix(model, attend), block, attend)[0]
 
 
@@ -151,7 +153,7 @@ def rows_that_differ(
     blocks: Sequence[Block],
     tolerance: float = 0.0,
 ) -> int:
-    """Rows of the first block whose logits are not close; 0 where all are.
+    """Count the rows of the first block whose logits are not close; 0 if all are close.
 
     Memory may be too small for the wider blocks: they are left out."""
     for block in blocks:
@@ -166,19 +168,8 @@ def rows_that_differ(
     return 0
 
 
-def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend: Attend) -> str:
-    logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
-    if not view.windows:
-        return "This model has attention code of its own"
-    if view.windows != windows:
-        return "This model's layers do not say how far they see"
-    if not is_close(logits, expected, tolerance_of(model)):
-        return "This model's attention needs more than to know who sees whom"
-    return ""
-
-
 def tree_block(model: PreTrainedModel) -> Block:
-    """A small draft tree behind the prefix."""
+    """Make a small draft tree after the prefix."""
     current, *_ = _tokens(model, _PATHS[0][0])
     tree = DraftTree(current)
     for path in _PATHS:
@@ -186,5 +177,5 @@ def tree_block(model: PreTrainedModel) -> Block:
         for token in _tokens(model, *path[1:]):
             node = tree.add(node, token, "prompt")
     positions = tuple(len(_PREFIX) + depth for depth in tree.depths)
-    # The root is not asked about: a model that answers for every row is found out by the number of its answers.
+    # The root is not wanted: a model that ignores which rows are wanted is found by the number of its answers.
     return Block(tuple(tree.tokens), positions, tuple(tree.parents), wanted=tuple(range(1, len(tree))))

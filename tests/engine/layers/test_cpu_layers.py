@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qw
 from app.engine.attention.native import MAX_ROWS
 from app.engine.block.block import Block, chain_block
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers.decoder_layer_cpu import NativeLayer
+from app.engine.layers.cpu_layers import NativeLayer
 from app.engine.layers.quantising import quantise
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.runner.runner import BlockRunner

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 from app.engine.drafters.draft_model import prefilled
-from app.engine.layers.compatibility import tree_block, trial_blocks
+from app.engine.layers.model_trial import tree_block, trial_blocks
 from app.engine.lookahead.plain import plain
 from app.engine.machine.hardware import is_close
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner

@@ -1,10 +1,22 @@
-"""Every row has one owner, who has all that the row sees."""
+"""Every row has one owner, which has all that the row sees, and the ranks' answers are joined."""
 
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.block.block import Block, chain_block
-from app.engine.parallel.shares import behind, children_of, depth_first, followed, split
+from app.engine.parallel.rank import (
+    after_missed,
+    answers_of,
+    children_of,
+    choices_of,
+    depth_first,
+    followed,
+    split,
+)
+from app.engine.sampling.sampling import make_sampler
+from app.values.messages import Sampling
 from tests.tiers import examples
 
 
@@ -71,6 +83,26 @@ def test_a_text_is_followed_as_far_as_the_block_has_it() -> None:
 
 def test_what_was_missed_is_fed_as_a_line_above_the_block() -> None:
     tree = Block((7, 8, 5), (3, 4, 4), (-1, 0, 0), (0, 2))
-    assert behind((), tree) == tree
-    assert behind((4, 6), tree) == Block((4, 6, 7, 8, 5), (1, 2, 3, 4, 4), (-1, 0, 1, 2, 2), (2, 4))
-    assert behind((4,), chain_block((7,), 1, (0,))) == chain_block((4, 7), 0, (1,))
+    assert after_missed((), tree) == tree
+    assert after_missed((4, 6), tree) == Block((4, 6, 7, 8, 5), (1, 2, 3, 4, 4), (-1, 0, 1, 2, 2), (2, 4))
+    assert after_missed((4,), chain_block((7,), 1, (0,))) == chain_block((4, 7), 0, (1,))
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
+def test_ranks_sample_along_their_rows_what_one_would(sampling: Sampling) -> None:
+    """The model says 1, 2, 3, ... behind any row; drafts 1, 2 and 1, 5 lie on two ranks."""
+    tree = Block((0, 1, 9, 2, 5), (6, 7, 7, 8, 8), (-1, 0, 0, 1, 1), (0, 1, 2, 3, 4))
+    logits = torch.full((5, 12), -40.0)
+    for row, depth in enumerate((0, 1, 1, 2, 2)):
+        logits[row, depth + 1], logits[row, depth + 2] = 40.0, 7.25
+    sampler, joined = make_sampler(sampling), torch.zeros((5, 9), dtype=torch.int64)
+    for share in split(tree, (0, 0)):
+        rows = [tree.tokens.index(token) for token in share.block.tokens]
+        answers = torch.from_numpy(answers_of(sampler, logits[rows], share.block))
+        joined[list(share.places)] = answers[list(share.own)]
+    choices = choices_of(joined.numpy(), 2)
+    assert [choices.choose(row, ()) for row in (0, 1, 3)] == [1, 2, 3]
+    assert choices.ids.tolist() == [[1, 2], [2, 3], [2, 3], [3, 4], [3, 4]]
+    assert choices.logits[0].tolist() == [40.0, 7.25]
+    with pytest.raises(LookupError, match="no rank sampled a token in row 2"):
+        choices.choose(2, ())

@@ -1,4 +1,4 @@
-"""Which EAGLE-3 heads draft, and the one sentence that is said of those that cannot."""
+"""Which draft models and EAGLE-3 heads draft, what they are worth at first, and how others are refused."""
 
 import json
 from collections.abc import Callable
@@ -11,8 +11,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from app.engine.drafters.draft_model import DraftModel
-from app.engine.loading.draft_loading import check_draft_model, with_draft_model
-from app.engine.loading.eagle_loading import with_eagle_head
+from app.engine.drafters.model_drafter import Lessons
+from app.engine.loading.draft_loading import (
+    CHUNKS,
+    ROWS,
+    USUAL,
+    check_draft_model,
+    first_lessons,
+    logits_along,
+    with_draft_model,
+)
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
@@ -20,6 +28,8 @@ from app.engine.session.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
 from app.values.eagle_config import read_eagle_config
 from app.values.messages import ModelChoice, ModelFolder
+from tests.engine.architectures import GEMMA3, LLAMA, Architecture
+from tests.engine.architectures import VOCABULARY as ZOO_VOCABULARY
 from tests.engine.eagle_heads import (
     KINDS,
     LAYER,
@@ -33,6 +43,7 @@ from tests.engine.eagle_heads import (
     write_target,
 )
 from tests.engine.places import Places
+from tests.engine.replies import Zoo, numbers
 
 CPU = ModelChoice("target", dtype="float32", device="cpu")
 KIND = KINDS["llama"]
@@ -113,13 +124,7 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_it(target: LoadedModel
     with pytest.raises(
         BadOption, match=r"drafts here only for models that take draft trees: choose no draft model"
     ):
-        with_eagle_head(chains, write_head(tmp_path / "head", KIND.config, random_weights(KIND)))
-
-
-def test_a_model_that_is_split_among_devices_has_no_use_for_it(target: LoadedModel, tmp_path: Path) -> None:
-    split = replace(target, info=replace(target.info, devices=("cpu", "cpu")))
-    folder = write_head(tmp_path / "head", KIND.config, random_weights(KIND))
-    refuse(split, folder, "the model is split among devices: choose another draft model, or none")
+        with_draft_model(chains, write_head(tmp_path / "head", KIND.config, random_weights(KIND)), CPU)
 
 
 def test_a_head_is_no_model_and_the_old_one_stays(tmp_path: Path) -> None:
@@ -193,7 +198,7 @@ def refuse(target: LoadedModel, folder: ModelFolder, words: str) -> None:
     with pytest.raises(BadOption) as refused:
         with_draft_model(target, folder, CPU)
     sentence = str(refused.value)
-    assert sentence.startswith(f"head cannot draft for target, for {words}"), sentence
+    assert sentence.startswith(f"head cannot draft for target, because {words}"), sentence
     assert sentence.endswith(": choose another draft model, or none."), sentence
     assert len(sentence) < 400
     assert hooks_of(target) == 0
@@ -291,3 +296,39 @@ def test_the_layout_is_the_published_one(tmp_path: Path) -> None:
         "norm.weight",
         "t2d",
     ]
+
+
+TEXT = list(numbers(100, seed=3))
+
+
+def runner_of(zoo: Zoo, architecture: Architecture = LLAMA) -> BlockRunner:
+    runner = zoo.runner(architecture)
+    assert isinstance(runner, BlockRunner)
+    return runner
+
+
+def test_a_copy_is_always_right(zoo: Zoo) -> None:
+    runner = runner_of(zoo)
+    lessons = first_lessons(runner, runner, TEXT, ZOO_VOCABULARY)
+    assert lessons.gain == pytest.approx(1 - USUAL)
+    assert runner.length == 0, "the text is dropped"
+
+
+def test_one_that_knows_nothing_of_the_target_brings_nothing(zoo: Zoo) -> None:
+    lessons = first_lessons(runner_of(zoo), runner_of(zoo, GEMMA3), TEXT, ZOO_VOCABULARY)
+    assert lessons.gain == 0
+
+
+@pytest.mark.parametrize("text", [[], TEXT[:ROWS]], ids=["none", "short"])
+def test_a_text_that_is_too_short_tells_nothing(zoo: Zoo, text: list[int]) -> None:
+    runner = runner_of(zoo)
+    assert first_lessons(runner, runner_of(zoo), text, ZOO_VOCABULARY) == Lessons()
+
+
+def test_logits_are_those_of_one_pass_after_another(zoo: Zoo) -> None:
+    runner = runner_of(zoo)
+    text = TEXT[: 1 + CHUNKS * ROWS]
+    found = logits_along(runner, text)
+    assert len(found) == len(text)
+    again = logits_along(runner, text[: 1 + ROWS])
+    assert torch.allclose(found[: 1 + ROWS], again, atol=1e-5)

@@ -1,11 +1,14 @@
-"""What is found out at load is remembered for this model, believed only if it makes sense, and never in the way."""
+"""What is measured at load and while nobody waits is kept for the model, checked when read, never in the way."""
 
 import json
 from base64 import b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import compress
 
 import numpy as np
@@ -13,21 +16,43 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from app.engine.block.entries import SUCCESSORS, Packed, unpack_successor
+from app.engine.block.step_profile import StepProfile, StepTimes
+from app.engine.loading import model_measurements
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.measuring import first_token_of_texts, keep, measured
+from app.engine.loading.model_measurements import (
+    SECONDS,
+    IdleMeasurement,
+    first_token_of_texts,
+    keep,
+    measured,
+)
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.first_successors import num_asked
+from app.engine.lookahead.first_successors import no_successors, num_asked
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
+from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.session.session import Session
 from app.values.messages import ModelChoice, ModelFolder, Sampling
+from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT
 from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo
-from tests.tiers import numbered, some
+from tests.tiers import some
 
 MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load has time to ask about every token, also on a busy machine."""
+    ask = model_measurements.ask_first_successors
+
+    def patiently(*given: Any, seconds: float = 600.0) -> Packed:
+        return ask(*given, seconds=seconds)
+
+    monkeypatch.setattr(model_measurements, "ask_first_successors", patiently)
 
 
 class ProgressLog:
@@ -128,20 +153,6 @@ def write_successors(folder: Path, first: Packed) -> None:
     rewrite(note_of(folder, "successors"), lambda note: {**note, "packed": packed})
 
 
-@pytest.mark.parametrize(
-    "garbage", some(numbered(["", "???", "AAAA", 7, None, [], "eJwDAAAAAAE="]), "1", "4", "6")
-)
-def test_successors_that_make_no_sense_are_asked_anew(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, garbage: object
-) -> None:
-    notes = MeasurementFolder(tmp_path)
-    whole, _ = opened(fresh(), notes)
-    rewrite(note_of(tmp_path, "successors"), lambda note: {**note, "packed": garbage})
-    again, steps = opened(fresh(), notes)
-    assert steps == [ASKING]
-    assert (first_of(again) == first_of(whole)).all()
-
-
 def test_successors_of_another_vocabulary_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
@@ -149,37 +160,6 @@ def test_successors_of_another_vocabulary_are_asked_anew(
     opened(fresh(), notes)
     write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
     assert opened(fresh(), notes)[1] == [ASKING]
-
-
-@pytest.mark.parametrize(
-    "change",
-    some(
-        numbered(
-            [
-                lambda note: {
-                    **note,
-                    "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])},
-                },
-                lambda note: {**note, "free": {"buckets": [1], "seconds": [], "per_token": []}},
-                lambda note: {**note, "free": {**note["free"], "per_token": [-1.0]}},
-                lambda note: {**note, "free": {"buckets": [1], "seconds": [1.0]}},
-                lambda note: {**note, "bucket_sets": [[7]]},
-                lambda _note: {},
-                lambda _note: None,
-            ]
-        ),
-        "0",
-        "3",
-        "6",
-    ),
-)
-def test_a_profile_with_impossible_values_is_measured_anew(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
-) -> None:
-    notes = MeasurementFolder(tmp_path)
-    opened(fresh(), notes)
-    rewrite(note_of(tmp_path, "step"), change)
-    assert opened(fresh(), notes)[1] == [MEASURING]
 
 
 def counted(loaded: LoadedModel) -> LoadedModel:
@@ -215,36 +195,6 @@ def test_what_steps_really_took_is_there_after_the_next_start(
     assert again.statistics.curve(free, ()).shape == loaded.statistics.curve(free, ()).shape
 
 
-@pytest.mark.parametrize(
-    "change",
-    some(
-        numbered(
-            [
-                lambda note: [[*note[0][:2], []]],
-                lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
-                lambda note: [[note[0][0], float("nan"), note[0][2]]],
-                lambda note: [["wide", *note[0][1:]]],
-                lambda note: [note[0][:2]],
-                lambda _note: {"0": "nothing"},
-            ]
-        ),
-        "1",
-        "2",
-        "5",
-    ),
-)
-def test_a_curve_of_other_widths_and_garbage_are_not_believed(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
-) -> None:
-    notes = MeasurementFolder(tmp_path)
-    loaded = opened(fresh(), notes)[0]
-    loaded.statistics.curve(loaded.profile.free, ()).refine(8, 1.0)
-    keep(loaded, notes)
-    rewrite(note_of(tmp_path, "curves"), change)
-    again, _ = opened(fresh(), notes)
-    assert again.statistics.curve(again.profile.free, ()).is_unproven
-
-
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     notes = MeasurementFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]
@@ -255,37 +205,68 @@ def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], t
     assert all(cell < NUM_CELLS and len(pair) == 2 for cell, pair in note["counts"]["0"])
 
 
-@pytest.mark.parametrize(
-    "change",
-    some(
-        numbered(
-            [
-                lambda note: {**note, "layout": "another"},
-                lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
-                lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
-                lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
-                lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
-                lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
-                lambda note: {**note, "counts": {"0": [["5", "2"]]}},
-                lambda note: {**note, "counts": {"cold": []}},
-                lambda note: {**note, "counts": []},
-                lambda _note: "nothing",
-            ]
-        ),
-        "0",
-        "3",
-        "9",
+BROKEN: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "step": (
+        lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
+        lambda note: {**note, "free": {"buckets": [1], "seconds": [], "per_token": []}},
+        lambda note: {**note, "free": {**note["free"], "per_token": [-1.0]}},
+        lambda note: {**note, "free": {"buckets": [1], "seconds": [1.0]}},
+        lambda note: {**note, "bucket_sets": [[7]]},
+        lambda _note: {},
+        lambda _note: None,
     ),
-)
-def test_counts_of_another_layout_and_garbage_are_not_believed(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
+    "successors": tuple(
+        partial(lambda garbage, note: {**note, "packed": garbage}, garbage)
+        for garbage in ("", "???", "AAAA", 7, None, [], "eJwDAAAAAAE=")
+    ),
+    "curves": (
+        lambda note: [[*note[0][:2], []]],
+        lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
+        lambda note: [[note[0][0], float("nan"), note[0][2]]],
+        lambda note: [["wide", *note[0][1:]]],
+        lambda note: [note[0][:2]],
+        lambda _note: {"0": "nothing"},
+    ),
+    "chances": (
+        lambda note: {**note, "layout": "another"},
+        lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
+        lambda note: {**note, "counts": {"0": [["5", "2"]]}},
+        lambda note: {**note, "counts": {"cold": []}},
+        lambda note: {**note, "counts": []},
+        lambda _note: "nothing",
+    ),
+}
+BROKEN_NOTES = {
+    f"{kind}-{number}": (kind, change)
+    for kind, changes in BROKEN.items()
+    for number, change in enumerate(changes)
+}
+BY_DEFAULT = (
+    "step-0", "step-3", "step-6", "successors-1", "successors-4", "successors-6",
+    "curves-1", "curves-2", "curves-5", "chances-0", "chances-3", "chances-9",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", some(BROKEN_NOTES, *BY_DEFAULT))
+def test_a_note_that_makes_no_sense_is_not_believed(
+    fresh: Callable[[], LoadedModel], tmp_path: Path, broken: tuple[str, Callable[[Any], Any]]
 ) -> None:
+    kind, change = broken
     notes = MeasurementFolder(tmp_path)
-    keep(counted(opened(fresh(), notes)[0]), notes)
-    rewrite(note_of(tmp_path, "chances"), change)
+    whole = counted(opened(fresh(), notes)[0])
+    whole.statistics.curve(whole.profile.free, ()).refine(8, 1.0)
+    keep(whole, notes)
+    rewrite(note_of(tmp_path, kind), change)
     again, steps = opened(fresh(), notes)
-    assert steps == []
-    assert again.statistics.counts == {}
+    assert steps == {"step": [MEASURING], "successors": [ASKING]}.get(kind, [])
+    assert (first_of(again) == first_of(whole)).all()
+    if kind != "step":  # its curves are for the old profile
+        assert again.statistics.curve(again.profile.free, ()).is_unproven == (kind == "curves")
+    assert again.statistics.counts == ({} if kind == "chances" else whole.statistics.counts)
 
 
 def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:
@@ -336,3 +317,92 @@ def test_a_text_begins_with_what_the_tokenizer_puts_before_it_or_with_a_line_bre
     tokenizer.backend_tokenizer.post_processor = before_every_text
     assert tokenizer.encode("\n") == [7, *line_break]
     assert first_token_of_texts(tokenizer, 4096) == 7
+
+
+ASKED = 700
+"""Tokens that the load had time for."""
+VOCABULARY = 4096
+
+
+@pytest.fixture
+def ready(fresh: Callable[[], LoadedModel]) -> Callable[[], LoadedModel]:
+    """The tiny model with all its first successors, loaded anew at each call."""
+    return lambda: measured(fresh(), open_cache(None), lambda *_: None)
+
+
+def cut(loaded: LoadedModel) -> Packed:
+    """Forget the successors that a short load would not have; returns all of them."""
+    whole = loaded.statistics.first
+    known = whole.copy()
+    known[ASKED:] = 0
+    loaded.statistics.learn_first(known)
+    return whole
+
+
+def test_every_token_is_asked_and_kept(ready: Callable[[], LoadedModel], tmp_path: Path) -> None:
+    loaded = ready()
+    whole = cut(loaded)
+    asking = IdleMeasurement(loaded, MeasurementFolder(tmp_path))
+    while asking.ask():
+        pass
+    assert asking.is_done
+    assert (loaded.statistics.first == whole).all()
+    (file,) = tmp_path.glob("successors-*.json")
+    again = measured(ready(), MeasurementFolder(tmp_path), lambda *_: None)
+    assert (again.statistics.first == whole).all()
+    assert file.exists()
+
+
+def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(ready: Callable[[], LoadedModel]) -> None:
+    loaded = ready()
+    whole = cut(loaded)
+    pool = loaded.statistics.pool([5, 6, 7], Sampling(), ())
+    runner = cast(BlockRunner, loaded.runner)
+    for _ in runner.prefill([5, 6, 7]):
+        pass
+    assert IdleMeasurement(loaded, open_cache(None)).ask() > 0
+    asked = num_asked(loaded.statistics.first)
+    assert ASKED < asked < VOCABULARY
+    assert runner.length == 3
+    drafted = {token for _, token, _ in pool.edges([asked - 1], 1)}
+    assert {(entry >> 10) - 1 for entry in whole[asked - 1].tolist() if entry} <= drafted, (
+        "this chat knows them"
+    )
+
+
+def test_after_a_minute_the_next_load_goes_on(ready: Callable[[], LoadedModel], tmp_path: Path) -> None:
+    loaded = ready()
+    cut(loaded)
+    asking = IdleMeasurement(loaded, MeasurementFolder(tmp_path), count(0.0, SECONDS).__next__)
+    assert asking.ask() == SECONDS
+    assert asking.ask() == 0
+    assert num_asked(loaded.statistics.first) < VOCABULARY
+    assert list(tmp_path.glob("successors-*.json"))
+
+
+def test_a_model_that_fails_is_asked_no_more(
+    ready: Callable[[], LoadedModel], caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = ready()
+    cut(loaded)
+    loaded.statistics.learn_first(loaded.statistics.first[:, :3])
+    asking = IdleMeasurement(loaded, open_cache(None))
+    assert (asking.ask(), asking.is_done) == (0, True)
+    assert "no more first successors" in caplog.text
+
+
+def test_models_that_take_chains_are_not_asked() -> None:
+    loaded = load_zoo(CHAINED[0].make())
+    loaded = replace(loaded, profile=StepProfile(StepTimes((1,), (0.001,))))
+    loaded.statistics.learn_first(no_successors(loaded.vocabulary))
+    assert IdleMeasurement(loaded, open_cache(None)).ask() == 0
+
+
+def test_a_session_asks_of_what_is_loaded_alone(model_folders: dict[str, Path]) -> None:
+    session = Session(Places(model_folders))
+    assert session.ask_more() == 0
+    loaded = session.open(ModelChoice("tiny", "float32", "cpu"), lambda *_: None)
+    cut(loaded)
+    assert session.ask_more() > 0
+    session.close()
+    assert session.ask_more() == 0

@@ -17,8 +17,8 @@ from app.engine.attention.selector import (
     HeadShape,
     try_attention,
 )
-from app.engine.layers.compatibility import reason_against_trees
-from app.engine.loading.execution import Execution, run_in_blocks
+from app.engine.layers.model_trial import reason_against_trees
+from app.engine.loading.kernel_choice import KernelChoice, run_in_blocks
 from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice
@@ -53,7 +53,7 @@ def is_wrong_for_many_rows(query: Tensor, _view: BlockView, _scoring: Scoring, o
     return out if query.shape[2] < 33 else torch.zeros_like(out)
 
 
-def in_blocks(attention: Attention, choice: AttentionChoice = "auto") -> Execution:
+def in_blocks(attention: Attention, choice: AttentionChoice = "auto") -> KernelChoice:
     model = llama()
     return run_in_blocks(model, attention, DeviceCapabilities(CPU), 1024, choice)
 

@@ -1,13 +1,19 @@
-"""What is measured when a model is loaded: what its steps cost, and its successors of each token alone.
+"""Measures a model when it is loaded: the cost of its steps, and its likeliest successors of each token alone.
 
-Both are cached for this model on this machine, so that only the first load takes these seconds.
+Both are cached for this model on this machine, so that only the first load takes these seconds. A load has 1.5
+seconds for successors; a vocabulary of 49,152 tokens takes SmolLM2 one to four minutes on a CPU. The rest is asked
+block by block while nobody waits for the model, for at most a minute after each load. A request that comes in waits
+for one block at most.
 """
 
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
 from dataclasses import asdict, replace
+from itertools import chain
 from math import inf
+from time import perf_counter
 from typing import Any
 from zlib import compress, decompress
 from zlib import error as zlib_error
@@ -21,7 +27,6 @@ from app.engine.drafters.draft_model_chances import LearnedWeights
 from app.engine.drafters.model_drafter import DraftModelSource, Lessons
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
-from app.engine.lookahead.drafter import MakeDrafter
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
@@ -33,11 +38,20 @@ from app.engine.measuring.step_timing import MeasuredRunner, ProgressListener
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Progress
 
+log = logging.getLogger(__name__)
+
 WEIGHTS, STEPS, LOADED = 40, 70, 100
 """Percent of a load that is done once the weights are read, the steps measured, and the successors known."""
 NOTHING_COUNTED: dict[int, Counts] = {}
 NO_SHAPES: dict[Buckets, CurveShape] = {}
 NOTHING_SAID = no_successors(0)
+
+SECONDS = 60.0
+"""How long a model is asked after each load."""
+BLOCK_SECONDS = 0.1
+"""The most seconds of a block. Models whose step of one row takes longer are not asked."""
+SECONDS_UNSAVED = 10.0
+"""Seconds of asking that are lost at most if the app ends."""
 
 
 def measured(
@@ -47,16 +61,17 @@ def measured(
     find_drafter: Callable[[], Compiled[PyDLL]] = compiled_drafter,
     ranks: int = 1,
 ) -> LoadedModel:
-    """The model with its step profile and its statistics, from the cache or measured now.
+    """Add the model's step profile and its statistics, from the cache or measured now.
 
-    The profile is that of this process alone; what replies teach is kept apart for each number of ranks."""
+    The profile is that of this process alone; what replies teach is cached separately for each number of ranks."""
     runner = loaded.runner
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
     cache_key = cache_key_of(runner.model, loaded.current_info)
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
-        profile = _probe(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
+        listen = part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS)
+        profile = probe(runner, listen) if isinstance(runner, BlockRunner) else probe_chains(runner, listen)
         if profile.is_whole or loaded.info.offloaded:  # whose steps take as long at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
@@ -74,16 +89,20 @@ def measured(
         source.recall(cache.read("draft-model", subject, _to_lessons, source.lessons))
         make_drafter = source.drafters(make_drafter)
     first = _first_successors(loaded, runner, cache, cache_key, progress, largest)
-    statistics = _experience(loaded, runner, cache, learned, first, make_drafter)
+    statistics = ModelStatistics(
+        runner.vocabulary,
+        loaded.info.parameters,
+        first,
+        special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
+        counts=cache.read("chances", learned, _to_counts, NOTHING_COUNTED),
+        shapes=cache.read("curves", learned, _to_shapes, NO_SHAPES),
+        make_drafter=make_drafter,
+    )
     return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)
 
 
-def _probe(runner: MeasuredRunner, progress: ProgressListener) -> StepProfile:
-    return probe(runner, progress) if isinstance(runner, BlockRunner) else probe_chains(runner, progress)
-
-
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
-    """Reports one part of a load as percents of the whole, from `begin` to `end`. It never goes back."""
+    """Report one part of a load as percent of the whole, from `begin` to `end`, never going back."""
     furthest = begin
 
     def listen(done: int, total: int) -> None:
@@ -95,7 +114,7 @@ def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Progres
 
 
 def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
-    """Cache acceptance counts and step curves, which hold nothing of what was written."""
+    """Cache acceptance counts and step curves, which contain no text."""
     if not loaded.cache_key:
         return
     known = loaded.statistics
@@ -109,7 +128,7 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
-    """What lessons about a draft model go by; weights of another layout are refused by their number."""
+    """The key of lessons about a draft model; weights of another layout are refused by their number."""
     return cache_key | {"draft model": source.model.name}
 
 
@@ -139,29 +158,10 @@ def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> N
     cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
 
 
-def _experience(
-    loaded: LoadedModel,
-    runner: MeasuredRunner,
-    cache: MeasurementCache,
-    cache_key: CacheKey,
-    first: Packed,
-    make_drafter: MakeDrafter,
-) -> ModelStatistics:
-    return ModelStatistics(
-        runner.vocabulary,
-        loaded.info.parameters,
-        first,
-        special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
-        counts=cache.read("chances", cache_key, _to_counts, NOTHING_COUNTED),
-        shapes=cache.read("curves", cache_key, _to_shapes, NO_SHAPES),
-        make_drafter=make_drafter,
-    )
-
-
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
-    """What the tokenizer puts before every text; where that is nothing, a line break.
+    """Return the token that the tokenizer puts before every text, or a line break if there is none.
 
-    A chat model's BOS token may begin a message instead, behind which it expects a role rather than a text."""
+    A chat model's BOS token may begin a message instead, and after it the model expects a role, not a text."""
     line_break = tokenizer.encode("\n")
     bos = tokenizer.bos_token_id
     start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0
@@ -171,16 +171,14 @@ def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) ->
 def _to_profile(note: dict[str, Any]) -> StepProfile:
     free, batch_invariant = (
         StepTimes(
-            tuple(note[mode]["buckets"]), _seconds(note[mode]["seconds"]), _seconds(note[mode]["per_token"])
+            tuple(note[mode]["buckets"]),
+            tuple(map(float, note[mode]["seconds"])),
+            tuple(map(float, note[mode]["per_token"])),
         )
         for mode in ("free", "batch_invariant")
     )
     bucket_sets = tuple(tuple(buckets) for buckets in note["bucket_sets"])
     return StepProfile(free, batch_invariant, bucket_sets, str(note["note"]))
-
-
-def _seconds(numbers: list[Any]) -> tuple[float, ...]:
-    return tuple(map(float, numbers))
 
 
 def _to_packed(note: dict[str, Any]) -> Packed:
@@ -196,10 +194,14 @@ def _to_packed(note: dict[str, Any]) -> Packed:
 def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
     if note["layout"] != CELLS_LAYOUT:
         return {}
-    return {
-        int(kind): {_cell(cell): _counted(*pair) for cell, pair in cells}
+    counts = {
+        int(kind): {cell: (float(right), float(tried)) for cell, (right, tried) in cells}
         for kind, cells in note["counts"].items()
     }
+    for cell, (right, tried) in chain.from_iterable(cells.items() for cells in counts.values()):
+        if not (0 <= cell < NUM_CELLS and 0 <= right <= tried < inf):
+            raise ValueError(f"cell {cell} of {NUM_CELLS} cannot have {right} right guesses of {tried}")
+    return counts
 
 
 def _to_lessons(note: dict[str, Any]) -> Lessons:
@@ -217,13 +219,55 @@ def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
     }
 
 
-def _cell(number: int) -> int:
-    if not 0 <= number < NUM_CELLS:
-        raise ValueError(f"cells have numbers from 0 to {NUM_CELLS - 1}, got {number}")
-    return number
+class IdleMeasurement:
+    """Asks a loaded model, while nobody waits for it, for the first successors that its load had no time for."""
+
+    def __init__(
+        self, loaded: LoadedModel, cache: MeasurementCache, clock: Callable[[], float] = perf_counter
+    ) -> None:
+        self._loaded, self._cache, self._clock = loaded, cache, clock
+        self._rows = _rows_of_a_block(loaded)
+        self._left = SECONDS if self._rows else 0.0
+        self._unsaved = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every token was asked, or time is up."""
+        first = self._loaded.statistics.first
+        return self._left <= 0 or num_asked(first) == len(first)
+
+    def ask(self) -> float:
+        """Ask for one block of tokens; returns the seconds that it took, 0 if there is nothing to ask."""
+        if self.is_done:
+            return 0.0
+        began = self._clock()
+        try:
+            self._ask()
+        except Exception:
+            log.warning("the model is asked for no more first successors", exc_info=True)
+            self._left = 0.0
+            return 0.0
+        took = self._clock() - began
+        self._left -= took
+        self._unsaved += took
+        if self.is_done or self._unsaved > SECONDS_UNSAVED:
+            keep_first(self._loaded.statistics.first, self._cache, self._loaded.cache_key)
+            self._unsaved = 0.0
+        return took
+
+    def _ask(self) -> None:
+        loaded = self._loaded
+        assert isinstance(loaded.runner, BlockRunner)
+        apart, known = loaded.runner.apart(), loaded.statistics.first
+        start = first_token_of_texts(loaded.tokenizer, len(known))
+        more = ask_first_successors(apart, known, start, lambda _done, _total: None, self._rows, seconds=0)
+        loaded.statistics.learn_first(more)
 
 
-def _counted(right: float, tried: float) -> tuple[float, float]:
-    if not 0 <= right <= tried < inf:
-        raise ValueError(f"a guess is right as often as it was tried at most, got {right} of {tried}")
-    return float(right), float(tried)
+def _rows_of_a_block(loaded: LoadedModel) -> int:
+    """How many rows a block has time for; 0 if the model cannot be asked, or several devices share its steps."""
+    if not isinstance(loaded.runner, BlockRunner) or loaded.info.devices:
+        return 0
+    times = loaded.profile.free
+    pairs = zip(times.buckets, times.seconds, strict=True)
+    return max((rows for rows, seconds in pairs if rows <= ROWS and seconds < BLOCK_SECONDS), default=0)

@@ -1,10 +1,11 @@
-"""A decoder layer of 8-bit products in one call: between two of its parts nothing but numbers is.
+"""Runs a layer on the CPU by kernels in C: each of its parts in one call, or a whole int8 decoder layer.
 
-Each part has the bits that it has when it is called by itself.
+Between the parts of a whole layer there is no Python. Each part has the same bits as when it is called by itself.
 """
 
 from collections.abc import Sequence
 from ctypes import CDLL, Structure, byref, c_float, c_int32, c_int64, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,10 +13,86 @@ from torch import Tensor, nn
 
 from app.engine.attention import BlockView
 from app.engine.attention.native import MAX_ROWS, NativeAttention
-from app.engine.layers.fused_modules import FusedLayer, FusedNorm
+from app.engine.block.block import CacheSlots
+from app.engine.layers.fused_modules import Activation, FusedLayer, FusedNorm, HeadNorms, NormShape
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.products import SeparateProducts
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
+
+
+@dataclass(frozen=True, slots=True)
+class CpuKernels:
+    """`LayerKernels` on the CPU, all in float32: each method is one call."""
+
+    library: CDLL
+
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        states = states.contiguous()
+        out = torch.empty_like(states)
+        self._norm(states, None, weight, shape, out, out)
+        return out
+
+    def add_rms_norm(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        states, others = states.contiguous(), others.contiguous()
+        total, out = torch.empty_like(states), torch.empty_like(states)
+        self._norm(states, others.data_ptr(), weight, shape, total, out)
+        return total, out
+
+    def _norm(
+        self, states: Tensor, others: int | None, weight: Tensor, shape: NormShape, total: Tensor, out: Tensor
+    ) -> None:
+        size = _checked(states, weight, total, out).shape[-1]
+        self.library.rms_norm(
+            states.data_ptr(), others, weight.data_ptr(), states.numel() // size, size, shape.eps,
+            shape.adds_one, total.data_ptr(), out.data_ptr(),
+        )  # fmt: skip
+
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
+        size = gate.shape[-1]
+        gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
+        out = torch.empty(gates.shape)
+        _checked(gates, ups, out)
+        self.library.gated_activation(
+            gates.data_ptr(), gates.stride(0), ups.data_ptr(), ups.stride(0), len(gates), size,
+            activation == "gelu_tanh", out.data_ptr(), torch.get_num_threads(),
+        )  # fmt: skip
+        return out.view(gate.shape)
+
+    def write_rotated(
+        self,
+        states: tuple[Tensor, Tensor, Tensor],
+        tables: tuple[Tensor, Tensor],
+        slots: CacheSlots,
+        norms: HeadNorms | None = None,
+    ) -> Tensor:
+        query, keys, values = states
+        if norms:
+            query = self.rms_norm(query, norms.query, norms.shape)
+            keys = self.rms_norm(keys, norms.keys, norms.shape)
+        cos, sin = (table.contiguous() for table in tables)
+        slots.write(self._rotated(keys, cos, sin), values)
+        return self._rotated(query, cos, sin)
+
+    def _rotated(self, states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        _, heads, rows, size = states.shape
+        out = torch.empty((1, rows, heads, size))
+        _checked(states, cos, sin, out)
+        _, head_stride, row_stride, _ = states.stride()
+        self.library.rotate(
+            states.data_ptr(), head_stride, row_stride, cos.data_ptr(), sin.data_ptr(), heads, rows, size,
+            cos.shape[-1], out.data_ptr(),
+        )  # fmt: skip
+        return out.transpose(1, 2)
+
+
+def _checked(first: Tensor, *others: Tensor) -> Tensor:
+    """Return the first tensor. Raises ValueError unless all are float32 with a dense last dimension."""
+    for tensor in (first, *others):
+        if tensor.dtype != torch.float32 or tensor.stride(-1) != 1:
+            raise ValueError(f"CPU kernels take dense float32, got {tensor.dtype} {tensor.stride()}")
+    return first
 
 
 class _Linear(Structure):
@@ -30,7 +107,7 @@ class _Norm(Structure):
 
 
 class _Layer(Structure):
-    """As in layer.h."""
+    """Mirrors the struct in layer.h."""
 
     _fields_ = (
         *((name, _Linear) for name in ("query", "keys", "values", "output", "gate", "up", "down")),
@@ -41,20 +118,20 @@ class _Layer(Structure):
 
 
 class Workspace:
-    """Memory for what a step keeps in between: all layers use it, one after the other."""
+    """Scratch memory of a step, which all layers use one after the other."""
 
     def __init__(self) -> None:
         self._floats = torch.empty(0)
 
     def of(self, count: int) -> Tensor:
-        """Room for so many floats."""
+        """Make room for this many floats."""
         if len(self._floats) < count:
             self._floats = torch.empty(count)
         return self._floats
 
 
 class NativeLayer(nn.Module):
-    """A fused layer in one call. What the call is not made for, the layer itself does."""
+    """A fused layer in one call. Steps that the call does not support run in the layer itself."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
         """Raises TypeError or ValueError for a layer that has other parts."""
@@ -63,27 +140,28 @@ class NativeLayer(nn.Module):
         self._library = library
         self._workspace = workspace
         described = _described(layer)
-        # What no step changes is found once: between two layers Python takes a tenth of a step of one row.
+        # What no step changes is computed once: Python between two layers takes a tenth of a step of one row.
         self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
-        self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]  # keys, values
+        # Keys and values without content, of as many rows as the newest step.
+        self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
         """[1, T, size] to the same."""
         if hidden_states.shape[1] > MAX_ROWS or not isinstance(named["block"].attend, NativeAttention):
             answer: Tensor = self.layer(hidden_states, **named)
             return answer
-        return self._in_one_call(
-            hidden_states, named["position_embeddings"], named[CACHE_NAME], named["block"]
-        )
-
-    def _in_one_call(
-        self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
-    ) -> Tensor:
+        cache: BlockCache = named[CACHE_NAME]
+        view: BlockView = named["block"]
         view.windows.append(0)
-        layer, rows = self._described, states.shape[1]
-        slots = cache.slots_for(self._index, *self._like_rows(rows))
-        states, cos, sin = states.contiguous(), tables[0].contiguous(), tables[1].contiguous()
+        layer, rows = self._described, hidden_states.shape[1]
+        if self._like[0].shape[2] != rows:
+            self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
+        slots = cache.slots_for(self._index, *self._like)
+        states, (cos, sin) = (
+            hidden_states.contiguous(),
+            (t.contiguous() for t in named["position_embeddings"]),
+        )
         visible, out = view.visible(), torch.empty_like(states)
         space = self._workspace.of(self._library.decoder_layer_room(layer, rows, slots.begin))
         self._library.decoder_layer(
@@ -92,12 +170,6 @@ class NativeLayer(nn.Module):
             slots.begin, visible.ctypes.data, space.data_ptr(), out.data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         return out
-
-    def _like_rows(self, rows: int) -> Sequence[Tensor]:
-        """Keys and values of so many rows, with nothing in them."""
-        if self._like[0].shape[2] != rows:
-            self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
-        return self._like
 
 
 def _described(layer: Any) -> _Layer:
@@ -134,7 +206,7 @@ def _linear(linear: nn.Module) -> _Linear:
 def _norm(norm: nn.Module) -> _Norm:
     if not isinstance(norm, FusedNorm):
         raise TypeError(f"a norm must be fused, got {type(norm).__name__}")
-    return _Norm(_floats(norm.weight), norm.shape.eps, norm.shape.norm_weight.adds_one)
+    return _Norm(_floats(norm.weight), norm.shape.eps, norm.shape.adds_one)
 
 
 def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
@@ -143,12 +215,12 @@ def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
     if attention.head_norms is None:
         return _Norm(), _Norm()
     query, keys, shape = attention.head_norms
-    rest = (shape.eps, shape.norm_weight.adds_one)
+    rest = (shape.eps, shape.adds_one)
     return _Norm(_floats(query), *rest), _Norm(_floats(keys), *rest)
 
 
 def _floats(tensor: Tensor) -> int:
-    """Where it lies; raises TypeError unless it is dense float32."""
+    """Its address; raises TypeError unless it is dense float32."""
     if tensor.dtype != torch.float32 or not tensor.is_contiguous():
         raise TypeError(f"the call reads dense float32, got {tensor.dtype} {tensor.stride()}")
     return tensor.data_ptr()
