@@ -11,16 +11,15 @@ from time import monotonic
 
 from app.chats import ChatStores
 from app.conversation.citation_check import checked
-from app.conversation.context_window import ContextFit
 from app.conversation.drafts import Drafts
-from app.conversation.engine_protocol import ChatEngine
-from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.engine_protocol import ModelEngine
+from app.conversation.prompt_builder import ContextFit, PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
-from app.conversation.retrieval import DocumentSearch
 from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, context_of
+from app.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
 from app.values.logits import LogitsSettings
@@ -62,7 +61,7 @@ class UnsavedReply:
 class Conversations:
     """Starts and stops replies. Safe to use from any thread; each chat has at most one reply at a time."""
 
-    def __init__(self, engine: ChatEngine, stores: ChatStores, documents: DocumentSearch) -> None:
+    def __init__(self, engine: ModelEngine, stores: ChatStores, documents: Documents) -> None:
         self.stores = stores
         self.drafts = Drafts(stores)
         self._titles = ChatTitles(engine, stores, lambda: self.is_busy)

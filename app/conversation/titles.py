@@ -13,12 +13,12 @@ from time import monotonic, sleep
 
 from app.chats import ChatStores
 from app.conversation.engine_protocol import ReplyEngine
-from app.conversation.reply import Reply
+from app.conversation.reply import Reply, ReplySoFar
 from app.conversation.thinking import split_thought
 from app.conversation.turn import ReplySettings
 from app.errors import AppError
 from app.values.display_text import title_of
-from app.values.messages import Message, Piece, Request, Sampling
+from app.values.messages import Message, Request, Sampling
 
 IDLE_SECONDS = 2.0
 """How long nothing must have been asked of the model."""
@@ -71,8 +71,9 @@ class ChatTitles:
                 reply.stop()
                 return
             sleep(LOOK_SECONDS)
-        text = "".join(event.text for event in reply.wait(0, timeout=0) if isinstance(event, Piece))
-        if title := clean_title(text):
+        written = ReplySoFar()
+        written.take(reply.wait(0, timeout=0))
+        if title := clean_title(written.text):
             store.suggest_title(chat, title)
 
 

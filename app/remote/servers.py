@@ -4,18 +4,24 @@ Every reply has a thread of its own with its own connection, so the engine's thr
 """
 
 import asyncio
+import json
+import logging
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.errors import BadOption, ServerError
-from app.remote.server_file import ServerFile
+from app.errors import BadOption, ServerError, SettingsNotSaved
+from app.system.files import write_file
+from app.values.dataclass_json import parse_json, require_types
 from app.values.messages import Event, Failed, Loading, Request
 from app.values.server import Limits, Server, read_address
 
+log = logging.getLogger(__name__)
+FILE = "servers.json"
 DEFAULT_LIMITS = Limits()
 LAST_SECONDS = 5.0
 """How long the numbers of a reply are waited for once it has ended."""
@@ -72,16 +78,15 @@ class Servers:
         with self._lock:
             self._keep({one.address: one for one in self._servers if one.address != address})
 
-    def submit(self, request: Request, reply: EventSink, silence: float = inf) -> None:
-        """Write a reply on a thread of its own. It fails after this many seconds without a piece, or sooner."""
+    def submit(self, request: Request, reply: EventSink) -> None:
+        """Write a reply on a thread of its own."""
         server = self._known(request.model.server)
         if server is None:
             reply.append(
                 Failed(f"{request.model.server} was removed. Add it again, or choose another model.")
             )
             return
-        limits = replace(self._limits, silence=min(silence, self._limits.silence))
-        write = self._write(server, request, reply, limits)
+        write = self._write(server, request, reply)
         threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
 
     def _list(self, server: Server) -> tuple[str, ...]:
@@ -97,7 +102,7 @@ class Servers:
             raise ServerError(f"{server.host} lists no models. Load one there, then try again.")
         return names
 
-    async def _write(self, server: Server, request: Request, reply: EventSink, limits: Limits) -> None:
+    async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
         """A reply's thread. Whatever happens, its last event is appended.
 
         Before `asyncio.run` ends: that may wait until the system has looked a host up."""
@@ -105,7 +110,7 @@ class Servers:
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply
 
-        told, end = RemoteReply(request.model), cut_off(server.host)
+        told, end, limits = RemoteReply(request.model), cut_off(server.host), self._limits
 
         async def read() -> None:
             now = asyncio.get_running_loop().time
@@ -138,7 +143,7 @@ class Servers:
         return next((one for one in self._servers if one.address == address), None)
 
     def _require_allowed(self, server: Server) -> None:
-        """Raises ServerError when Foresight is offline, unless the server runs on this machine."""
+        """Raises ServerError if Foresight is offline, unless the server runs on this machine."""
         if self._is_offline() and not server.is_here:
             raise ServerError(
                 f"Foresight is set to offline, so {server.host} is not asked: turn Offline off under Models → "
@@ -162,3 +167,38 @@ async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> b
         return False
     task.result()
     return True
+
+
+class ServerFile:
+    """The servers and their keys, in a file of the data folder that only the person can read."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / FILE
+
+    def read(self) -> tuple[Server, ...]:
+        """The servers; none if the file is missing. One that makes no sense is set aside."""
+        try:
+            return tuple(_server(**saved) for saved in parse_json(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            log.warning("the servers in %s cannot be read (%s)", self.path, error.strerror)
+        except (ValueError, TypeError, AttributeError):
+            with suppress(OSError):  # read-only disk: the file stays
+                self.path.replace(self.path.with_suffix(".json.broken"))
+        return ()
+
+    def write(self, servers: tuple[Server, ...]) -> None:
+        """Keep these servers. Raises SettingsNotSaved."""
+        try:
+            write_file(self.path, json.dumps([asdict(server) for server in servers], indent=2))
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"The servers could not be saved in {self.path.parent} ({error.strerror}). "
+                "Free some disk space, or choose another folder with --data-dir."
+            ) from error
+
+
+def _server(address: str, key: str, models: list[str]) -> Server:
+    saved = {"address": address, "key": key, "models": models}
+    return require_types(Server(address, key, tuple(models)), saved)

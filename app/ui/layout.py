@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation.race.race_setup import ready_prompts
+from app.conversation.race.race import ready_prompts
 from app.ui.about.view import AboutActions
 from app.ui.chat.attaching import Attaching
 from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel
@@ -41,7 +41,6 @@ from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView, build_models_view
-from app.ui.race.remote_choice import RemoteChoiceRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.settings.connect import ConnectActions
@@ -213,11 +212,7 @@ def _listed_collections(services: Services) -> ListCollections:
 
 def _connect_race(page: Page, services: Services, events: PageEvents) -> None:
     actions = RaceActions(
-        services.race,
-        ready_prompts(),
-        lambda: services.settings.options,
-        lambda: services.model,
-        services.servers.servers,
+        services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
     )
     page.race.connect(actions, events)
 
@@ -249,7 +244,6 @@ def views_of(
         chat = ChatRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), chat_state)
         race = RaceRenderer(services.race, services.engine.status)
-        remote = RemoteChoiceRenderer(services.servers.servers, session.get(page.race.state).remote)
         filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
         models = ModelsRenderer(services, inventory, filters, dialog)
         state = session.get(page.documents.state)
@@ -258,7 +252,6 @@ def views_of(
             PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
             PolledRenderer(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
             PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
-            PolledRenderer(remote.render, lambda: False),
             PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),

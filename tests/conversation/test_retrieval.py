@@ -10,15 +10,17 @@ from transformers import AutoTokenizer
 
 from app.chats import Chats
 from app.conversation import ChatStores, ChatTooLong, Continuation, Conversations, NewChat, Regeneration
-from app.conversation.retrieval import PromptRoom, reload, retrieve
-from app.conversation.source_prompt import (
+from app.conversation.retrieval import (
     GUARD,
     NO_ROOM,
     NOT_FOUND,
     ORDER,
+    PromptRoom,
     guarded,
     question_with_sources,
     quoted,
+    reload,
+    retrieve,
 )
 from app.database import MEMORY, Database, database_in
 from app.documents import Documents

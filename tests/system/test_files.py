@@ -17,7 +17,7 @@ from app.desktop.menu_entries import MenuEntry, MenuFile
 from app.desktop.menu_install import install
 from app.documents.pending_files import PENDING_FOLDER, PendingFiles
 from app.models_registry import HubId, SavedDownloads
-from app.remote.server_file import ServerFile
+from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile
 from app.system.files import make_folder, replacing, sync_folder, write_file, write_output
 from tests.disk import Disk

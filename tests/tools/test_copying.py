@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.source_prompt import question_with_sources
+from app.conversation.retrieval import question_with_sources
 from app.values.messages import Message
 from tools.demo_model import copying, held_out_facts, made_up_text
 from tools.demo_model.copying import CopyingTasks

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from app.conversation.excerpts import excerpt
+from app.conversation.retrieval import excerpt
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch

@@ -1,33 +1,39 @@
 """The Race view: prompt, lanes and chart on the left, the history of races on the right."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import gradio as gr
 
-from app.conversation.race.race import Race
-from app.conversation.race.race_setup import next_prompt
-from app.errors import AppError
+from app.conversation.race.race import Race, next_prompt
+from app.errors import AppError, BadOption, impossible_values
 from app.ui.frame.file_export import build_file_output
-from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import problem_html
-from app.ui.race.formatting import KINDS
-from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, read_plan
-from app.ui.race.remote_choice import RemoteChoice
-from app.ui.race.report import json_file
-from app.values.messages import Decoding, ModelChoice, Options
-from app.values.race import MOST_LANES, RacePrompt, TextKind
-from app.values.server import Server
+from app.ui.race.formatting import KINDS, json_file
+from app.values.messages import DecoderName, Decoding, ModelChoice, Options
+from app.values.race import MOST_LANES, RacePlan, RacePrompt, TextKind
+
+NO_LANE = "none"
+"""The value of a lane's decoder box without a lane."""
+DECODERS = (
+    ("Auto", "auto"),
+    ("Plain", "plain"),
+    ("Lookahead W/N/G", "lookahead"),
+    ("Prompt lookup", "prompt-lookup"),
+    ("Jacobi", "jacobi"),
+)
+DEFAULT_LANES = ("plain", "auto", NO_LANE)
+DEFAULT_TOKENS = 128
 
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the own prompt, kept while examples are shown, and the remote lane."""
+    """One page's state in this view: the person's own prompt, kept while examples are shown."""
 
     own_prompt: str = ""
-    remote: RemoteChoice = field(default_factory=RemoteChoice)
 
 
 class RaceActions:
@@ -39,13 +45,11 @@ class RaceActions:
         prompts: tuple[RacePrompt, ...],
         options: Callable[[], Options],
         model: Callable[[], ModelChoice],
-        servers: Callable[[], Sequence[Server]],
     ) -> None:
         self._race = race
         self._prompts = prompts
         self._options = options
         self._model = model
-        self._servers = servers
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
         """The first example of a kind of text, or the next one; the person's own prompt for its kind."""
@@ -57,17 +61,11 @@ class RaceActions:
         """The kind of a prompt that the person has edited."""
         return "own"
 
-    def choose_remote(self, state: RaceViewState, event: gr.EventData) -> None:
-        """Add a remote lane, or take it away."""
-        state.remote.choose(str(event._data.get("value", "")))
-
-    def start(
-        self, state: RaceViewState, kind: TextKind, text: str, tokens: float | None, *lanes: Any
-    ) -> str:
+    def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:
         """Start a race. Returns the HTML of what is wrong, or ""."""
         try:
             plan = read_plan(self._kind(kind, text), text, tokens, lanes, self._options(), self._model())
-            self._race.start(replace(plan, remote=state.remote.among(self._servers())))
+            self._race.start(plan)
         except AppError as error:
             return problem_html(str(error))
         return ""
@@ -106,7 +104,6 @@ class RaceView:
     text: gr.Textbox
     tokens: gr.Number
     lanes: tuple[LaneControls, ...]
-    remote: gr.HTML
     start: gr.Button
     stop: gr.Button
     problem: gr.HTML
@@ -126,8 +123,7 @@ class RaceView:
         events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
         for lane in self.lanes:
             events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
-        events.on(self.remote.click, actions.choose_remote, self.state)
-        events.on(self.start.click, actions.start, [self.state, *self.controls], self.problem)
+        events.on(self.start.click, actions.start, self.controls, self.problem)
         events.on(self.stop.click, actions.stop)
         events.on(self.export.click, actions.export, None, self.file)
 
@@ -140,7 +136,6 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
             with gr.Row(elem_id="race-lanes"):
                 lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
                 tokens, start, stop = _start()
-            remote = gr.HTML(elem_id="race-remote", js_on_load=LISTEN)
             problem = _html("problem")
             for name in ("status", "chart"):
                 _html(name)
@@ -152,7 +147,7 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
             _html("history")
         file = build_file_output("race-file")
     state = PageValue(RaceViewState)
-    return RaceView(state, kind, another, text, tokens, lanes, remote, start, stop, problem, export, file)
+    return RaceView(state, kind, another, text, tokens, lanes, start, stop, problem, export, file)
 
 
 def _html(name: str) -> gr.HTML:
@@ -207,3 +202,57 @@ def _start() -> tuple[gr.Number, gr.Button, gr.Button]:
         start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
         stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
     return tokens, start, stop
+
+
+class LaneValues(NamedTuple):
+    """The values of one lane's controls, in the order in which events pass them. An emptied box has None."""
+
+    decoder: str
+    window: float | None
+    ngram: float | None
+    guesses: float | None
+
+
+LANE_VALUES = len(LaneValues._fields)
+
+
+def read_plan(
+    kind: TextKind,
+    text: str,
+    tokens: float | None,
+    lanes: Sequence[Any],
+    options: Options,
+    model: ModelChoice,
+) -> RacePlan:
+    """The plan for these values. Sampling and same text are those of the chat. Raises BadOption."""
+    if not text.strip():
+        raise BadOption("There is no prompt. Write one, or choose an example.")
+    each = [LaneValues(*lanes[i : i + LANE_VALUES]) for i in range(0, len(lanes), LANE_VALUES)]
+    with impossible_values():
+        decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane.decoder != NO_LANE)
+        limited = replace(options, max_new_tokens=_integer(tokens, "Tokens"))
+        return RacePlan(RacePrompt(kind, text.strip()), decodings, limited, model)
+
+
+def _decoding(lane: LaneValues, chosen: Decoding) -> Decoding:
+    """Sizes that this decoder does not use stay as in the chat."""
+    decoder = cast(DecoderName, lane.decoder)
+    decoding = replace(chosen, decoder=decoder)
+    if decoder == "jacobi":
+        return replace(decoding, window=_integer(lane.window, "W"))
+    if decoder != "lookahead":
+        return decoding
+    return replace(
+        decoding,
+        window=_integer(lane.window, "W"),
+        ngram=_integer(lane.ngram, "N"),
+        guesses=_integer(lane.guesses, "G"),
+    )
+
+
+def _integer(value: float | None, name: str) -> int:
+    if value is None:
+        raise BadOption(f"The box {name} is empty: type a number.")
+    if not float(value).is_integer():
+        raise BadOption(f"The box {name} takes a whole number, got {value!r}.")
+    return int(value)

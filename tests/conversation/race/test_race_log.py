@@ -10,9 +10,8 @@ import pytest
 
 from app.conversation.race.race_log import PROMPT_EXCERPT, RaceLog
 from app.settings import assets_dir
-from app.values.messages import ModelChoice, ModelInfo, Statistics
-from app.values.race import LaneSummary, RacePrompt, RaceResult, RemoteResult, SpeedByKind, TextKind
-from app.values.race_runs import RemoteRun, Spread
+from app.values.messages import ModelInfo
+from app.values.race import RacePrompt, RaceResult, SpeedByKind, Spread, TextKind
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 
@@ -107,14 +106,14 @@ def test_a_difference_is_remembered(log: RaceLog) -> None:
     assert [lane.is_identical for lane in log.last(DEMO, 1)[0].lanes] == [True, False]
 
 
-def test_a_remote_lane_is_kept_beside_the_others_and_is_no_speed_up(log: RaceLog) -> None:
-    far = ModelChoice("org/model", server="http://box:8000/v1")
-    statistics = Statistics(tokens=20, steps=10, seconds=2.0)
-    run = RemoteRun(far, statistics=statistics, reason="eos")
-    log.add(replace(make_result(), remote=(RemoteResult(run, (9.0, 10.0, 11.0)),)))
-    *here, remote = log.last(DEMO, 1)[0].lanes
-    assert [lane.server for lane in here] == ["", ""]
-    assert remote == LaneSummary("remote: org/model", 0.0, 10.0, 2.0, False, "box:8000", True)
+def test_a_remote_lane_of_an_older_version_is_skipped(log: RaceLog, database: OneFile) -> None:
+    log.add(make_result())
+    with database.writing() as connection:
+        connection.execute(
+            "INSERT INTO race_lanes VALUES (1, 2, 'remote: org/model', 0.0, 10.0, 2.0, 0, 'box:8000', 1)"
+        )
+    (race,) = log.last(DEMO, 9)
+    assert [lane.name for lane in race.lanes] == ["plain", "auto"]
     assert [one.lane for one in log.summary(DEMO)] == ["auto", "plain"]
 
 

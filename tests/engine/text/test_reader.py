@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.conversation import TokenReader
 from app.engine.text.prompt import PromptTokenizer, encode
 from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import BadOption
@@ -28,7 +27,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 
 def test_without_a_model_there_is_nothing() -> None:
-    reader: TokenReader = CachedTokenReader()
+    reader = CachedTokenReader()
     assert (reader.context, reader.count(CHAT), reader.texts([1, 2])) == (0, 0, ("", ""))
 
 
