@@ -61,10 +61,10 @@ def test_a_second_round_begins_with_the_speed_ups_of_the_first() -> None:
 
 
 def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) -> None:
-    plain, auto = finished_race(result).lanes
-    assert (auto.place.share, auto.is_winner, plain.is_winner) == (1.0, True, False)
-    assert plain.place.tokens == result.lanes[0].run.tokens_at(auto.run.seconds if auto.run else 0)
-    assert 0 < plain.place.share < plain.place.whole == 1.0
+    progress, clock = finished_race(result), result.leader.run.seconds
+    plain, auto = progress.lanes
+    assert (auto.tokens, auto.is_winner, plain.is_winner) == (progress.length, True, False)
+    assert 0 < plain.tokens == result.lanes[0].run.tokens_at(clock) < progress.length
 
 
 def test_a_finished_lane_has_all_its_numbers(result: RaceResult) -> None:
