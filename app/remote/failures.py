@@ -11,7 +11,7 @@ import openai
 
 from app.errors import AppError, first_line
 from app.remote.client import NotAnApi, continues
-from app.system.answer_limits import AnswerRefused, plain_words
+from app.system.answer_limits import AnswerRefused, WrongType, plain_words
 from app.system.environment import proxy_for
 from app.values.messages import Request
 from app.values.server import Server
@@ -54,6 +54,11 @@ def _odd_answer(error: Exception, server: Server) -> str:
     """The sentence for an answer that no OpenAI-compatible API gives; "" for other errors."""
     if refused := next((cause for cause in _causes(error) if isinstance(cause, AnswerRefused)), None):
         return f"{server.host} {refused}. Check the address, or update the server."
+    if isinstance(error, WrongType):
+        return (
+            f"{server.host} sent a reply in another form than OpenAI's API ({error}). Check the address, or update "
+            "the server."
+        )
     if isinstance(error, NotAnApi):
         return _no_api(server)
     if isinstance(error, ValueError | RecursionError) and not isinstance(

@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from app.errors import ServerError
-from app.system.answer_limits import AnswerRefused
+from app.system.answer_limits import AnswerRefused, of_type
 from app.values.messages import Finished, ModelChoice, Piece, Statistics, StopReason
 from app.values.server import remote_info
 
-Kind = TypeVar("Kind", str, list[Any], dict[str, Any])
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
 NUMBERS = ("usage", "foresight", "timings", "metrics")
 """The parts of a chunk that tell numbers."""
@@ -48,16 +47,16 @@ class RemoteReply:
         return self._first > 0
 
     def take(self, chunk: Any) -> Iterator[Piece]:
-        """The text in a chunk. Raises ServerError where the server's filter ended the reply, AnswerRefused."""
-        chunk = _of_type(chunk, dict, "chunk")
+        """Yields the text of a chunk. Raises ServerError if a filter ended the reply, AnswerRefused, WrongType."""
+        chunk = of_type(chunk or {}, dict, "chunk")
         self._told |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
-        for each in _of_type(chunk.get("choices"), list, "choices"):
-            choice = _of_type(each, dict, "choice")
-            if text := self._text(_of_type(choice.get("delta"), dict, "delta")):
+        for each in of_type(chunk.get("choices") or [], list, "choices"):
+            choice = of_type(each or {}, dict, "choice")
+            if text := self._text(of_type(choice.get("delta") or {}, dict, "delta")):
                 self._first = self._first or monotonic()
                 self._count(text)
                 yield Piece(text, (), (), self._times())
-            self._reason = _of_type(choice.get("finish_reason"), str, "finish_reason") or self._reason
+            self._reason = of_type(choice.get("finish_reason") or "", str, "finish_reason") or self._reason
         if self._reason == "content_filter":
             raise ServerError("The server's content filter ended this reply.")
 
@@ -144,15 +143,4 @@ def _count(part: Mapping[str, Any], name: str) -> int:
 
 
 def _words(delta: Mapping[str, Any], name: str) -> str:
-    return HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", _of_type(delta.get(name), str, name))
-
-
-def _of_type(value: Any, kind: type[Kind], name: str) -> Kind:
-    """A value of a chunk; an empty one for null. Raises AnswerRefused for one of another type."""
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        raise AnswerRefused(
-            f"sent a reply in another form than OpenAI's API ({name} is a {type(value).__name__})"
-        )
-    return value
+    return HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", of_type(delta.get(name) or "", str, name))
