@@ -50,17 +50,14 @@ class ChatTitles:
         threading.Thread(target=self._run, args=(chat, settings), name="title", daemon=True).start()
 
     def _run(self, chat: int, settings: ReplySettings) -> None:
-        try:
-            if self._is_idle():
-                self._title(chat, settings)
-        except AppError as error:  # deleted meanwhile, or the disk is full: it keeps its title
-            log.info("chat %s was not titled: %s", chat, error)
-
-    def _is_idle(self) -> bool:
         until = monotonic() + self._seconds
         while not self._is_busy() and monotonic() < until:
             sleep(LOOK_SECONDS)
-        return not self._is_busy()
+        try:
+            if not self._is_busy():
+                self._title(chat, settings)
+        except AppError as error:  # deleted meanwhile, or the disk is full: it keeps its title
+            log.info("chat %s was not titled: %s", chat, error)
 
     def _title(self, chat: int, settings: ReplySettings) -> None:
         store, reply = self._stores.of(chat), Reply()

@@ -19,7 +19,7 @@ REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
 NUMBERS = ("usage", "foresight", "timings", "metrics")
 """The parts of a chunk that tell numbers."""
 LARGEST = 10**9
-"""The largest number that is believed."""
+"""A larger number is not believed."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
 """Characters and pieces of a reply. The longest that models write have a third of it."""
 HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -29,7 +29,7 @@ THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class RemoteReply:
-    """Folds the chunks of one reply."""
+    """Reads the chunks of one reply, one after the other."""
 
     def __init__(self, model: ModelChoice) -> None:
         self._model = model
@@ -54,16 +54,13 @@ class RemoteReply:
             choice = of_type(each or {}, dict, "choice")
             if text := self._text(of_type(choice.get("delta") or {}, dict, "delta")):
                 self._first = self._first or monotonic()
-                self._count(text)
+                self._pieces, self._characters = self._pieces + 1, self._characters + len(text)
+                if self._pieces > MOST_PIECES or self._characters > LONGEST_REPLY:
+                    raise AnswerRefused("sent a reply without end")
                 yield Piece(text, (), (), self._times())
             self._reason = of_type(choice.get("finish_reason") or "", str, "finish_reason") or self._reason
         if self._reason == "content_filter":
             raise ServerError("The server's content filter ended this reply.")
-
-    def _count(self, text: str) -> None:
-        self._pieces, self._characters = self._pieces + 1, self._characters + len(text)
-        if self._pieces > MOST_PIECES or self._characters > LONGEST_REPLY:
-            raise AnswerRefused("sent a reply without end")
 
     @property
     def reason(self) -> StopReason | None:
@@ -75,7 +72,7 @@ class RemoteReply:
         return Finished(reason, with_usage(self._times(), self._told), remote_info(self._model), "auto")
 
     def _text(self, delta: Mapping[str, Any]) -> str:
-        """The delta's text; a thought stands in the tags that the app knows."""
+        """The delta's text, a thought in the tags that the app knows."""
         thought = next((_words(delta, name) for name in THOUGHTS if delta.get(name)), "")
         text = _words(delta, "content")
         opening = "<think>\n" if thought and not self._is_thinking else ""
@@ -92,7 +89,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, told: Mapping[str, Any]) -> Statistics:
-    """The statistics with what the server told at the end. As everywhere, the first token is of no step."""
+    """Adds what the server told at the end. As everywhere, the first token belongs to no step."""
     usage = _part(told, "usage")
     written = _count(usage, "completion_tokens")
     numbers = replace(
@@ -105,7 +102,7 @@ def with_usage(times: Statistics, told: Mapping[str, Any]) -> Statistics:
 
 
 def _steps(tokens: int, told: Mapping[str, Any]) -> int:
-    """The forward passes that wrote these tokens; 0 where the server does not tell.
+    """The forward passes that wrote these tokens; 0 if the server does not tell.
 
     Each wrote the drafted tokens that it accepted, and one more."""
     mean = _part(told, "foresight").get("tokens_per_step")
@@ -116,7 +113,7 @@ def _steps(tokens: int, told: Mapping[str, Any]) -> int:
 
 
 def _accepted(told: Mapping[str, Any]) -> int | None:
-    """How many drafted tokens were accepted; None where the server does not tell, or drafts nothing."""
+    """How many drafted tokens were accepted; None if the server does not tell, or drafts nothing."""
     details = _part(_part(told, "usage"), "completion_tokens_details")
     for part, accepted, drafted in (
         (_part(told, "timings"), "draft_n_accepted", "draft_n"),

@@ -6,7 +6,6 @@ all are shown at the time when the fastest lane finished, each by its run of med
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from markupsafe import Markup
@@ -27,7 +26,7 @@ from app.ui.race.formatting import (
 )
 from app.values.display_text import counted
 from app.values.messages import Decoding
-from app.values.race import Curve, LaneResult, LaneRun, RaceResult, Spread, lane_name
+from app.values.race import Curve, LaneResult, LaneRun, RacePlan, RaceResult, Spread, lane_name
 
 LaneStatus = Literal["waiting", "running", "finished", "done"]
 """A lane is "finished" while others run, and "done" once all have finished."""
@@ -40,123 +39,89 @@ MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
 """Possible distances of the marks below the lanes."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneProgress:
-    """A lane at this time. It has written `tokens` of its `run`, which is None before it starts.
+def chart_html(state: RaceState, runs: Sequence[LaneRun]) -> Markup:
+    """The lanes as bars against the clock; an introduction before the first race.
 
-    Its speed-up is relative to the plain runs that have finished by now, in this round and those before."""
-
-    name: str
-    status: LaneStatus = "waiting"
-    tokens: int = 0
-    run: LaneRun | None = None
-    speed_up: Spread = field(default_factory=Spread)
-    result: LaneResult | None = None
-    is_winner: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RaceProgress:
-    """All lanes at one time: `length` of the track in tokens, `clock` in seconds; the `round` that runs, from 1."""
-
-    lanes: tuple[LaneProgress, ...] = ()
-    length: int = 1
-    clock: float = 0.0
-    round: int = 0
-    result: RaceResult | None = None
-
-
-def race_progress(state: RaceState, runs: Sequence[LaneRun]) -> RaceProgress:
-    """The lanes of a race; `runs` are those of its replies so far, in their order."""
-    if state.plan is None:
-        return RaceProgress()
-    if state.result:
-        return finished_race(state.result)
-    columns: dict[Decoding, list[LaneRun]] = {lane: [] for lane in lanes_of(state.plan)}
-    for run in runs:
-        columns.setdefault(run.decoding, []).append(run)
-    length = max([1, *(run.tokens for run in runs)])
-    if not any(run.reason for run in runs):
-        length = max(length, state.plan.options.max_new_tokens)
-    clock = runs[-1].seconds if runs else 0.0
-    number = state.replies[-1].round if state.replies else 1
-    plain = fastest_plain(columns.values())
-
-    def lane(decoding: Decoding) -> LaneProgress:
-        name, column = lane_name(decoding), columns[decoding]
-        speed = speed_up(column, plain)
-        if len(column) < number:
-            return LaneProgress(name, speed_up=speed)
-        run = column[-1]
-        status: LaneStatus = "running" if run is runs[-1] and not run.reason else "finished"
-        return LaneProgress(name, status, run.tokens_at(clock), run, speed)
-
-    return RaceProgress(tuple(map(lane, lanes_of(state.plan))), length, clock, number)
-
-
-def finished_race(result: RaceResult) -> RaceProgress:
-    """All lanes at the time when the fastest one wrote its last token."""
-    clock = result.leader.run.seconds
-    lanes = tuple(
-        LaneProgress(
-            lane.run.name,
-            "done",
-            lane.run.tokens_at(clock),
-            lane.run,
-            lane.speed_up,
-            lane,
-            lane is result.winner,
-        )
-        for lane in result.lanes
-    )
-    length = max(1, *(lane.run.tokens for lane in result.lanes))
-    return RaceProgress(lanes, length, clock, result=result)
-
-
-def chart_html(progress: RaceProgress) -> Markup:
-    """The lanes as bars against the clock; an introduction before the first race."""
-    if not progress.lanes:
+    `runs` are those of the race's replies so far, in their order."""
+    plan, result = state.plan, state.result
+    if plan is None:
         return render_macro(TEMPLATE, "introduction")
-    running = f"Round {progress.round} of {ROUNDS}"
+    number = state.replies[-1].round if state.replies else 1
+    shown = [lane.run for lane in result.lanes] if result else runs
+    length = max([1, *(run.tokens for run in shown)])
+    if not any(run.reason for run in shown):
+        length = max(length, plan.options.max_new_tokens)
+    if result:
+        clock = result.leader.run.seconds
+        lanes = [_finished_lane(lane, result, clock, length) for lane in result.lanes]
+    else:
+        clock = runs[-1].seconds if runs else 0.0
+        lanes = list(_running_lanes(plan, runs, number, clock, length))
     return render_macro(
         TEMPLATE,
         "chart",
-        label="When the fastest lane finished" if progress.result else running,
-        is_finished=progress.result is not None,
-        clock=clock_words(progress.clock),
-        length=progress.length,
-        lanes=[_lane(lane, progress) for lane in progress.lanes],
-        marks=list(_marks(progress.length)),
+        label="When the fastest lane finished" if result else f"Round {number} of {ROUNDS}",
+        is_finished=result is not None,
+        clock=clock_words(clock),
+        length=length,
+        lanes=lanes,
+        marks=list(_marks(length)),
     )
 
 
-def _lane(lane: LaneProgress, progress: RaceProgress) -> dict[str, object]:
-    run, result, speed_up, length = lane.run, lane.result, lane.speed_up, progress.length
-    tokens, written = lane.tokens, counted(lane.tokens, "token") if run else ""
-    if run and run.reason:
-        written = f"{tokens:,} of {run.tokens:,} tokens"
-    difference = result.difference if result else None
-    # Only a finished race can be replayed.
-    curve = thinned(run.curve) if run and progress.result else ()
+def _finished_lane(lane: LaneResult, result: RaceResult, clock: float, length: int) -> dict[str, object]:
+    run = lane.run
+    curve = [[round(at, 4), tokens] for at, tokens in thinned(run.curve)]
+    return _bar(run.name, "done", run, lane.speed_up, clock, length, lane.speed.median) | {
+        "is_winner": lane is result.winner,
+        "badge": badge_words(lane),
+        "is_identical": lane.is_identical,
+        "difference": difference_words(lane, result),
+        "fell_back": run.decoder != run.decoding.decoder,
+        "curve": json.dumps(curve),
+    }
+
+
+def _running_lanes(
+    plan: RacePlan, runs: Sequence[LaneRun], number: int, clock: float, length: int
+) -> Iterator[dict[str, object]]:
+    """The lanes in round `number`. A lane's speed-up is relative to the plain runs that have finished by now."""
+    columns: dict[Decoding, list[LaneRun]] = {lane: [] for lane in lanes_of(plan)}
+    for run in runs:
+        columns.setdefault(run.decoding, []).append(run)
+    plain = fastest_plain(columns.values())
+    for lane in lanes_of(plan):
+        column = columns[lane]
+        last = column[-1] if len(column) >= number else None
+        is_running = last is runs[-1] and not last.reason if last else False
+        status: LaneStatus = "waiting" if last is None else "running" if is_running else "finished"
+        yield _bar(lane_name(lane), status, last, speed_up(column, plain), clock, length)
+
+
+def _bar(
+    name: str, status: LaneStatus, run: LaneRun | None, speed_up: Spread, clock: float, length: int,
+    speed: float = 0.0,
+) -> dict[str, object]:  # fmt: skip
+    """What the template shows of a lane; `speed` is the median of all rounds if it is known."""
+    tokens, whole = (run.tokens_at(clock), run.tokens) if run else (0, 0)
+    written = counted(tokens, "token") if run else ""
     return {
-        "name": title(lane.name),
-        "status": lane.status,
-        "is_winner": lane.is_winner,
-        "badge": badge_words(result) if result else lane.status,
-        "is_identical": result.is_identical if result else None,
-        "difference": difference_words(difference, progress.result.plan.options.sampling)
-        if difference and progress.result
-        else "",
-        "fell_back": result is not None and result.run.decoder != result.run.decoding.decoder,
+        "name": title(name),
+        "status": status,
+        "is_winner": False,
+        "badge": status,
+        "is_identical": None,
+        "difference": "",
+        "fell_back": False,
         "speed": times(speed_up.median),
         "range": between(speed_up) if speed_up.low < speed_up.high else "",
-        "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
-        "written": written,
-        "spoken": f"{title(lane.name)}: {tokens:,} of {length:,} tokens after {clock_words(progress.clock)}",
+        "curve": "[]",  # a running race cannot be replayed
+        "written": f"{tokens:,} of {whole:,} tokens" if run and run.reason else written,
+        "spoken": f"{title(name)}: {tokens:,} of {length:,} tokens after {clock_words(clock)}",
         "done": f"{tokens / length:.2%}",
-        "whole": f"{run.tokens / length if run else 0:.2%}",
+        "whole": f"{whole / length:.2%}",
         "steps": _step_path(run, length),
-        "facts": _facts(run, result.speed.median if result else 0.0),
+        "facts": _facts(run, speed),
     }
 
 

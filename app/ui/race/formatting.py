@@ -5,8 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from app.ui.frame.file_export import file_html
-from app.values.messages import Sampling
-from app.values.race import Difference, LaneResult, LaneRun, RaceResult, Spread, TextKind
+from app.values.race import LaneResult, LaneRun, RaceResult, Spread, TextKind
 
 KINDS: dict[TextKind, str] = {
     "chat": "Chat",
@@ -63,22 +62,23 @@ def badge_words(lane: LaneResult) -> str:
     return f"{words}: margin {difference.margin.margin:.2f}" if difference.margin else words
 
 
-def difference_words(difference: Difference, sampling: Sampling) -> str:
-    """What was written where the texts differ, and how close the model's scores were."""
-    lane, plain = _quoted(difference.said), _quoted(difference.plain_said)
-    texts = f"This lane wrote {lane} where plain decoding wrote {plain}."
+def difference_words(lane: LaneResult, result: RaceResult) -> str:
+    """What was written where the texts differ, and how close the model's scores were; "" for an identical text."""
+    difference, sampling = lane.difference, result.plan.options.sampling
+    if difference is None:
+        return ""
+    ours, plain = _quoted(difference.said), _quoted(difference.plain_said)
+    texts = f"This lane wrote {ours} where plain decoding wrote {plain}."
     margin = difference.margin
     if margin is None:
         return texts
-    scores = f"The model's two highest scores were {_quoted(margin.first)} and {_quoted(margin.second)}"
-    return f"{texts} {scores}, {margin.margin:.3f} apart{_explanation(margin.margin, sampling)}."
-
-
-def _explanation(margin: float, sampling: Sampling) -> str:
-    """Whether rounding explains the difference. With sampling or a penalty the margin alone does not tell."""
     if sampling.temperature or sampling.repetition_penalty != 1:
-        return " before sampling"
-    return ": close enough for rounding to decide" if margin < ROUNDING else ": more than rounding explains"
+        why = " before sampling"  # then the margin alone does not tell
+    else:
+        is_close = margin.margin < ROUNDING
+        why = ": close enough for rounding to decide" if is_close else ": more than rounding explains"
+    scores = f"The model's two highest scores were {_quoted(margin.first)} and {_quoted(margin.second)}"
+    return f"{texts} {scores}, {margin.margin:.3f} apart{why}."
 
 
 def _quoted(token: str) -> str:

@@ -10,11 +10,11 @@ from app.conversation.race.race import HALF, ROUNDS, Race, RaceState
 from app.conversation.reply import Reply
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render_macro
-from app.ui.race.chart import TEMPLATE, chart_html, race_progress
+from app.ui.race.chart import TEMPLATE, chart_html
 from app.ui.race.formatting import KINDS, badge_words, between, difference_words, rate, times, title
 from app.values.display_text import counted
-from app.values.messages import EngineStatus, ModelInfo, Sampling
-from app.values.race import LaneResult, LaneRun, RaceResult, RaceSummary, SpeedByKind, TextKind
+from app.values.messages import EngineStatus, ModelInfo
+from app.values.race import LaneRun, RaceResult, RaceSummary, SpeedByKind, TextKind
 
 LAST_RACES = 8
 ENOUGH_RACES = 3
@@ -43,12 +43,13 @@ class RaceRenderer:
     def render(self) -> Parts:
         """The view's parts; the same object while nothing has changed."""
         state, status = self._race.state, self._status()
-        runs, model, loading = self._read_runs(state), status.model, _loading(state, status)
+        runs, model = self._read_runs(state), status.model
+        loading = status.note if state.phase == "warming" and status.phase == "loading" else ""
         inputs = (state, tuple(map(id, runs)), model, loading)
         if inputs != self._inputs:
             self._parts = {
                 "race-status": status_html(state, loading),
-                "race-chart": chart_html(race_progress(state, runs)),
+                "race-chart": chart_html(state, runs),
                 "race-notes": notes_html(state.result),
                 "race-outputs": outputs_html(state.result),
                 "race-history": self._render_history(state, model),
@@ -81,45 +82,31 @@ def _history_key(state: RaceState, model: ModelInfo | None) -> object:
     return id(state.result), model
 
 
-def _loading(state: RaceState, status: EngineStatus) -> str:
-    """How far the model is loaded that the race waits for."""
-    return status.note if state.phase == "warming" and status.phase == "loading" else ""
-
-
 def status_html(state: RaceState, loading: str = "") -> Markup:
     """What the race is doing, or how it ended; `loading` is how far the model is loaded."""
+    words = loading or _status_words(state)
     return render_macro(
-        TEMPLATE,
-        "status",
-        words=loading or _status_words(state),
-        failed=state.phase == "failed",
-        running=state.is_running,
+        TEMPLATE, "status", words=words, failed=state.phase == "failed", running=state.is_running
     )
 
 
 def _status_words(state: RaceState) -> str:
     match state.phase:
-        case "idle":
-            return ""
         case "warming":
             return WARMING_UP
         case "racing":
-            return _running_words(state)
+            current = state.replies[-1]
+            which = f"Round {current.round} of {ROUNDS}"
+            if current.is_reference:
+                rows = "with as many rows as the lanes" if current.lane.same_text else "one row per step"
+                return f"{which}: first, outside the race, plain decoding, {rows}, as the baseline."
+            lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
+            return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
         case "judging":
             return "Comparing the texts."
         case "done" if state.result:
             return " ".join(filter(None, (verdict_words(state.result), state.note)))
     return state.note
-
-
-def _running_words(state: RaceState) -> str:
-    current = state.replies[-1]
-    which = f"Round {current.round} of {ROUNDS}"
-    if current.is_reference:
-        rows = "with as many rows as the lanes" if current.lane.same_text else "one row per step"
-        return f"{which}: first, outside the race, plain decoding, {rows}, as the baseline."
-    lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
-    return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
 
 
 def verdict_words(result: RaceResult) -> str:
@@ -177,20 +164,18 @@ def outputs_html(result: RaceResult | None) -> Markup:
     """What each lane wrote, with a mark where it differs from plain decoding."""
     if result is None:
         return Markup()
-    outputs = [_output(lane, result.plan.options.sampling) for lane in result.lanes]
+    outputs = [
+        {
+            "name": lane.run.name,
+            "title": title(lane.run.name),
+            "badge": badge_words(lane),
+            "is_identical": lane.is_identical,
+            "difference": difference_words(lane, result),
+            "parts": lane.run.around(lane.difference.index if lane.difference else len(lane.run.ends)),
+        }
+        for lane in result.lanes
+    ]
     return render_macro(TEMPLATE, "outputs", outputs=outputs)
-
-
-def _output(lane: LaneResult, sampling: Sampling) -> dict[str, object]:
-    difference = lane.difference
-    return {
-        "name": lane.run.name,
-        "title": title(lane.run.name),
-        "badge": badge_words(lane),
-        "is_identical": lane.is_identical,
-        "difference": difference_words(difference, sampling) if difference else "",
-        "parts": lane.run.around(difference.index) if difference else (lane.run.text, "", ""),
-    }
 
 
 def history_html(

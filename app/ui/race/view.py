@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import gradio as gr
 
@@ -13,7 +13,7 @@ from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import problem_html
 from app.ui.race.formatting import KINDS, json_file
-from app.values.messages import DecoderName, Decoding, ModelChoice, Options
+from app.values.messages import Decoding, ModelChoice, Options
 from app.values.race import MOST_LANES, RacePlan, RacePrompt, TextKind
 
 NO_LANE = "none"
@@ -27,6 +27,8 @@ DECODERS = (
 )
 DEFAULT_LANES = ("plain", "auto", NO_LANE)
 DEFAULT_TOKENS = 128
+USED_SIZES = {"lookahead": 3, "jacobi": 1}
+"""How many of the sizes W, N and G a decoder uses, from the first on."""
 
 
 @dataclass(slots=True)
@@ -132,10 +134,25 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
     """Create the components inside the current Blocks, with these sizes of lookahead."""
     with gr.Row(elem_id="race"):
         with gr.Column(elem_id="race-main", scale=1):
-            kind, another, text = _prompt(first_prompt)
+            with gr.Row(elem_id="race-kinds"):
+                kind = gr.Radio(
+                    [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
+                    show_label=False, container=False, elem_id="race-kind", scale=1,
+                )  # fmt: skip
+                another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
+            text = gr.Textbox(
+                first_prompt, label="Prompt", show_label=False, container=False, lines=2, max_lines=5,
+                elem_id="race-text", placeholder="The prompt for all lanes",
+            )  # fmt: skip
             with gr.Row(elem_id="race-lanes"):
                 lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
-                tokens, start, stop = _start()
+                tokens = gr.Number(
+                    DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
+                    scale=0,
+                )  # fmt: skip
+                with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
+                    start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
+                    stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
             problem = _html("problem")
             for name in ("status", "chart"):
                 _html(name)
@@ -152,20 +169,6 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
 
 def _html(name: str) -> gr.HTML:
     return gr.HTML(elem_id=f"race-{name}", js_on_load=None)
-
-
-def _prompt(first: str) -> tuple[gr.Radio, gr.Button, gr.Textbox]:
-    with gr.Row(elem_id="race-kinds"):
-        kind = gr.Radio(
-            [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
-            show_label=False, container=False, elem_id="race-kind", scale=1,
-        )  # fmt: skip
-        another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
-    text = gr.Textbox(
-        first, label="Prompt", show_label=False, container=False, lines=2, max_lines=5, elem_id="race-text",
-        placeholder="The prompt for all lanes",
-    )  # fmt: skip
-    return kind, another, text
 
 
 def _lane(number: int, sizes: Decoding) -> LaneControls:
@@ -185,35 +188,8 @@ def _lane(number: int, sizes: Decoding) -> LaneControls:
 
 
 def _visible_sizes(decoder: str) -> tuple[Any, ...]:
-    """Lookahead has W, N and G; Jacobi has W; the other decoders have none."""
-    has_all = decoder == "lookahead"
-    return (
-        gr.update(visible=has_all or decoder == "jacobi"),
-        gr.update(visible=has_all),
-        gr.update(visible=has_all),
-    )
-
-
-def _start() -> tuple[gr.Number, gr.Button, gr.Button]:
-    tokens = gr.Number(
-        DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84, scale=0
-    )
-    with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
-        start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
-        stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
-    return tokens, start, stop
-
-
-class LaneValues(NamedTuple):
-    """The values of one lane's controls, in the order in which events pass them. An emptied box has None."""
-
-    decoder: str
-    window: float | None
-    ngram: float | None
-    guesses: float | None
-
-
-LANE_VALUES = len(LaneValues._fields)
+    """Shows the row of sizes with W if the decoder has any, and N and G if it has all."""
+    return tuple(gr.update(visible=USED_SIZES.get(decoder, 0) > number) for number in range(3))
 
 
 def read_plan(
@@ -224,30 +200,25 @@ def read_plan(
     options: Options,
     model: ModelChoice,
 ) -> RacePlan:
-    """The plan for these values. Sampling and same text are those of the chat. Raises BadOption."""
+    """The plan for these values; `lanes` has a decoder, W, N and G for each lane, and None for an emptied box.
+
+    Sampling and same text are those of the chat. Raises BadOption."""
     if not text.strip():
         raise BadOption("There is no prompt. Write one, or choose an example.")
-    each = [LaneValues(*lanes[i : i + LANE_VALUES]) for i in range(0, len(lanes), LANE_VALUES)]
+    each = [lanes[start : start + 4] for start in range(0, len(lanes), 4)]
     with impossible_values():
-        decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane.decoder != NO_LANE)
+        decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane[0] != NO_LANE)
         limited = replace(options, max_new_tokens=_integer(tokens, "Tokens"))
         return RacePlan(RacePrompt(kind, text.strip()), decodings, limited, model)
 
 
-def _decoding(lane: LaneValues, chosen: Decoding) -> Decoding:
+def _decoding(lane: Sequence[Any], chosen: Decoding) -> Decoding:
     """Sizes that this decoder does not use stay as in the chat."""
-    decoder = cast(DecoderName, lane.decoder)
-    decoding = replace(chosen, decoder=decoder)
-    if decoder == "jacobi":
-        return replace(decoding, window=_integer(lane.window, "W"))
-    if decoder != "lookahead":
-        return decoding
-    return replace(
-        decoding,
-        window=_integer(lane.window, "W"),
-        ngram=_integer(lane.ngram, "N"),
-        guesses=_integer(lane.guesses, "G"),
-    )
+    decoder, *boxes = lane
+    named = list(zip(("window", "ngram", "guesses"), "WNG", boxes, strict=True))
+    used = named[: USED_SIZES.get(decoder, 0)]
+    sizes: dict[str, Any] = {name: _integer(value, box) for name, box, value in used}
+    return replace(chosen, decoder=decoder, **sizes)
 
 
 def _integer(value: float | None, name: str) -> int:

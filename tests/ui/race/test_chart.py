@@ -7,7 +7,7 @@ from html import unescape
 from app.conversation import Reply
 from app.conversation.race.decoder_comparison import read_lane
 from app.conversation.race.race import LaneReply, RaceState, race_request
-from app.ui.race.chart import chart_html, finished_race, race_progress, thinned
+from app.ui.race.chart import chart_html, thinned
 from app.ui.race.formatting import times
 from app.values.race import RaceResult
 from tests.racing import AUTO, LOOKAHEAD, PLAIN, LaneEngine, make_plan
@@ -25,7 +25,11 @@ def racing(*ended: str) -> RaceState:
 
 def chart(state: RaceState) -> str:
     runs = [read_lane(heat.lane, heat.reply) for heat in state.replies]
-    return chart_html(race_progress(state, runs))
+    return chart_html(state, runs)
+
+
+def finished(result: RaceResult) -> str:
+    return chart_html(RaceState("done", result.plan, result=result), ())
 
 
 def statuses(shown: str) -> list[str]:
@@ -61,14 +65,14 @@ def test_a_second_round_begins_with_the_speed_ups_of_the_first() -> None:
 
 
 def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) -> None:
-    progress, clock = finished_race(result), result.leader.run.seconds
-    plain, auto = progress.lanes
-    assert (auto.tokens, auto.is_winner, plain.is_winner) == (progress.length, True, False)
-    assert 0 < plain.tokens == result.lanes[0].run.tokens_at(clock) < progress.length
+    plain, auto = re.findall(r"--done:([\d.]+)%;--whole:100.00%", finished(result))
+    share = result.lanes[0].run.tokens_at(result.leader.run.seconds) / result.lanes[0].run.tokens
+    assert (float(plain), auto) == (round(100 * share, 2), "100.00") and 0 < share < 1
+    assert re.findall(r'class="lane (\w+ ?\w*)"', finished(result)) == ["done", "done winner"]
 
 
 def test_a_finished_lane_has_all_its_numbers(result: RaceResult) -> None:
-    shown = text(chart_html(finished_race(result)))
+    shown = text(finished(result))
     speed = times(result.lanes[1].speed_up.median)
     for words in (
         "identical text",
@@ -82,7 +86,7 @@ def test_a_finished_lane_has_all_its_numbers(result: RaceResult) -> None:
 
 
 def test_a_difference_is_a_badge_with_its_token_and_margin(differing: RaceResult) -> None:
-    shown = chart_html(finished_race(differing))
+    shown = finished(differing)
     assert "differs at token 4: margin 0.03" in text(shown)
     assert "<b>bold" not in shown and "close enough for rounding" in unescape(shown)
 
@@ -90,12 +94,12 @@ def test_a_difference_is_a_badge_with_its_token_and_margin(differing: RaceResult
 def test_a_lane_that_fell_back_to_plain_decoding_says_so(result: RaceResult) -> None:
     lane = result.lanes[1]
     fell_back = replace(lane, run=replace(lane.run, decoder="plain"))
-    shown = chart_html(finished_race(replace(result, lanes=(result.lanes[0], fell_back))))
+    shown = finished(replace(result, lanes=(result.lanes[0], fell_back)))
     assert "plain decoding used" in text(shown)
 
 
 def test_each_step_is_a_segment(result: RaceResult) -> None:
-    paths = re.findall(r'<path d="([^"]*)"', chart_html(finished_race(result)))
+    paths = re.findall(r'<path d="([^"]*)"', finished(result))
     assert [path.count("M") for path in paths] == [len(lane.run.curve) - 1 for lane in result.lanes]
 
 

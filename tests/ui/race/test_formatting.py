@@ -20,10 +20,11 @@ def three_lanes() -> RaceResult:
 
 
 def test_a_margin_explains_no_sampled_token(differing: RaceResult) -> None:
-    difference = differing.lanes[1].difference
-    assert difference is not None
-    assert "rounding" in difference_words(difference, Sampling())
-    assert "rounding" not in difference_words(difference, Sampling(temperature=0.7))
+    lane, options = differing.lanes[1], differing.plan.options
+    assert "rounding" in difference_words(lane, differing)
+    sampled = replace(differing.plan, options=replace(options, sampling=Sampling(temperature=0.7)))
+    assert "before sampling" in difference_words(lane, replace(differing, plan=sampled))
+    assert difference_words(differing.lanes[0], differing) == ""
 
 
 def test_numbers_have_sensible_digits() -> None:

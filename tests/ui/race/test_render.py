@@ -6,7 +6,7 @@ import pytest
 
 from app.conversation import Reply
 from app.conversation.race.race import LaneReply, RaceState
-from app.ui.race.chart import chart_html, finished_race
+from app.ui.race.chart import chart_html
 from app.ui.race.formatting import times
 from app.ui.race.render import (
     best_by_kind,
@@ -79,7 +79,7 @@ def test_the_verdict_says_who_was_fastest_and_whether_the_texts_are_the_same(
 def test_without_a_clear_winner_nobody_is_called_fastest(engine: LaneEngine, words: str) -> None:
     result = run_race(engine, make_plan(PLAIN, AUTO))
     assert verdict_words(result).startswith(words) and "was fastest" not in verdict_words(result)
-    assert 'winner"' not in chart_html(finished_race(result))
+    assert 'winner"' not in chart_html(RaceState("done", result.plan, result=result), ())
 
 
 def test_the_measures_are_explained(result: RaceResult) -> None:
