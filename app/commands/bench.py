@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 
@@ -15,19 +15,12 @@ from app.commands.decoder_options import DecoderSizes, read_lanes, require_draft
 from app.commands.prompts import PromptSet, SamplingOverride, greedy_note, read_sets
 from app.commands.services import engine_in
 from app.commands.suites import Suite, read_suite
-from app.conversation import ReplyEngine
+from app.conversation import ModelEngine
 from app.conversation.race.decoder_comparison import Lane
 from app.database.data_folder import optional_data_dir
 from app.errors import BadOption, impossible_values
 from app.settings import DEMO_MODEL
-from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
-
-
-class BenchEngine(ReplyEngine, Protocol):
-    """An engine that tells what it has loaded."""
-
-    def status(self) -> EngineStatus:
-        """The engine's status, the model in it."""
+from app.values.messages import Decoding, ModelChoice, ModelInfo, Options, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +120,7 @@ def _sets(
     ]
 
 
-def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
+def run_bench(engine: ModelEngine, asked: Asked, files: BenchFiles) -> None:
     """Measures, prints each set's table as soon as it is measured, and writes the files."""
 
     def about() -> tuple[str, dict[str, Any]]:

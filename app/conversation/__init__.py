@@ -17,24 +17,7 @@ from app.conversation.turn import (
 from app.engine.text.reader import CachedTokenReader
 
 __all__ = [
-    "CachedTokenReader",
-    "ChatStores",
-    "ChatTooLong",
-    "ContextFit",
-    "Continuation",
-    "Conversations",
-    "ModelEngine",
-    "NewChat",
-    "NewQuestion",
-    "Overflow",
-    "Regeneration",
-    "Reply",
-    "ReplyEngine",
-    "ReplySettings",
-    "ReplySoFar",
-    "ReplyState",
-    "StartedReply",
-    "StillWriting",
-    "Turn",
-    "is_private",
-]
+    "CachedTokenReader", "ChatStores", "ChatTooLong", "ContextFit", "Continuation", "Conversations", "ModelEngine",
+    "NewChat", "NewQuestion", "Overflow", "Regeneration", "Reply", "ReplyEngine", "ReplySettings", "ReplySoFar",
+    "ReplyState", "StartedReply", "StillWriting", "Turn", "is_private",
+]  # fmt: skip

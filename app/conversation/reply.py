@@ -110,7 +110,6 @@ class ReplyState:
 
     @property
     def is_done(self) -> bool:
-        """Whether the reply has ended."""
         return self.phase in ("finished", "failed")
 
 
@@ -156,7 +155,6 @@ class ReplySoFar:
 
     @property
     def is_done(self) -> bool:
-        """Whether the reply has ended."""
         return self.phase in ("finished", "failed")
 
     @property

@@ -81,11 +81,9 @@ class ReplyDraft:
 
     @property
     def is_done(self) -> bool:
-        """Whether the reply has ended."""
         return self._reply.is_done
 
     def take(self, events: Iterable[Event]) -> None:
-        """Adds these events."""
         self._reply.take(events)
 
     def content(self) -> MessageContent:

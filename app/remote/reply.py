@@ -38,8 +38,8 @@ class RemoteReply:
         self._reason = ""
         self._is_thinking = False
         self._pieces = self._characters = 0
-        self._told: dict[str, Any] = {}
-        """The parts of the last chunks that tell numbers."""
+        self._numbers: dict[str, Any] = {}
+        """The newest part of each name that tells numbers."""
 
     @property
     def has_begun(self) -> bool:
@@ -49,7 +49,7 @@ class RemoteReply:
     def take(self, chunk: Any) -> Iterator[Piece]:
         """Yields the text of a chunk. Raises ServerError if a filter ended the reply, AnswerRefused, WrongType."""
         chunk = of_type(chunk or {}, dict, "chunk")
-        self._told |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
+        self._numbers |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
         for each in of_type(chunk.get("choices") or [], list, "choices"):
             choice = of_type(each or {}, dict, "choice")
             if text := self._text(of_type(choice.get("delta") or {}, dict, "delta")):
@@ -69,7 +69,7 @@ class RemoteReply:
 
     def finished(self, reason: StopReason) -> Finished:
         """The end of the reply."""
-        return Finished(reason, with_usage(self._times(), self._told), remote_info(self._model), "auto")
+        return Finished(reason, with_usage(self._times(), self._numbers), remote_info(self._model), "auto")
 
     def _text(self, delta: Mapping[str, Any]) -> str:
         """The delta's text, a thought in the tags that the app knows."""
@@ -88,45 +88,35 @@ class RemoteReply:
         )
 
 
-def with_usage(times: Statistics, told: Mapping[str, Any]) -> Statistics:
+def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
     """Adds what the server told at the end. As everywhere, the first token belongs to no step."""
-    usage = _part(told, "usage")
-    written = _count(usage, "completion_tokens")
+    usage = _part(parts, "usage")
     numbers = replace(
         times,
         prompt_tokens=_count(usage, "prompt_tokens"),
         reused_tokens=_count(_part(usage, "prompt_tokens_details"), "cached_tokens"),
-        tokens=max(0, written - 1),
+        tokens=max(0, _count(usage, "completion_tokens") - 1),
     )
-    return replace(numbers, steps=_steps(numbers.tokens, told))
+    return replace(numbers, steps=_steps(numbers.tokens, parts))
 
 
-def _steps(tokens: int, told: Mapping[str, Any]) -> int:
-    """The forward passes that wrote these tokens; 0 if the server does not tell.
+def _steps(tokens: int, parts: Mapping[str, Any]) -> int:
+    """Counts the forward passes that wrote these tokens; 0 if the server does not tell, or drafts nothing.
 
     Each wrote the drafted tokens that it accepted, and one more."""
-    mean = _part(told, "foresight").get("tokens_per_step")
+    mean = _part(parts, "foresight").get("tokens_per_step")
     if tokens and isinstance(mean, int | float) and 1 <= mean <= LARGEST:
         return round(tokens / mean)
-    accepted = _accepted(told)
-    return max(1, tokens - accepted) if tokens and accepted is not None else 0
-
-
-def _accepted(told: Mapping[str, Any]) -> int | None:
-    """How many drafted tokens were accepted; None if the server does not tell, or drafts nothing."""
-    details = _part(_part(told, "usage"), "completion_tokens_details")
+    metrics = _part(_part(parts, "metrics"), "speculative_decoding")
+    details = _part(_part(parts, "usage"), "completion_tokens_details")
     for part, accepted, drafted in (
-        (_part(told, "timings"), "draft_n_accepted", "draft_n"),
-        (
-            _part(_part(told, "metrics"), "speculative_decoding"),
-            "num_accepted_draft_tokens",
-            "num_draft_tokens",
-        ),
+        (_part(parts, "timings"), "draft_n_accepted", "draft_n"),
+        (metrics, "num_accepted_draft_tokens", "num_draft_tokens"),
         (details, "accepted_prediction_tokens", "accepted_prediction_tokens"),
     ):
-        if _count(part, drafted):
-            return _count(part, accepted)
-    return None
+        if tokens and _count(part, drafted):
+            return max(1, tokens - _count(part, accepted))
+    return 0
 
 
 def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:

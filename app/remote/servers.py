@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from app.errors import BadOption, ServerError, SettingsNotSaved
 from app.system.files import write_file
 from app.values.dataclass_json import parse_json, require_types
-from app.values.messages import Event, Failed, Loading, Request
+from app.values.messages import EventSink, Failed, Loading, Request
 from app.values.server import Limits, Server, read_address
 
 log = logging.getLogger(__name__)
@@ -28,17 +28,6 @@ LAST_SECONDS = 5.0
 LOOK_SECONDS = 0.05
 """How often a reply looks whether it is to stop."""
 WHY = "a server that you added, for its models or a reply"
-
-
-class EventSink(Protocol):
-    """Where a request's events go."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
-
-    def append(self, event: Event) -> None:
-        """Take the next event."""
 
 
 class Servers:
@@ -103,37 +92,37 @@ class Servers:
         return names
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
-        """A reply's thread. Whatever happens, its last event is appended.
+        """Runs on a reply's own thread. Whatever happens, its last event is appended.
 
-        Before `asyncio.run` ends: that may wait until the system has looked a host up."""
+        That is done here, before `asyncio.run` ends, which may wait until the system has looked a host up."""
         from app.remote.client import chunks
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply
 
-        told, end, limits = RemoteReply(request.model), cut_off(server.host), self._limits
+        written, end, limits = RemoteReply(request.model), cut_off(server.host), self._limits
 
         async def read() -> None:
             now = asyncio.get_running_loop().time
             async with asyncio.timeout(limits.silence) as timeout:
                 async for chunk in chunks(server, request, limits):
-                    for piece in told.take(chunk):
+                    for piece in written.take(chunk):
                         reply.append(piece)
                         timeout.reschedule(now() + limits.silence)
-                    if told.reason:
+                    if written.reason:
                         timeout.reschedule(min(timeout.when() or inf, now() + LAST_SECONDS))
 
         try:
             self._require_allowed(server)
             reply.append(Loading(f"Waiting for {server.host}"))
-            reason = told.reason if await _until_stopped(read(), reply) else "stopped"
-        except TimeoutError as error:  # of a reply that has ended it keeps back no more than numbers
-            reason, end = told.reason, sentence_of(error, server, request, told.has_begun)
+            reason = written.reason if await _until_stopped(read(), reply) else "stopped"
+        except TimeoutError as error:  # if the reply has ended, only its numbers are missing
+            reason, end = written.reason, sentence_of(error, server, request, written.has_begun)
         except Exception as error:
-            reason, end = None, sentence_of(error, server, request, told.has_begun)
-        reply.append(told.finished(reason) if reason else Failed(end))
+            reason, end = None, sentence_of(error, server, request, written.has_begun)
+        reply.append(written.finished(reason) if reason else Failed(end))
 
     def _server(self, address: str, key: str) -> Server:
-        """The server at this address, as it is kept if it is. Raises BadOption for a key that is none."""
+        """The server at this address, with what is kept of it. Raises BadOption for an impossible key."""
         if not (key.isascii() and key.isprintable()):
             raise BadOption("The key has signs in it that no key has. Copy it again.")
         known = self._known(address) or Server(address)
@@ -157,7 +146,7 @@ class Servers:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> bool:
-    """Whether the work came to its end; False where it was stopped, which closes its connection."""
+    """Waits for the work. Returns False if it was stopped, which closes its connection."""
     task = asyncio.create_task(work)
     while not task.done():
         if reply.is_stopping:

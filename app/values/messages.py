@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Protocol
 
 from app.values.logits import LogitsSettings, TokenLogprobs
 from app.values.model_choice import AttentionChoice as AttentionChoice
@@ -271,6 +271,18 @@ class Failed:
 
 Event = Loading | Prefilling | Piece | Finished | Failed
 Terminal = Finished | Failed
+
+
+class EventSink(Protocol):
+    """Where a request's events go."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop."""
+
+    def append(self, event: Event) -> None:
+        """Take the next event."""
+
 
 EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"]
 

@@ -69,22 +69,19 @@ class LaneReader:
         events = self._reply.wait(self._read, timeout=0)
         if events:
             self._read += len(events)
-            self._so_far.take(events)
-            self.run = self._snapshot()
+            so_far = self._so_far
+            so_far.take(events)
+            self.run = LaneRun(
+                decoding=self.run.decoding,
+                decoder=so_far.finished.decoder if so_far.finished else self.run.decoder,
+                statistics=so_far.statistics,
+                text=so_far.text,
+                token_ids=tuple(so_far.token_ids),
+                ends=tuple(mark.end for mark in so_far.marks),
+                curve=tuple(so_far.curve),
+                reason=so_far.finished.reason if so_far.finished else None,
+            )
         return self.run
-
-    def _snapshot(self) -> LaneRun:
-        so_far, finished = self._so_far, self._so_far.finished
-        return LaneRun(
-            decoding=self.run.decoding,
-            decoder=finished.decoder if finished else self.run.decoder,
-            statistics=so_far.statistics,
-            text=so_far.text,
-            token_ids=tuple(so_far.token_ids),
-            ends=tuple(mark.end for mark in so_far.marks),
-            curve=tuple(so_far.curve),
-            reason=finished.reason if finished else None,
-        )
 
 
 def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:

@@ -38,7 +38,7 @@ from app.conversation.race.decoder_comparison import (
 from app.conversation.race.race_log import RaceLog
 from app.conversation.reply import Reply
 from app.engine import Engine
-from app.errors import AppError, RaceRefused
+from app.errors import AppError, RaceRefused, ReplyFailed
 from app.settings import assets_dir
 from app.values.messages import Decoding, ModelInfo, Request
 from app.values.race import Difference, LaneResult, LaneRun, RacePlan, RacePrompt, RaceResult, TextKind
@@ -84,7 +84,6 @@ class RaceState:
 
     @property
     def is_running(self) -> bool:
-        """Whether the race is running."""
         return self.phase in RUNNING
 
 
@@ -107,7 +106,6 @@ class Race:
 
     @property
     def state(self) -> RaceState:
-        """The current snapshot."""
         return self._state
 
     def start(self, plan: RacePlan) -> None:
@@ -142,54 +140,46 @@ class Race:
 
     def _run(self, plan: RacePlan) -> None:
         """The race's thread. Every error becomes a sentence in the state."""
+        phase: RacePhase = "done"
+        note, result = "", None
         try:
             result = self._race(plan)
         except AppError as error:
-            # When it is stopped while the model loads, the engine fails the reply with a sentence of its own.
-            if self._is_stopping.is_set():
-                self._end("stopped", STOPPED)
-            else:
-                self._end("failed", str(error))
+            # If it is stopped while the model loads, the engine fails the reply with a sentence of its own.
+            phase, note = ("stopped", STOPPED) if self._is_stopping.is_set() else ("failed", str(error))
         except Exception as error:
             log.exception("a race failed")
-            self._end("failed", f"The race failed ({error}). Please try again.")
-        else:
-            if result is None:
-                self._end("stopped", STOPPED)
-            else:
-                self._done(result)
+            phase, note = "failed", f"The race failed ({error}). Please try again."
+        if result:
+            try:
+                self.log.add(result)
+            except AppError as error:
+                note = str(error)
+        self._state = replace(self._state, phase=phase, note=note, result=result)
 
-    def _race(self, plan: RacePlan) -> RaceResult | None:
-        """Runs the race. Returns None when it was stopped."""
-        model = self._warm_up(plan)
-        if model is None:
-            return None
-        for lane in _runs(plan, model):
-            if self._is_stopping.is_set():
-                return None
-            self._state = replace(self._state, phase="racing", replies=(*self._state.replies, lane))
-            self._run_lane(race_request(plan, lane.lane), lane.reply)
-        if self._is_stopping.is_set():
-            return None
-        self._state = replace(self._state, phase="judging")
-        return self._compare(plan, model)
-
-    def _warm_up(self, plan: RacePlan) -> ModelInfo | None:
-        """Runs every lane for a few tokens, so that everything is set up. Returns None when it was stopped."""
+    def _race(self, plan: RacePlan) -> RaceResult:
+        """Runs the race. Raises ReplyFailed, also when it is stopped."""
         first, *others = lanes_of(plan)
         model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
         for lane in (*extra_references(plan, model), *others):
-            if self._is_stopping.is_set():
-                return None
             self._run_lane(warm_up_request(race_request(plan, lane)), Reply())
-        return model
+        for run in _runs(plan, model):
+            self._require_going()
+            self._state = replace(self._state, phase="racing", replies=(*self._state.replies, run))
+            self._run_lane(race_request(plan, run.lane), run.reply)
+        self._require_going()
+        self._state = replace(self._state, phase="judging")
+        return self._compare(plan, model)
+
+    def _require_going(self) -> None:
+        if self._is_stopping.is_set():
+            raise ReplyFailed(STOPPED)
 
     def _run_lane(self, request: Request, reply: Reply) -> ModelInfo:
         """Runs one lane to its end, and returns the model that it ran on. Raises ReplyFailed."""
         with self._lock:
+            self._require_going()
             self._current = reply
-            if self._is_stopping.is_set():
-                reply.stop()
         return run_to_end(self._engine, request, reply).model
 
     def _compare(self, plan: RacePlan, model: ModelInfo) -> RaceResult:
@@ -218,17 +208,6 @@ class Race:
         except (AppError, TimeoutError):
             log.warning("the margin at a difference is unknown", exc_info=True)
             return None
-
-    def _done(self, result: RaceResult) -> None:
-        note = ""
-        try:
-            self.log.add(result)
-        except AppError as error:
-            note = str(error)
-        self._state = replace(self._state, phase="done", result=result, note=note)
-
-    def _end(self, phase: RacePhase, note: str) -> None:
-        self._state = replace(self._state, phase=phase, note=note)
 
 
 def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:

@@ -16,7 +16,7 @@ from app.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Request
-from app.values.race import LONGEST_PROMPT, TextKind, lane_name
+from app.values.race import LONGEST_PROMPT, Difference, TextKind, lane_name
 from app.values.trace import Margin
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch
@@ -146,32 +146,18 @@ def test_a_text_that_differs_in_one_round_is_no_identical_text() -> None:
     assert auto.run.text.startswith("one two drei")
 
 
-def test_equal_texts_are_identical() -> None:
-    result = run_race(LaneEngine(), make_plan(PLAIN, AUTO))
-    assert all(lane.is_identical for lane in result.lanes)
-
-
 def test_the_first_differing_token_is_told_with_what_was_said_and_how_close_it_was() -> None:
     engine = LaneEngine(texts={"auto": "one two three vier fünf"})
     engine.closeness = TIED
     plain, auto = run_race(engine, make_plan(PLAIN, AUTO)).lanes
     assert plain.difference is None and auto.difference is not None
-    difference = auto.difference
-    assert (difference.index, difference.said, difference.plain_said) == (3, "vier ", "four ")
-    assert difference.margin == TIED
+    assert auto.difference == Difference(3, "vier ", "four ", TIED)
     assert engine.weighed == [(engine.requests[-1], auto.run.token_ids[:3])], "once, not in every round"
 
 
 def test_a_text_that_ends_earlier_differs_where_it_ends() -> None:
-    result = run_race(LaneEngine(texts={"auto": "one two three"}), make_plan(PLAIN, AUTO))
-    difference = result.lanes[1].difference
-    assert difference is not None
-    assert (difference.index, difference.said, difference.plain_said, difference.margin) == (
-        3,
-        "",
-        "four ",
-        None,
-    )
+    plain, auto = run_race(LaneEngine(texts={"auto": "one two three"}), make_plan(PLAIN, AUTO)).lanes
+    assert plain.is_identical and auto.difference == Difference(3, "", "four ")
 
 
 def test_a_lanes_clock_starts_at_its_first_token() -> None:
