@@ -19,8 +19,7 @@ from app.api.api_key import KeyFile
 from app.chats import Chats
 from app.commands.services import make_api_services, make_engine
 from app.conversation import ChatStores, Conversations
-from app.conversation.embedder import EngineEmbedder
-from app.conversation.race.lane_runners import SILENCE
+from app.conversation.engine_protocol import EngineEmbedder
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
 from app.conversation.remote_engine import EngineWithServers
@@ -103,8 +102,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(Conversations(engines, stores, documents)) as conversations,
     ):
         documents.give_way(lambda: conversations.is_busy)
-        ask = partial(servers.submit, silence=SILENCE)
-        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name, ask)
+        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)
         api = _api(services, engine, settings.library.embedder, models.hub, folder.path)
         note = partial(getattr, database, "note")

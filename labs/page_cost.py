@@ -68,10 +68,9 @@ def opened(folder: Path) -> Iterator[Services]:
         ) as engine,
     ):
         conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
-        servers = Servers(folder)
-        race = Race(engine, lambda: False, RaceLog(database), str, servers.submit)
+        race = Race(engine, lambda: False, RaceLog(database), str)
         yield Services(
-            conversations, engine, library, race, documents, SettingsFile(folder), Settings(), servers
+            conversations, engine, library, race, documents, SettingsFile(folder), Settings(), Servers(folder)
         )
 
 

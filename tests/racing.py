@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import cycle
 
 from app.conversation import Reply
-from app.conversation.race.lane_runners import AskServer
-from app.conversation.race.race import Race, RacingEngine
+from app.conversation.race.race import Race
 from app.errors import AppError
 from app.values.messages import (
     Decoding,
@@ -138,34 +137,21 @@ class RememberedRaces:
         ]
 
 
-def make_plan(
-    *lanes: Decoding,
-    same_text: bool = True,
-    tokens: int = 64,
-    text: str = "Say it.",
-    remote: tuple[ModelChoice, ...] = (),
-) -> RacePlan:
+def make_plan(*lanes: Decoding, same_text: bool = True, tokens: int = 64, text: str = "Say it.") -> RacePlan:
     """A race of these lanes; plain and auto where none are named."""
     options = Options(decoding=Decoding(same_text=same_text), max_new_tokens=tokens)
     prompt = RacePrompt("code", text)
-    return RacePlan(prompt, lanes or (PLAIN, AUTO), options, ModelChoice("demo"), remote)
+    return RacePlan(prompt, lanes or (PLAIN, AUTO), options, ModelChoice("demo"))
 
 
-def no_server(request: Request, _reply: Reply) -> None:
-    """There is no server to be asked."""
-    raise AssertionError(f"no server was expected to be asked for {request.model}")
-
-
-def make_race(
-    engine: RacingEngine, is_chat_busy: Callable[[], bool] = lambda: False, ask_server: AskServer = no_server
-) -> Race:
+def make_race(engine: LaneEngine | SlowEngine, is_chat_busy: Callable[[], bool] = lambda: False) -> Race:
     """A race on this engine, with a history in a list."""
-    return Race(engine, is_chat_busy, RememberedRaces(), lambda device: f"a {device}", ask_server)
+    return Race(engine, is_chat_busy, RememberedRaces(), lambda device: f"a {device}")
 
 
-def run_race(engine: RacingEngine, plan: RacePlan, ask_server: AskServer = no_server) -> RaceResult:
+def run_race(engine: LaneEngine, plan: RacePlan) -> RaceResult:
     """The result of a race that is run to its end."""
-    race = make_race(engine, ask_server=ask_server)
+    race = make_race(engine)
     race.start(plan)
     race.wait(10)
     result = race.state.result

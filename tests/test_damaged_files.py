@@ -11,7 +11,7 @@ from app.errors import SettingsNotRead
 from app.models_registry.downloads.downloads import SavedDownloads
 from app.models_registry.files.chat_template import chat_template
 from app.models_registry.files.generation import USUAL, own_temperature
-from app.remote.server_file import ServerFile
+from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile
 from app.values.dataclass_json import parse_json
 from app.values.messages import Sampling

@@ -161,7 +161,7 @@ def usage(replies: Sequence[EngineReply]) -> Json:
 
     Accepted and rejected prediction tokens are those that were drafted, from whatever source."""
     counts = [reply.count for reply in replies]
-    prompt, completion = counts[0].statistics.prompt_tokens, sum(count.tokens for count in counts)
+    prompt, completion = counts[0].statistics.prompt_tokens, sum(len(count.token_ids) for count in counts)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,

@@ -2,20 +2,20 @@
 
 import asyncio
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from starlette.requests import Request as HttpRequest
 
 from app.api.errors import ApiError
 from app.api.services import ApiServices
+from app.conversation.reply import ReplySoFar
 from app.engine.session.jobs import TokenisedRequest
 from app.errors import BadOption, GrammarRefused, PromptTooLong
 from app.values.logits import TokenLogprobs
-from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
+from app.values.messages import Event, Failed, Finished, Loading, Piece, Request
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499
@@ -79,37 +79,11 @@ class EventQueue:
             self._arrived.set()
 
 
-@dataclass(slots=True)
-class ReplyCount:
-    """A reply's numbers so far. Drafted tokens are those of the steps' draft trees; `sources` has all tokens."""
-
-    tokens: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    sources: Counter[Origin] = field(default_factory=Counter)
-    statistics: Statistics = field(default_factory=Statistics)
-    logprobs: list[TokenLogprobs] = field(default_factory=list)
-
-    def add(self, piece: Piece) -> None:
-        """Count a piece."""
-        self.tokens += len(piece.token_ids)
-        self.drafted += max(0, len(piece.trace.tokens) - 1)
-        self.accepted += sum(origin != "model" for origin in piece.origins)
-        self.sources.update(piece.origins)
-        self.statistics = piece.statistics
-        self.logprobs += piece.logprobs
-
-    @property
-    def rejected(self) -> int:
-        """Drafted tokens that the model did not accept."""
-        return max(0, self.drafted - self.accepted)
-
-
 class EngineReply:
     """A reply that has begun, so its request was not refused."""
 
     def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]], grammar_param: str) -> None:
-        self.count = ReplyCount()
+        self.count = ReplySoFar()
         self._grammar_param = grammar_param
         self._first = first
         self._rest = rest
@@ -138,17 +112,10 @@ class EngineReply:
             raise _failure(self._end, self._grammar_param)
 
     def _take(self, events: Sequence[Event]) -> tuple[str, tuple[TokenLogprobs, ...]]:
-        before, text = len(self.count.logprobs), ""
-        for event in events:
-            match event:
-                case Piece():
-                    self.count.add(event)
-                    text += event.text
-                case Finished():
-                    self._end = event
-                    self.count.statistics = event.statistics
-                case Failed():
-                    self._end = event
+        before = len(self.count.logprobs)
+        self.count.take(events)
+        self._end = next((event for event in events if isinstance(event, Finished | Failed)), None)
+        text = "".join(event.text for event in events if isinstance(event, Piece))
         return text, tuple(self.count.logprobs[before:])
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 
@@ -14,19 +14,12 @@ from app.commands.console import errors_as_sentences, print_text
 from app.commands.decoder_options import DecoderSizes, read_lanes, require_drafting
 from app.commands.prompts import PromptSet, SamplingOverride, greedy_note, read_sets
 from app.commands.services import engine_in
-from app.conversation import ReplyEngine
+from app.conversation import ModelEngine
 from app.conversation.race.decoder_comparison import Lane
 from app.database.data_folder import optional_data_dir
 from app.errors import impossible_values
 from app.settings import DEMO_MODEL
-from app.values.messages import Decoding, EngineStatus, ModelChoice, Options, Sampling
-
-
-class BenchEngine(ReplyEngine, Protocol):
-    """An engine that tells what it has loaded."""
-
-    def status(self) -> EngineStatus:
-        """The engine's status, the model in it."""
+from app.values.messages import Decoding, ModelChoice, Options, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ def bench(
             run_bench(engine, asked, report, overwrite)
 
 
-def run_bench(engine: BenchEngine, asked: Asked, report: Path | None = None, overwrite: bool = False) -> None:
+def run_bench(engine: ModelEngine, asked: Asked, report: Path | None = None, overwrite: bool = False) -> None:
     """Measure, print each set's table as soon as it is measured, and write the report."""
 
     def about() -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Runs one request for a command: progress on standard error, text as it is written, and the finished reply."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from rich.progress import Progress
 
 from app.commands.console import print_text, progress_bar
-from app.conversation import Reply, ReplyEngine
+from app.conversation import Reply, ReplyEngine, ReplySoFar
 from app.errors import ReplyFailed
 from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Request
 
@@ -107,17 +106,11 @@ def wait_for_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
 
 def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
     """Put a reply together from its events, the last of which is Finished."""
-    pieces = [event for event in events if isinstance(event, Piece)]
-    finished = events[-1]
-    if not isinstance(finished, Finished):
-        raise ValueError(f"a reply ends with Finished, got {finished!r}")
-    return FinishedReply(
-        request,
-        text="".join(piece.text for piece in pieces),
-        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
-        finished=finished,
-        sources=Counter(origin for piece in pieces for origin in piece.origins),
-    )
+    written = ReplySoFar()
+    written.take(events)
+    if not written.finished:
+        raise ValueError(f"a reply ends with Finished, got {events[-1]!r}")
+    return FinishedReply(request, written.text, tuple(written.token_ids), written.finished, written.sources)
 
 
 def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from app.commands.console import print_text
-from app.conversation.embedder import EngineEmbedder
+from app.conversation.engine_protocol import EngineEmbedder
 from app.database import database_in
 from app.database.data_folder import data_dir_or_default, optional_data_dir
 from app.documents import Documents

@@ -34,35 +34,32 @@ SUPPORTED = 0.25
 SIMILAR = 0.2
 """Cosine from which on a source supports a claim in other words, if no other source is nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
-"""The cosines of each claim with each source; none where there is no embedding model."""
+"""The cosines of each claim with each source; none if there is no embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an answer says before one of its markers; "" where that cannot be told."""
+    """What an answer says before one of its markers; "" if that cannot be told."""
 
     number: int
     text: str
 
 
 def claims(answer: str) -> list[Claim]:
-    """One for each marker of an answer, in order."""
-    plain = NO_TEXT.sub(lambda found: " " * len(found[0]), answer)
-    return [claim for line in plain.split("\n") for claim in _claims(line)]
-
-
-def _claims(line: str) -> Iterator[Claim]:
-    parts = list(_with_markers(line[begin:end] for begin, end in sentences(line)))
-    for sentence in parts:
-        whole, begin = _words(sentence), 0
-        for marker in MARKER.finditer(sentence):
-            since = _words(sentence[begin : marker.start()])
-            yield Claim(int(marker[1]), since if len(_content(since)) >= FEWEST_WORDS else whole)
-            begin = marker.end()
+    """Finds the claim before each marker of an answer, in order."""
+    plain, found = NO_TEXT.sub(lambda found: " " * len(found[0]), answer), list[Claim]()
+    for line in plain.split("\n"):
+        for sentence in _with_markers(line[begin:end] for begin, end in sentences(line)):
+            whole, begin = _words(sentence), 0
+            for marker in MARKER.finditer(sentence):
+                since = _words(sentence[begin : marker.start()])
+                found.append(Claim(int(marker[1]), since if len(_content(since)) >= FEWEST_WORDS else whole))
+                begin = marker.end()
+    return found
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Sentences with their markers: one that stands behind the full stop belongs to the sentence before it."""
+    """Yields sentences with their markers: one after the full stop belongs to the sentence before it."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)
@@ -78,7 +75,7 @@ def _words(text: str) -> str:
 
 
 def unsupported(answer: str, sources: Sequence[str], similarities: Similarities) -> tuple[int, ...]:
-    """Which markers of an answer cite a source that says nothing of it; they are counted from 0."""
+    """Finds the markers, counted from 0, that cite a source which does not support the claim."""
     judged = [one for one in enumerate(claims(answer)) if 1 <= one[1].number <= len(sources)]
     doubted = [(place, claim) for place, claim in judged if support(claim, sources) < SUPPORTED]
     cosines = similarities([claim.text for _, claim in doubted], sources) if doubted else ()
@@ -88,17 +85,21 @@ def unsupported(answer: str, sources: Sequence[str], similarities: Similarities)
 
 
 def nearness(claim: Claim, cosines: Sequence[float]) -> float:
-    """The cosine of a claim and its source; 0 where another source is nearer."""
+    """The cosine of a claim and its source; 0 if another source is nearer."""
     own = cosines[claim.number - 1]
     return own if own >= max(cosines) else 0.0
 
 
 def support(claim: Claim, sources: Sequence[str]) -> float:
     """The share of a claim's words that its source has, from 0 to 1; words that more sources have count less."""
-    said, read = _content(claim.text), [_words_of(source) for source in sources]
-    if len(said) < FEWEST_JUDGED:
+    wanted, texts = _content(claim.text), [_words_of(source) for source in sources]
+    if len(wanted) < FEWEST_JUDGED:
         return 1.0
-    having = {term: [_has(term, *each) for each in read] for term in said}
+    # Terms of several words are looked up in the whole text.
+    having = {
+        term: [f" {term} " in plain if " " in term else term in words for plain, words in texts]
+        for term in wanted
+    }
     weights = {term: 1 / max(1, sum(found)) for term, found in having.items()}
     shared = sum(weights[term] for term, found in having.items() if found[claim.number - 1])
     return shared / sum(weights.values())
@@ -114,10 +115,6 @@ def _content(text: str) -> tuple[str, ...]:
 def _words_of(source: str) -> tuple[str, frozenset[str]]:
     plain = folded(indexed(source))
     return f" {plain} ", frozenset(plain.split())
-
-
-def _has(term: str, plain: str, words: frozenset[str]) -> bool:
-    return f" {term} " in plain if " " in term else term in words
 
 
 def checked(content: MessageContent, sources: Sequence[str], similarities: Similarities) -> MessageContent:

@@ -1,8 +1,9 @@
-"""The replies of all chats. A turn is stored, then decoded, then recorded; that goes on when its page is closed.
+"""The replies and the drafts of all chats. A turn is stored, decoded and recorded, even if its page is closed.
 
 page -> start(turn) -> retrieve passages -> prepare the prompt -> save the turn -> engine.submit
 """
 
+import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,22 +12,23 @@ from time import monotonic
 
 from app.chats import ChatStores
 from app.conversation.citation_check import checked
-from app.conversation.context_window import ContextFit
-from app.conversation.drafts import Drafts
-from app.conversation.engine_protocol import ChatEngine
-from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.engine_protocol import ModelEngine
+from app.conversation.prompt_builder import ContextFit, PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
-from app.conversation.retrieval import DocumentSearch
 from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, context_of
+from app.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
 from app.values.logits import LogitsSettings
 from app.values.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
+SAVE_SECONDS = 1.0
+"""Drafts are saved no more often than this: every change of the database has the pages look at it again."""
+log = logging.getLogger(__name__)
 
 
 class StillWriting(AppError):
@@ -40,8 +42,8 @@ class StillWriting(AppError):
 class StartedReply:
     """A reply that was started in this process: its message, its settings and its event log.
 
-    `before` is the text that it continues. Where the oldest messages were left out of the prompt, `first_read` is
-    the first message that was sent, else 0."""
+    `before` is the text that it continues. If the oldest messages were left out of the prompt, `first_read` is the
+    first message that was sent, else 0."""
 
     message: int
     settings: ReplySettings
@@ -62,7 +64,7 @@ class UnsavedReply:
 class Conversations:
     """Starts and stops replies. Safe to use from any thread; each chat has at most one reply at a time."""
 
-    def __init__(self, engine: ChatEngine, stores: ChatStores, documents: DocumentSearch) -> None:
+    def __init__(self, engine: ModelEngine, stores: ChatStores, documents: Documents) -> None:
         self.stores = stores
         self.drafts = Drafts(stores)
         self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
@@ -92,7 +94,10 @@ class Conversations:
         retrieved = self._prompts.retrieve(context, turn.settings.options)
         with self._lock:
             self._require_ready(turn.version.chat)
-            prepared = self._prompts.prepare(context, retrieved, self._with_consent(turn))
+            settings = turn.settings
+            if settings.overflow == "ask" and self.leaves_out(turn.version.chat):
+                settings = replace(settings, overflow="oldest")  # the person has agreed to that before
+            prepared = self._prompts.prepare(context, retrieved, settings)
             version, message = turn.save(self.stores)
             self._submit(version.chat, message, prepared, context.written)
             return version
@@ -114,7 +119,7 @@ class Conversations:
         self.stores.delete_all()
 
     def close(self) -> None:
-        """Waits a moment until every reply is stored; the engine must have ended them.
+        """Saves drafts and waits a moment until every reply is stored; the engine must have ended them.
 
         A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
         self.drafts.close()
@@ -192,11 +197,6 @@ class Conversations:
 
     # Inside
 
-    def _with_consent(self, turn: Turn) -> ReplySettings:
-        """The turn's settings, with what the person has agreed to for this chat before."""
-        has_agreed = turn.settings.overflow == "ask" and self.leaves_out(turn.version.chat)
-        return replace(turn.settings, overflow="oldest") if has_agreed else turn.settings
-
     def _submit(
         self, chat: int, message: int, prepared: PreparedReply, written: MessageContent | None
     ) -> None:
@@ -253,3 +253,60 @@ class Conversations:
         if unsaved := self._unsaved.get(chat):
             self.stores.of(chat).write(unsaved.message, unsaved.content)
             del self._unsaved[chat]
+
+
+class Drafts:
+    """What is typed and not sent yet, by chat. It is saved a moment later, so that a reload or a restart finds it.
+
+    Safe to use from any thread."""
+
+    def __init__(self, stores: ChatStores, seconds: float = SAVE_SECONDS) -> None:
+        self._stores = stores
+        self._seconds = seconds
+        self._unsaved: dict[int, str] = {}
+        self._timer: threading.Timer | None = None
+        self._is_closed = False
+        self._lock = threading.RLock()
+
+    def of(self, chat: int) -> str:
+        """The chat's draft, "" for none; chat 0 is the one that is not begun yet."""
+        with self._lock:
+            if chat in self._unsaved:
+                return self._unsaved[chat]
+            return self._stores.of(chat).draft(chat)
+
+    def keep(self, chat: int, text: str) -> None:
+        """Remembers what is typed in a chat."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._unsaved[chat] = text
+            if self._timer is None:
+                self._timer = threading.Timer(self._seconds, self.save)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        """Saves what is not saved yet. What is typed afterwards is not kept."""
+        with self._lock:
+            self.save()
+            self._is_closed = True
+
+    def clear(self) -> None:
+        """Forgets what is not saved yet."""
+        with self._lock:
+            self._unsaved.clear()
+
+    def save(self) -> None:
+        """Saves what is not saved yet. What cannot be saved is tried again with the next draft."""
+        with self._lock:
+            if self._timer:
+                self._timer.cancel()
+            self._timer = None
+            for chat, text in tuple(self._unsaved.items()):
+                try:
+                    self._stores.of(chat).set_draft(chat, text)
+                    del self._unsaved[chat]
+                except StoreError as error:
+                    log.warning("A draft could not be saved: %s", error)
+                    return

@@ -1,25 +1,22 @@
-"""What conversations, races and commands need of the engine: `app.engine.Engine`, or a fake in tests."""
+"""The engine as the rest of the app asks it: for replies, models and, for documents, embeddings.
+
+`ModelEngine` is either `app.engine.Engine` or the EngineWithServers of remote_engine.py.
+"""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
 from app.conversation.reply import Reply
+from app.documents.search.vector_index import Vectors
+from app.engine import Engine
+from app.engine.text.reader import CachedTokenReader
+from app.errors import ModelNotFound
 from app.values.logits import Grammar
-from app.values.messages import EngineStatus, Message, ModelChoice, Request
+from app.values.messages import EngineStatus, ModelChoice, ModelFolder, Request
 
-
-class TokenReader(Protocol):
-    """The loaded model's tokenizer, for any thread. Without a model every count is 0 and every text is empty."""
-
-    @property
-    def context(self) -> int:
-        """The model's context length in tokens; 0 without a model."""
-
-    def count(self, chat: tuple[Message, ...]) -> int:
-        """The prompt tokens of this chat, its template included. Raises BadOption when the template refuses it."""
-
-    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The text of each token by itself; incomplete characters are U+FFFD."""
+FindEmbedder = Callable[[], ModelFolder | None]
+"""Returns the folder of the embedding model; None while it is not on this machine. Never downloads."""
 
 
 class ReplyEngine(Protocol):
@@ -28,19 +25,15 @@ class ReplyEngine(Protocol):
     def submit(self, request: Request, reply: Reply) -> None:
         """Queues the request; its events are appended to `reply` on the engine's thread."""
 
-    def reader(self) -> TokenReader:
-        """The tokenizer of the model that is loaded now."""
+    def reader(self) -> CachedTokenReader:
+        """Returns the tokenizer of the model that is loaded now."""
 
 
-class ChatEngine(ReplyEngine, Protocol):
-    """Says whether replies can be held to a grammar, too."""
+class ModelEngine(ReplyEngine, Protocol):
+    """Loads models, too, and checks grammars."""
 
     def check_grammar(self, grammar: Grammar) -> None:
         """Raises GrammarRefused for a grammar that replies cannot be held to; may take a few seconds."""
-
-
-class ModelEngine(ChatEngine, Protocol):
-    """Loads models, too."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
         """Asks to load this model; `status` has the progress, `ended` gets whether it is loaded."""
@@ -49,4 +42,27 @@ class ModelEngine(ChatEngine, Protocol):
         """Asks to unload the model."""
 
     def status(self) -> EngineStatus:
-        """What the engine does now."""
+        """Tells what the engine does now."""
+
+
+class EngineEmbedder:
+    """Embeds documents' texts when no reply is being written. Has no model until its folder is there."""
+
+    def __init__(self, engine: Engine, find: FindEmbedder) -> None:
+        self._engine = engine
+        self._find = find
+
+    @property
+    def model(self) -> str:
+        """The model's name and revision; "" without a model."""
+        folder = self._find()
+        return f"{folder.name}@{folder.revision}" if folder else ""
+
+    def embed(self, texts: Sequence[str]) -> Future[Vectors]:
+        """Queues these texts; `result()` raises ModelNotFound if the model is not, or no longer, there."""
+        folder = self._find()
+        if folder:
+            return self._engine.embed(folder, texts)
+        failed: Future[Vectors] = Future()
+        failed.set_exception(ModelNotFound("The embedding model is not on this machine. Download it first."))
+        return failed

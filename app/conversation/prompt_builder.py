@@ -1,23 +1,93 @@
-"""Builds the prompt of a reply (system prompt, history, passages, question) and checks that it fits."""
+"""Builds the prompt of a reply (system prompt, history, passages, question) and checks, before anything is sent,
+that it fits into the model's context.
 
-from collections.abc import Callable
+Nothing is left out silently. A chat of five messages, a context of 100 tokens, 25 of them reserved for the reply:
+
+    tokens           40   10   30   10   20  = 110     too long: 110 + 25 > 100
+    oldest left out   .    .   30   10   20  =  60     what the model would read
+
+Whole turns are left out, so that the model never reads an answer without its question.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.conversation.context_window import ChatTooLong, ContextFit, fit_context, reply_reserve
-from app.conversation.engine_protocol import TokenReader
-from app.conversation.retrieval import DocumentSearch, PromptRoom, RetrievedContext, reload, retrieve
-from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
+from app.conversation.retrieval import (
+    NO_ROOM,
+    NOT_FOUND,
+    PromptRoom,
+    RetrievedContext,
+    guarded,
+    reload,
+    retrieve,
+)
 from app.conversation.turn import Messages, ReplySettings, TurnContext
+from app.documents import Documents
 from app.documents.search.conversational import is_conversational
 from app.documents.search.follow_up import self_contained
+from app.engine.text.reader import FAR, CachedTokenReader
+from app.errors import AppError
 from app.values.chat import ChatSettings, MessageContent
 from app.values.document import Sources
 from app.values.logits import Grammar
 from app.values.messages import Message, Options
 
+Count = Callable[[tuple[Message, ...]], int]
+"""Tokens of a chat as the model would read it, its template included."""
+LEAST_REPLY = 16
+"""Tokens. With less room for a reply nothing is sent."""
 DEFAULT_CONTEXT = 2048
 CHARACTERS_PER_TOKEN = 3
 """Used while no model is loaded that could count. Both are cautious."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFit:
+    """The whole prompt has `tokens`. Without the `left_out` oldest messages it has `kept_tokens` and fits.
+
+    `room` is what the whole prompt leaves for a reply."""
+
+    tokens: int
+    context: int
+    reserve: int
+    left_out: int = 0
+    kept_tokens: int = 0
+
+    @property
+    def counted(self) -> str:
+        """The whole prompt's tokens in words: what is far too long is not counted to its end."""
+        return f"at least {self.tokens:,}" if self.tokens > FAR * self.context else f"{self.tokens:,}"
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole prompt fits with a reply of the usual length after it."""
+        return self.tokens + self.reserve <= self.context
+
+    @property
+    def fits_without_oldest(self) -> bool:
+        """Whether it fits without the oldest turns."""
+        return self.left_out > 0 and self.kept_tokens + self.reserve <= self.context
+
+    @property
+    def room(self) -> int:
+        """Tokens left for a reply to the whole prompt."""
+        return max(0, self.context - self.tokens)
+
+    @property
+    def can_be_shorter(self) -> bool:
+        """Whether the whole prompt fits with a shorter reply."""
+        return self.room >= LEAST_REPLY
+
+
+class ChatTooLong(AppError):
+    """The chat does not fit any more, and the person has not chosen what to do."""
+
+    def __init__(self, fit: ContextFit) -> None:
+        super().__init__(
+            f"This chat has {fit.counted} tokens and the model's context holds {fit.context:,}. Leave out the "
+            "oldest messages, ask for a shorter reply, or start a new chat."
+        )
+        self.fit = fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +109,7 @@ class PreparedReply:
 class PromptBuilder:
     """Builds prompts for the model that is loaded now."""
 
-    def __init__(self, reader: Callable[[], TokenReader], documents: DocumentSearch) -> None:
+    def __init__(self, reader: Callable[[], CachedTokenReader], documents: Documents) -> None:
         self._reader = reader
         self._documents = documents
 
@@ -63,7 +133,7 @@ class PromptBuilder:
         return retrieve(self._documents, collections, query, context.question, before, room)
 
     def _searched(self, context: TurnContext) -> list[int]:
-        """The chat's collections that have documents; none where the question asks nothing of them."""
+        """The chat's collections that have documents; none if the question asks nothing of them."""
         chosen = context.chat_settings.collections
         has_answer = any(message.role == "assistant" for message in context.history)
         if context.is_search_skipped or not chosen or is_conversational(context.question, has_answer):
@@ -78,7 +148,7 @@ class PromptBuilder:
     def prepare(
         self, context: TurnContext, retrieved: RetrievedContext, settings: ReplySettings
     ) -> PreparedReply:
-        """What to send. Raises ChatTooLong, and BadOption for a JSON Schema that is none."""
+        """What to send. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
         grammar = context.chat_settings.json_answers.grammar
         begun = context.written.text if context.written else ""
         if retrieved.is_empty and not begun:
@@ -138,3 +208,40 @@ def _app_answer(retrieved: RetrievedContext) -> MessageContent:
 
 def _estimated_tokens(messages: Messages) -> int:
     return sum(len(message.content) for message in messages) // CHARACTERS_PER_TOKEN
+
+
+def reply_reserve(max_new_tokens: int, context: int) -> int:
+    """Tokens reserved for the reply: as many as are asked for, at most a quarter of the context."""
+    return min(max_new_tokens, context // 4)
+
+
+def fit_context(messages: Sequence[Message], count: Count, context: int, reply: int) -> ContextFit:
+    """How these messages (a system prompt first, if there is one) fit with `reply` tokens after them."""
+    head = 1 if messages and messages[0].role == "system" else 0
+    tokens = count(tuple(messages))
+    if tokens + reply <= context:
+        return ContextFit(tokens, context, reply, 0, tokens)
+    starts = [place for place in range(head + 1, len(messages)) if messages[place].role == "user"]
+
+    def kept_from(start: int) -> int:
+        return count((*messages[:head], *messages[start:]))
+
+    start = _first_kept(starts, lambda start: kept_from(start) + reply <= context)
+    if start is None:
+        start = starts[-1] if starts else head
+    return ContextFit(tokens, context, reply, start - head, kept_from(start))
+
+
+def _first_kept(starts: Sequence[int], fits: Callable[[int], bool]) -> int | None:
+    """The first start from which everything fits; None if not even the last turn does.
+
+    A binary search: the newest 1, 2, 4, 8, … turns are tried until they are too many, then the numbers between. So
+    no text much longer than the context is counted, and few texts are."""
+    turns = 1
+    while turns <= len(starts) and fits(starts[-turns]):
+        turns *= 2
+    low, high = turns // 2, min(turns, len(starts) + 1)  # `low` turns fit, `high` turns do not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(starts[-middle]) else (low, middle)
+    return starts[-low] if low else None

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from app.conversation.engine_protocol import ModelEngine, TokenReader
+from app.conversation.engine_protocol import ModelEngine
 from app.conversation.reply import Reply
 from app.engine.text.reader import CachedTokenReader
 from app.remote import Servers
@@ -42,7 +42,7 @@ class EngineWithServers:
         if not self._remote:
             self._local.check_grammar(grammar)
 
-    def reader(self) -> TokenReader:
+    def reader(self) -> CachedTokenReader:
         """The loaded model's tokenizer; an empty one while a server's model is chosen."""
         return NO_READER if self._remote else self._local.reader()
 
@@ -55,7 +55,7 @@ class EngineWithServers:
         if not choice.server:
             self._local.load(choice, partial(self._loaded, choice, ended))
             return
-        self._local.unload()  # behind what it is loading now
+        self._local.unload()  # after what it is loading now
         ended(True)
 
     def unload(self) -> None:

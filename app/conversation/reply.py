@@ -1,4 +1,4 @@
-"""A reply is an append-only log of events with any number of readers, each from any point.
+"""A reply is an append-only log of events with any number of readers, each from any point; and what they read.
 
 The worker appends; the page, a second tab, a recorder and a page reopened later all read the same
 log, so none of them is a special case:
@@ -11,16 +11,24 @@ Stopping sets a flag that the decoder checks before each step. Readers that leav
 
 The events stay until the reply is forgotten, but only the newest TRACED_STEPS steps keep their traces: a trace is
 much larger than a step's text, and the X-ray goes back no further.
+
+Every reader takes the events into a ReplySoFar of its own, which has the text, the tokens and the numbers.
 """
 
 import threading
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Literal
 
-from app.values.messages import Event, Failed, Finished, Piece
+from app.conversation.thinking import ThoughtClock
+from app.values.chat import MessageContent, TokenMark
+from app.values.logits import TokenLogprobs
+from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Statistics
 from app.values.trace import NO_TRACE, TRACED_STEPS
+
+Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "failed"]
 
 
 class Reply:
@@ -87,3 +95,112 @@ class Reply:
 
     def _has_ended(self) -> bool:
         return bool(self._events) and isinstance(self._events[-1], Finished | Failed)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyState:
+    """A snapshot of a reply: what a page shows of it."""
+
+    phase: Phase = "waiting"
+    text: str = ""
+    statistics: Statistics = field(default_factory=Statistics)
+    progress: tuple[int, int] = (0, 0)
+    note: str = ""
+    finished: Finished | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.phase in ("finished", "failed")
+
+
+class ReplySoFar:
+    """What a reply's events have told so far. For one thread; the text is joined only when it is asked for.
+
+    A continued reply starts with the text and the tokens of `before`. `marks` have an entry for each token,
+    `curve` has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees."""
+
+    def __init__(self, before: MessageContent | None = None) -> None:
+        before = before or MessageContent()
+        self.phase: Phase = "waiting"
+        self.progress = (0, 0)
+        self.note = ""
+        self.statistics = Statistics()
+        self.finished: Finished | None = None
+        self.token_ids: list[int] = []
+        self.marks = list(before.marks)
+        self.curve: list[tuple[float, int]] = []
+        self.sources: Counter[Origin] = Counter()
+        self.drafted = 0
+        self.logprobs: list[TokenLogprobs] = []
+        self._texts = [before.text]
+        self._length = len(before.text)
+        self._step = before.marks[-1].step + 1 if before.marks else 0
+        self._clock = ThoughtClock(before)
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Adds the events that follow those taken before."""
+        for event in events:
+            match event:
+                case Loading(what, done, total):
+                    self.phase, self.note, self.progress = "loading", what, (done, total)
+                case Prefilling(done, total):
+                    self.phase, self.note, self.progress = "prefilling", "", (done, total)
+                case Piece():
+                    self.phase, self.note = "decoding", ""
+                    self._add(event)
+                case Finished():
+                    self.phase, self.finished, self.statistics = "finished", event, event.statistics
+                case Failed(sentence):
+                    self.phase, self.note = "failed", sentence
+
+    @property
+    def is_done(self) -> bool:
+        return self.phase in ("finished", "failed")
+
+    @property
+    def text(self) -> str:
+        """All text, that of `before` included."""
+        self._texts = ["".join(self._texts)]
+        return self._texts[0]
+
+    @property
+    def thought(self) -> float:
+        """Seconds that the thought took; 0 if there is none, or if it has not ended."""
+        return self._clock.seconds(self.text)
+
+    @property
+    def accepted(self) -> int:
+        """How many of the tokens were drafted."""
+        return self.sources.total() - self.sources["model"]
+
+    @property
+    def rejected(self) -> int:
+        """How many drafted tokens the model did not predict."""
+        return max(0, self.drafted - self.accepted)
+
+    @property
+    def state(self) -> ReplyState:
+        """A snapshot for other threads."""
+        return ReplyState(self.phase, self.text, self.statistics, self.progress, self.note, self.finished)
+
+    def _add(self, piece: Piece) -> None:
+        count = len(piece.token_ids)
+        # Without `ends` the whole text belongs to the last token.
+        ends = piece.ends or (0,) * (count - 1) + (len(piece.text),)
+        self.marks += (
+            TokenMark(self._length + end, origin, self._step)
+            for end, origin in zip(ends, piece.origins, strict=False)
+        )
+        if not count and self.marks:  # text that was held back belongs to the last token
+            self.marks[-1] = replace(self.marks[-1], end=self._length + len(piece.text))
+        self.token_ids += piece.token_ids
+        if count:
+            self.curve.append((piece.statistics.seconds, len(self.token_ids)))
+        self.sources.update(piece.origins)
+        self.drafted += max(0, len(piece.trace.tokens) - 1)
+        self.logprobs += piece.logprobs
+        self.statistics = piece.statistics
+        self._step += 1
+        self._texts.append(piece.text)
+        self._length += len(piece.text)
+        self._clock.take(piece)

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 from app import __version__
-from app.conversation.reply import Reply
-from app.conversation.thinking import ThoughtClock
+from app.conversation.reply import Reply, ReplySoFar
 from app.errors import AppError
-from app.values.chat import MessageContent, Provenance, TokenMark, WritingState
+from app.values.chat import MessageContent, Provenance, WritingState
 from app.values.logits import Grammar
-from app.values.messages import Event, Failed, Finished, Options, Piece
+from app.values.messages import Event, Options
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class ReplyRecorder:
 
 
 class ReplyDraft:
-    """Collects a reply's events as a MessageContent. A continued reply starts with what was written before."""
+    """A reply as it is stored. A continued reply starts with what was written before."""
 
     def __init__(
         self, options: Options, before: MessageContent | None = None, grammar: Grammar | None = None
@@ -78,58 +77,34 @@ class ReplyDraft:
         self._options = options
         self._grammar = grammar
         self._before = before or MessageContent()
-        self._texts = [self._before.text]
-        self._length = len(self._before.text)
-        self._marks = list(self._before.marks)
-        self._step = self._marks[-1].step + 1 if self._marks else 0
-        self._state: WritingState = "writing"
-        self._note = ""
-        self._provenance = self._before.provenance  # until the new reply has its own
-        self._clock = ThoughtClock(self._before)
+        self._reply = ReplySoFar(self._before)
 
     @property
     def is_done(self) -> bool:
-        """Whether the reply has ended."""
-        return self._state != "writing"
+        return self._reply.is_done
 
     def take(self, events: Iterable[Event]) -> None:
-        """Adds these events."""
-        for event in events:
-            match event:
-                case Piece():
-                    self._add(event)
-                case Finished(reason, statistics, model, decoder):
-                    self._state = "stopped" if reason == "stopped" else "done"
-                    self._provenance = Provenance(
-                        model, self._options, decoder, reason, statistics, __version__, self._grammar
-                    )
-                case Failed(sentence):
-                    # What was good before the continuation stays good.
-                    self._state = "stopped" if self._before.text else "failed"
-                    self._note = sentence
+        self._reply.take(events)
 
     def content(self) -> MessageContent:
         """The reply so far."""
-        self._texts = ["".join(self._texts)]
+        reply, finished, has_failed = self._reply, self._reply.finished, self._reply.phase == "failed"
+        state: WritingState = "writing"
+        provenance = self._before.provenance  # until the new reply has its own
+        if has_failed:
+            state = "stopped" if self._before.text else "failed"  # what was good before stays good
+        if finished:
+            state = "stopped" if finished.reason == "stopped" else "done"
+            provenance = Provenance(
+                finished.model, self._options, finished.decoder, finished.reason, finished.statistics,
+                __version__, self._grammar,
+            )  # fmt: skip
         return MessageContent(
-            self._texts[0],
-            self._state,
-            self._note,
-            tuple(self._marks),
-            self._provenance,
-            self._clock.seconds(self._texts[0]),
+            reply.text,
+            state,
+            reply.note if has_failed else "",
+            tuple(reply.marks),
+            provenance,
+            reply.thought,
             self._before.sources,
         )
-
-    def _add(self, piece: Piece) -> None:
-        self._marks += (
-            TokenMark(self._length + end, origin, self._step)
-            for end, origin in zip(piece.ends, piece.origins, strict=False)
-        )
-        if not piece.token_ids and self._marks:  # text that was held back belongs to the last token
-            last = self._marks[-1]
-            self._marks[-1] = TokenMark(self._length + len(piece.text), last.origin, last.step)
-        self._step += 1
-        self._texts.append(piece.text)
-        self._length += len(piece.text)
-        self._clock.take(piece)

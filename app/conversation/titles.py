@@ -13,12 +13,12 @@ from time import monotonic, sleep
 
 from app.chats import ChatStores
 from app.conversation.engine_protocol import ReplyEngine
-from app.conversation.reply import Reply
+from app.conversation.reply import Reply, ReplySoFar
 from app.conversation.thinking import split_thought
 from app.conversation.turn import ReplySettings
 from app.errors import AppError
 from app.values.display_text import title_of
-from app.values.messages import Message, Piece, Request, Sampling
+from app.values.messages import Message, Request, Sampling
 
 IDLE_SECONDS = 2.0
 """How long nothing must have been asked of the model."""
@@ -50,17 +50,14 @@ class ChatTitles:
         threading.Thread(target=self._run, args=(chat, settings), name="title", daemon=True).start()
 
     def _run(self, chat: int, settings: ReplySettings) -> None:
-        try:
-            if self._is_idle():
-                self._title(chat, settings)
-        except AppError as error:  # deleted meanwhile, or the disk is full: it keeps its title
-            log.info("chat %s was not titled: %s", chat, error)
-
-    def _is_idle(self) -> bool:
         until = monotonic() + self._seconds
         while not self._is_busy() and monotonic() < until:
             sleep(LOOK_SECONDS)
-        return not self._is_busy()
+        try:
+            if not self._is_busy():
+                self._title(chat, settings)
+        except AppError as error:  # deleted meanwhile, or the disk is full: it keeps its title
+            log.info("chat %s was not titled: %s", chat, error)
 
     def _title(self, chat: int, settings: ReplySettings) -> None:
         store, reply = self._stores.of(chat), Reply()
@@ -71,8 +68,9 @@ class ChatTitles:
                 reply.stop()
                 return
             sleep(LOOK_SECONDS)
-        text = "".join(event.text for event in reply.wait(0, timeout=0) if isinstance(event, Piece))
-        if title := clean_title(text):
+        written = ReplySoFar()
+        written.take(reply.wait(0, timeout=0))
+        if title := clean_title(written.text):
             store.suggest_title(chat, title)
 
 

@@ -69,11 +69,9 @@ class NewChat(Turn):
     is_private: bool = False
 
     def context(self, _stores: ChatStores) -> TurnContext:
-        """There is no history."""
         return TurnContext(self.chat_settings, (), self.question)
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
-        """Creates the chat."""
         store = stores.private if self.is_private else stores.stored
         return store.begin(self.chat_settings, self.question)
 
@@ -86,12 +84,10 @@ class NewQuestion(Turn):
     parent: int | None = None
 
     def context(self, stores: ChatStores) -> TurnContext:
-        """The history ends with the parent."""
         store, chat = stores.of(self.version.chat), self.version.chat
         return TurnContext(store.settings(chat), store.texts_before(chat, self.parent), self.question)
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
-        """Adds the question and an empty reply."""
         return stores.of(self.version.chat).ask(self.version, self.question, self.parent)
 
 
@@ -103,12 +99,10 @@ class Regeneration(Turn):
     is_search_skipped: bool = False
 
     def context(self, stores: ChatStores) -> TurnContext:
-        """The question is the one that `message` answers."""
         context = context_of(stores, self.version.chat, self.message)
         return replace(context, is_search_skipped=self.is_search_skipped)
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
-        """Adds an empty reply beside it."""
         return stores.of(self.version.chat).regenerate(self.version, self.message)
 
 
@@ -119,13 +113,14 @@ class Continuation(Turn):
     message: int
 
     def context(self, stores: ChatStores) -> TurnContext:
-        """Has what is written, without the mark of a character that was cut in half."""
         context = context_of(stores, self.version.chat, self.message)
         content = stores.of(self.version.chat).message(self.message).content
-        return replace(context, written=_without_half_character(content))
+        # A reply that was cut inside a character ends with U+FFFD, which the model must not read.
+        text = content.text.rstrip("\N{REPLACEMENT CHARACTER}")
+        marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in content.marks)
+        return replace(context, written=replace(content, text=text, marks=marks))
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
-        """Marks the answer as being written again."""
         return stores.of(self.version.chat).continue_reply(self.version, self.message), self.message
 
 
@@ -136,10 +131,3 @@ def context_of(stores: ChatStores, chat: int, answer: int) -> TurnContext:
     if not texts or texts[-1].role != "user":
         raise BadOption("There is no question before this reply. Write one first.")
     return TurnContext(store.settings(chat), texts[:-1], texts[-1].content)
-
-
-def _without_half_character(content: MessageContent) -> MessageContent:
-    """A reply that was cut inside a character ends with U+FFFD, which the model must not read."""
-    text = content.text.rstrip("\N{REPLACEMENT CHARACTER}")
-    marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in content.marks)
-    return replace(content, text=text, marks=marks)

@@ -16,7 +16,7 @@ from app import __version__
 from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
 from app.system.environment import network_settings
 from app.values.logits import Grammar
-from app.values.messages import Message, Options, Request
+from app.values.messages import Message, Request
 from app.values.server import Limits, Server
 
 SENT = (
@@ -35,7 +35,7 @@ CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 
 
 class NotAnApi(Exception):
-    """The server answered with something else than OpenAI's API does, such as a page of a web site."""
+    """The server does not answer like OpenAI's API: it sent a web page, for example."""
 
 
 async def list_models(server: Server, limits: Limits) -> tuple[str, ...]:
@@ -80,17 +80,23 @@ async def chunks(server: Server, request: Request, limits: Limits) -> AsyncItera
 
 def body(request: Request) -> dict[str, Any]:
     """The request in OpenAI's form, with the settings that every server knows."""
-    options = request.options
+    options, sampling = request.options, request.options.sampling
     messages = [
         {"role": one.role, "content": one.content} for one in request.prompt if isinstance(one, Message)
     ]
-    asked = {
+    asked: dict[str, Any] = {
         "model": request.model.name,
         "messages": messages,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **_sampling(options),
+        "temperature": sampling.temperature,
+        "seed": sampling.seed,
+        "max_tokens": options.max_new_tokens,
     }
+    if sampling.top_p != 1:
+        asked["top_p"] = sampling.top_p
+    if options.stop:
+        asked["stop"] = list(options.stop)
     if grammar := request.logits.grammar:
         asked["response_format"] = _response_format(grammar)
     if continues(request):
@@ -102,20 +108,6 @@ def continues(request: Request) -> bool:
     """Whether the last message is the beginning of the reply."""
     last = request.prompt[-1]
     return isinstance(last, Message) and last.role == "assistant"
-
-
-def _sampling(options: Options) -> dict[str, Any]:
-    sampling = options.sampling
-    asked: dict[str, Any] = {
-        "temperature": sampling.temperature,
-        "seed": sampling.seed,
-        "max_tokens": options.max_new_tokens,
-    }
-    if sampling.top_p != 1:
-        asked["top_p"] = sampling.top_p
-    if options.stop:
-        asked["stop"] = list(options.stop)
-    return asked
 
 
 def _response_format(grammar: Grammar) -> dict[str, Any]:

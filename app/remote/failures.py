@@ -11,7 +11,7 @@ import openai
 
 from app.errors import AppError, first_line
 from app.remote.client import NotAnApi, continues
-from app.system.answer_limits import AnswerRefused, plain_words
+from app.system.answer_limits import AnswerRefused, WrongType, plain_words
 from app.system.environment import proxy_for
 from app.values.messages import Request
 from app.values.server import Server
@@ -54,11 +54,15 @@ def _odd_answer(error: Exception, server: Server) -> str:
     """The sentence for an answer that no OpenAI-compatible API gives; "" for other errors."""
     if refused := next((cause for cause in _causes(error) if isinstance(cause, AnswerRefused)), None):
         return f"{server.host} {refused}. Check the address, or update the server."
+    if isinstance(error, WrongType):
+        return (
+            f"{server.host} sent a reply in another form than OpenAI's API ({error}). Check the address, or update "
+            "the server."
+        )
     if isinstance(error, NotAnApi):
         return _no_api(server)
-    if isinstance(error, ValueError | RecursionError) and not isinstance(
-        error, OSError
-    ):  # brackets without end
+    # A RecursionError comes from brackets without end.
+    if isinstance(error, ValueError | RecursionError) and not isinstance(error, OSError):
         return (
             f"{server.host} answered with something that is no JSON. Check the address, or update the server."
         )
@@ -71,7 +75,7 @@ def cut_off(host: str) -> str:
 
 
 def _unreachable(error: Exception, server: Server) -> str:
-    cause = _root(error)
+    *_, cause = _causes(error)  # the system's own words are clearer than the client's
     if isinstance(cause, ssl.SSLError):
         return f"No encrypted connection to {server.host} ({cause.reason or first_line(cause)}). Check the address."
     if not server.is_here and (proxy := proxy_for(server.address)):
@@ -89,13 +93,8 @@ def _reason(error: BaseException) -> str:
     return first_line(error)
 
 
-def _root(error: BaseException) -> BaseException:
-    """What an error came from at first: the system's own words are clearer than the client's."""
-    return list(_causes(error))[-1]
-
-
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from, one after the other."""
+    """Yields an error, its cause, the cause of that, and so on."""
     cause: BaseException | None = error
     while cause:
         yield cause

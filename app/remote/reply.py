@@ -8,19 +8,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from app.errors import ServerError
-from app.system.answer_limits import AnswerRefused
+from app.system.answer_limits import AnswerRefused, of_type
 from app.values.messages import Finished, ModelChoice, Piece, Statistics, StopReason
 from app.values.server import remote_info
 
-Kind = TypeVar("Kind", str, list[Any], dict[str, Any])
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
 NUMBERS = ("usage", "foresight", "timings", "metrics")
 """The parts of a chunk that tell numbers."""
 LARGEST = 10**9
-"""The largest number that is believed."""
+"""A larger number is not believed."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
 """Characters and pieces of a reply. The longest that models write have a third of it."""
 HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -30,7 +29,7 @@ THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class RemoteReply:
-    """Folds the chunks of one reply."""
+    """Reads the chunks of one reply, one after the other."""
 
     def __init__(self, model: ModelChoice) -> None:
         self._model = model
@@ -39,8 +38,8 @@ class RemoteReply:
         self._reason = ""
         self._is_thinking = False
         self._pieces = self._characters = 0
-        self._told: dict[str, Any] = {}
-        """The parts of the last chunks that tell numbers."""
+        self._numbers: dict[str, Any] = {}
+        """The newest part of each name that tells numbers."""
 
     @property
     def has_begun(self) -> bool:
@@ -48,23 +47,20 @@ class RemoteReply:
         return self._first > 0
 
     def take(self, chunk: Any) -> Iterator[Piece]:
-        """The text in a chunk. Raises ServerError where the server's filter ended the reply, AnswerRefused."""
-        chunk = _of_type(chunk, dict, "chunk")
-        self._told |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
-        for each in _of_type(chunk.get("choices"), list, "choices"):
-            choice = _of_type(each, dict, "choice")
-            if text := self._text(_of_type(choice.get("delta"), dict, "delta")):
+        """Yields the text of a chunk. Raises ServerError if a filter ended the reply, AnswerRefused, WrongType."""
+        chunk = of_type(chunk or {}, dict, "chunk")
+        self._numbers |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
+        for each in of_type(chunk.get("choices") or [], list, "choices"):
+            choice = of_type(each or {}, dict, "choice")
+            if text := self._text(of_type(choice.get("delta") or {}, dict, "delta")):
                 self._first = self._first or monotonic()
-                self._count(text)
+                self._pieces, self._characters = self._pieces + 1, self._characters + len(text)
+                if self._pieces > MOST_PIECES or self._characters > LONGEST_REPLY:
+                    raise AnswerRefused("sent a reply without end")
                 yield Piece(text, (), (), self._times())
-            self._reason = _of_type(choice.get("finish_reason"), str, "finish_reason") or self._reason
+            self._reason = of_type(choice.get("finish_reason") or "", str, "finish_reason") or self._reason
         if self._reason == "content_filter":
             raise ServerError("The server's content filter ended this reply.")
-
-    def _count(self, text: str) -> None:
-        self._pieces, self._characters = self._pieces + 1, self._characters + len(text)
-        if self._pieces > MOST_PIECES or self._characters > LONGEST_REPLY:
-            raise AnswerRefused("sent a reply without end")
 
     @property
     def reason(self) -> StopReason | None:
@@ -73,10 +69,10 @@ class RemoteReply:
 
     def finished(self, reason: StopReason) -> Finished:
         """The end of the reply."""
-        return Finished(reason, with_usage(self._times(), self._told), remote_info(self._model), "auto")
+        return Finished(reason, with_usage(self._times(), self._numbers), remote_info(self._model), "auto")
 
     def _text(self, delta: Mapping[str, Any]) -> str:
-        """The delta's text; a thought stands in the tags that the app knows."""
+        """The delta's text, a thought in the tags that the app knows."""
         thought = next((_words(delta, name) for name in THOUGHTS if delta.get(name)), "")
         text = _words(delta, "content")
         opening = "<think>\n" if thought and not self._is_thinking else ""
@@ -92,45 +88,35 @@ class RemoteReply:
         )
 
 
-def with_usage(times: Statistics, told: Mapping[str, Any]) -> Statistics:
-    """The statistics with what the server told at the end. As everywhere, the first token is of no step."""
-    usage = _part(told, "usage")
-    written = _count(usage, "completion_tokens")
+def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
+    """Adds what the server told at the end. As everywhere, the first token belongs to no step."""
+    usage = _part(parts, "usage")
     numbers = replace(
         times,
         prompt_tokens=_count(usage, "prompt_tokens"),
         reused_tokens=_count(_part(usage, "prompt_tokens_details"), "cached_tokens"),
-        tokens=max(0, written - 1),
+        tokens=max(0, _count(usage, "completion_tokens") - 1),
     )
-    return replace(numbers, steps=_steps(numbers.tokens, told))
+    return replace(numbers, steps=_steps(numbers.tokens, parts))
 
 
-def _steps(tokens: int, told: Mapping[str, Any]) -> int:
-    """The forward passes that wrote these tokens; 0 where the server does not tell.
+def _steps(tokens: int, parts: Mapping[str, Any]) -> int:
+    """Counts the forward passes that wrote these tokens; 0 if the server does not tell, or drafts nothing.
 
     Each wrote the drafted tokens that it accepted, and one more."""
-    mean = _part(told, "foresight").get("tokens_per_step")
+    mean = _part(parts, "foresight").get("tokens_per_step")
     if tokens and isinstance(mean, int | float) and 1 <= mean <= LARGEST:
         return round(tokens / mean)
-    accepted = _accepted(told)
-    return max(1, tokens - accepted) if tokens and accepted is not None else 0
-
-
-def _accepted(told: Mapping[str, Any]) -> int | None:
-    """How many drafted tokens were accepted; None where the server does not tell, or drafts nothing."""
-    details = _part(_part(told, "usage"), "completion_tokens_details")
+    metrics = _part(_part(parts, "metrics"), "speculative_decoding")
+    details = _part(_part(parts, "usage"), "completion_tokens_details")
     for part, accepted, drafted in (
-        (_part(told, "timings"), "draft_n_accepted", "draft_n"),
-        (
-            _part(_part(told, "metrics"), "speculative_decoding"),
-            "num_accepted_draft_tokens",
-            "num_draft_tokens",
-        ),
+        (_part(parts, "timings"), "draft_n_accepted", "draft_n"),
+        (metrics, "num_accepted_draft_tokens", "num_draft_tokens"),
         (details, "accepted_prediction_tokens", "accepted_prediction_tokens"),
     ):
-        if _count(part, drafted):
-            return _count(part, accepted)
-    return None
+        if tokens and _count(part, drafted):
+            return max(1, tokens - _count(part, accepted))
+    return 0
 
 
 def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -144,15 +130,4 @@ def _count(part: Mapping[str, Any], name: str) -> int:
 
 
 def _words(delta: Mapping[str, Any], name: str) -> str:
-    return HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", _of_type(delta.get(name), str, name))
-
-
-def _of_type(value: Any, kind: type[Kind], name: str) -> Kind:
-    """A value of a chunk; an empty one for null. Raises AnswerRefused for one of another type."""
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        raise AnswerRefused(
-            f"sent a reply in another form than OpenAI's API ({name} is a {type(value).__name__})"
-        )
-    return value
+    return HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", of_type(delta.get(name) or "", str, name))

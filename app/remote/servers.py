@@ -4,18 +4,24 @@ Every reply has a thread of its own with its own connection, so the engine's thr
 """
 
 import asyncio
+import json
+import logging
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from app.errors import BadOption, ServerError
-from app.remote.server_file import ServerFile
+from app.errors import BadOption, ServerError, SettingsNotSaved
+from app.system.files import write_file
+from app.values.dataclass_json import parse_json, require_types
 from app.values.messages import EventSink, Failed, Loading, Request
 from app.values.server import Limits, Server, read_address
 
+log = logging.getLogger(__name__)
+FILE = "servers.json"
 DEFAULT_LIMITS = Limits()
 LAST_SECONDS = 5.0
 """How long the numbers of a reply are waited for once it has ended."""
@@ -61,16 +67,15 @@ class Servers:
         with self._lock:
             self._keep({one.address: one for one in self._servers if one.address != address})
 
-    def submit(self, request: Request, reply: EventSink, silence: float = inf) -> None:
-        """Write a reply on a thread of its own. It fails after this many seconds without a piece, or sooner."""
+    def submit(self, request: Request, reply: EventSink) -> None:
+        """Write a reply on a thread of its own."""
         server = self._known(request.model.server)
         if server is None:
             reply.append(
                 Failed(f"{request.model.server} was removed. Add it again, or choose another model.")
             )
             return
-        limits = replace(self._limits, silence=min(silence, self._limits.silence))
-        write = self._write(server, request, reply, limits)
+        write = self._write(server, request, reply)
         threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
 
     def _list(self, server: Server) -> tuple[str, ...]:
@@ -86,38 +91,38 @@ class Servers:
             raise ServerError(f"{server.host} lists no models. Load one there, then try again.")
         return names
 
-    async def _write(self, server: Server, request: Request, reply: EventSink, limits: Limits) -> None:
-        """A reply's thread. Whatever happens, its last event is appended.
+    async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
+        """Runs on a reply's own thread. Whatever happens, its last event is appended.
 
-        Before `asyncio.run` ends: that may wait until the system has looked a host up."""
+        That is done here, before `asyncio.run` ends, which may wait until the system has looked a host up."""
         from app.remote.client import chunks
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply
 
-        told, end = RemoteReply(request.model), cut_off(server.host)
+        written, end, limits = RemoteReply(request.model), cut_off(server.host), self._limits
 
         async def read() -> None:
             now = asyncio.get_running_loop().time
             async with asyncio.timeout(limits.silence) as timeout:
                 async for chunk in chunks(server, request, limits):
-                    for piece in told.take(chunk):
+                    for piece in written.take(chunk):
                         reply.append(piece)
                         timeout.reschedule(now() + limits.silence)
-                    if told.reason:
+                    if written.reason:
                         timeout.reschedule(min(timeout.when() or inf, now() + LAST_SECONDS))
 
         try:
             self._require_allowed(server)
             reply.append(Loading(f"Waiting for {server.host}"))
-            reason = told.reason if await _until_stopped(read(), reply) else "stopped"
-        except TimeoutError as error:  # of a reply that has ended it keeps back no more than numbers
-            reason, end = told.reason, sentence_of(error, server, request, told.has_begun)
+            reason = written.reason if await _until_stopped(read(), reply) else "stopped"
+        except TimeoutError as error:  # if the reply has ended, only its numbers are missing
+            reason, end = written.reason, sentence_of(error, server, request, written.has_begun)
         except Exception as error:
-            reason, end = None, sentence_of(error, server, request, told.has_begun)
-        reply.append(told.finished(reason) if reason else Failed(end))
+            reason, end = None, sentence_of(error, server, request, written.has_begun)
+        reply.append(written.finished(reason) if reason else Failed(end))
 
     def _server(self, address: str, key: str) -> Server:
-        """The server at this address, as it is kept if it is. Raises BadOption for a key that is none."""
+        """The server at this address, with what is kept of it. Raises BadOption for an impossible key."""
         if not (key.isascii() and key.isprintable()):
             raise BadOption("The key has signs in it that no key has. Copy it again.")
         known = self._known(address) or Server(address)
@@ -127,7 +132,7 @@ class Servers:
         return next((one for one in self._servers if one.address == address), None)
 
     def _require_allowed(self, server: Server) -> None:
-        """Raises ServerError when Foresight is offline, unless the server runs on this machine."""
+        """Raises ServerError if Foresight is offline, unless the server runs on this machine."""
         if self._is_offline() and not server.is_here:
             raise ServerError(
                 f"Foresight is set to offline, so {server.host} is not asked: turn Offline off under Models → "
@@ -141,7 +146,7 @@ class Servers:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> bool:
-    """Whether the work came to its end; False where it was stopped, which closes its connection."""
+    """Waits for the work. Returns False if it was stopped, which closes its connection."""
     task = asyncio.create_task(work)
     while not task.done():
         if reply.is_stopping:
@@ -151,3 +156,38 @@ async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> b
         return False
     task.result()
     return True
+
+
+class ServerFile:
+    """The servers and their keys, in a file of the data folder that only the person can read."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / FILE
+
+    def read(self) -> tuple[Server, ...]:
+        """The servers; none if the file is missing. One that makes no sense is set aside."""
+        try:
+            return tuple(_server(**saved) for saved in parse_json(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            log.warning("the servers in %s cannot be read (%s)", self.path, error.strerror)
+        except (ValueError, TypeError, AttributeError):
+            with suppress(OSError):  # read-only disk: the file stays
+                self.path.replace(self.path.with_suffix(".json.broken"))
+        return ()
+
+    def write(self, servers: tuple[Server, ...]) -> None:
+        """Keep these servers. Raises SettingsNotSaved."""
+        try:
+            write_file(self.path, json.dumps([asdict(server) for server in servers], indent=2))
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"The servers could not be saved in {self.path.parent} ({error.strerror}). "
+                "Free some disk space, or choose another folder with --data-dir."
+            ) from error
+
+
+def _server(address: str, key: str, models: list[str]) -> Server:
+    saved = {"address": address, "key": key, "models": models}
+    return require_types(Server(address, key, tuple(models)), saved)

@@ -11,10 +11,11 @@ from functools import cache
 from importlib import import_module
 from math import inf
 from ssl import SSLContext
-from typing import Any
+from typing import Any, TypeVar
 
 from app.values.model import gigabytes
 
+Kind = TypeVar("Kind")
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """The header of a request whose answer is counted."""
 LONGEST_REFUSAL = 100_000
@@ -23,6 +24,17 @@ LONGEST_REFUSAL = 100_000
 
 class AnswerRefused(Exception):
     """An answer that is not read to its end. The message says what the server did: "sent more than …"."""
+
+
+class WrongType(TypeError):
+    """A part of an answer has another type than the API says. The message names both: "choices is a dict"."""
+
+
+def of_type(value: object, kind: type[Kind], name: str) -> Kind:
+    """Returns a part of an answer. Raises WrongType."""
+    if not isinstance(value, kind):
+        raise WrongType(f"{name} is a {type(value).__name__}")
+    return value
 
 
 class AnswerLimit:

@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation.race.race_setup import ready_prompts
+from app.conversation.race.race import ready_prompts
 from app.ui.chat.chat_documents import ChatDocuments
 from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, build_chat_settings
 from app.ui.chat.render import ChatRenderer
@@ -52,7 +52,6 @@ from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView, build_models_view
-from app.ui.race.remote_choice import RemoteChoiceRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.settings.controls import DecoderControls
@@ -172,11 +171,7 @@ def connect_page(
     events.on(page.top.to_models.click, (models := ModelsActions(services, inventory, toast)).open)
     page.models.connect(models, LoadActions(services, inventory), page.top.picker, events)
     race = RaceActions(
-        services.race,
-        ready_prompts(),
-        lambda: services.settings.options,
-        lambda: services.model,
-        services.servers.servers,
+        services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
     )
     page.race.connect(race, events)
 
@@ -266,7 +261,6 @@ def views_of(
         chat, chats = ChatRenderer(services, chat_state), ChatListRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), lambda: chat_state.reply)
         race = RaceRenderer(services.race, services.engine.status)
-        remote = RemoteChoiceRenderer(services.servers.servers, session.get(page.race.state).remote)
         filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
         models = ModelsRenderer(services, inventory, filters, dialog)
         state = session.get(page.documents.state)
@@ -276,7 +270,6 @@ def views_of(
             PolledRenderer(chats.render, chats.is_slow, ACTIVE_SECONDS),
             PolledRenderer(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
             PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
-            PolledRenderer(remote.render, lambda: False),
             PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),

@@ -22,10 +22,10 @@ from app.values.prompt_messages import Prompt as Prompt
 from app.values.prompt_messages import Role as Role
 from app.values.prompt_messages import ToolCall as ToolCall
 from app.values.quantisation import Quantisation
-from app.values.statistics import Split as Split
-from app.values.statistics import Statistics as Statistics
 from app.values.trace import NO_TRACE, StepTrace
 from app.values.trace import Origin as Origin
+from app.values.trace import Split as Split
+from app.values.trace import Statistics as Statistics
 from app.values.validation import require, require_one_of
 
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]

@@ -1,28 +1,29 @@
 """Values of races: one prompt, two or three decoders in turn, round after round, and the results.
 
-A model on a server can have a lane beside them: it is measured, and compared with nothing.
-
     speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
     identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
 Without padding both are the same plain decoding; otherwise the race runs what is missing in addition to its lanes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
-from app.values.messages import Decoding, Message, ModelChoice, ModelInfo, Options
-from app.values.race_runs import FASTER, ONE_TOKEN, LaneRun, RemoteRun, Spread, lane_name
-from app.values.trace import Margin
+from app.values.messages import DecoderName, Decoding, Message, ModelChoice, ModelInfo, Options, StopReason
+from app.values.trace import Margin, Statistics
 from app.values.validation import require, require_one_of
 
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 """What kind of text a race's prompt asks for."""
 FEWEST_LANES, MOST_LANES = 2, 3
-SLOW_START = 1.5
-"""The ratio of a server's median speed to its first from which on the first is told, too."""
 LONGEST_PROMPT = 200_000
 """Most characters of a race's prompt."""
+FASTER = 1.02
+"""The ratio of two speeds from which on one counts as faster; less is noise."""
+ONE_TOKEN = 1.005
+"""Tokens per step below which they are written as 1.00: that is no more than plain decoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +38,33 @@ class RacePrompt:
         require(bool(self.text.strip()), "a prompt must not be empty", self.text)
 
 
+def lane_name(lane: Decoding) -> str:
+    """The display name of a lane: "plain", "auto 32 rows", "lookahead 5/4/5"."""
+    match lane.decoder:
+        case "lookahead":
+            return f"lookahead {lane.window}/{lane.ngram}/{lane.guesses}"
+        case "jacobi":
+            return f"jacobi {lane.window}"
+        case "auto" if lane.rows:
+            return f"auto {lane.rows} rows"
+        case "prompt-lookup":
+            return "prompt lookup"
+    return lane.decoder
+
+
 @dataclass(frozen=True, slots=True)
 class RacePlan:
-    """The prompt and the lanes of a race. Sampling, length and same text are those of `options`.
-
-    `remote` are models on servers that get the same prompt: none or one."""
+    """The prompt and the lanes of a race. Sampling, length and same text are those of `options`."""
 
     prompt: RacePrompt
     lanes: tuple[Decoding, ...]
     options: Options
     model: ModelChoice
-    remote: tuple[ModelChoice, ...] = ()
 
     def __post_init__(self) -> None:
         names = [lane_name(lane) for lane in self.lanes]
         require(FEWEST_LANES <= len(names) <= MOST_LANES, "a race has two or three lanes", len(names))
         require(len(set(names)) == len(names), "the lanes must be different ones", ", ".join(names))
-        require(len(self.remote) <= 1, "a race has at most one remote lane", len(self.remote))
-        require(all(one.server for one in self.remote), "a remote lane needs a server", self.remote)
         length = len(self.prompt.text)
         require(
             length <= LONGEST_PROMPT, f"a race's prompt has at most {LONGEST_PROMPT:,} characters", length
@@ -69,6 +79,81 @@ class RacePlan:
     def same_text(self) -> bool:
         """Whether lanes must write the same text in half precision, too."""
         return self.options.decoding.same_text
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A number that was measured in several rounds; all 0 if it is unknown."""
+
+    median: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def __post_init__(self) -> None:
+        ordered = 0 <= self.low <= self.median <= self.high
+        require(ordered, "the median must be between low and high", (self.low, self.median, self.high))
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread":
+        """The spread of these values; unknown ones (0) are left out."""
+        known = [value for value in values if value]
+        return cls(median(known), min(known), max(known)) if known else cls()
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether this ratio of two speeds is above 1 by more than it differs from round to round."""
+        return self.median >= FASTER and self.median * self.low > self.high
+
+
+Curve = tuple[tuple[float, int], ...]
+"""(seconds since the first token, tokens so far) for each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRun:
+    """What a decoder has written so far, and how it grew. `reason` is None until it is complete.
+
+    `ends` are the ends of the tokens in the text. `decoder` is the one that really ran: a model without lookahead
+    support decodes plainly."""
+
+    decoding: Decoding
+    decoder: DecoderName
+    statistics: Statistics = field(default_factory=Statistics)
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    curve: Curve = ()
+    reason: StopReason | None = None
+
+    @property
+    def name(self) -> str:
+        """The lane's display name."""
+        return lane_name(self.decoding)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens written, including the first one from the prefill."""
+        return self.curve[-1][1] if self.curve else 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first token to the last."""
+        return self.curve[-1][0] if self.curve else 0.0
+
+    @property
+    def writes_one_token(self) -> bool:
+        """Whether it wrote one token per step, as plain decoding does."""
+        return self.statistics.tokens_per_step < ONE_TOKEN
+
+    def tokens_at(self, seconds: float) -> int:
+        """Counts the tokens at this time of the run's own clock."""
+        return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
+
+    def around(self, index: int) -> tuple[str, str, str]:
+        """Splits the text: before a token, the token itself ("" after the last one), and after it."""
+        start = self.ends[index - 1] if 0 < index <= len(self.ends) else 0
+        end = self.ends[index] if index < len(self.ends) else start
+        return self.text[:start], self.text[start:end], self.text[end:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +193,6 @@ class LaneResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteResult:
-    """A finished remote lane. `speeds` and `waits` are tokens per second and seconds to the first token of its
-    complete runs, `run` is the one of median speed, if there is one; `failure` is the sentence that ended it."""
-
-    run: RemoteRun
-    speeds: tuple[float, ...] = ()
-    waits: tuple[float, ...] = ()
-    failure: str = ""
-
-    @property
-    def speed(self) -> Spread:
-        """Tokens per second."""
-        return Spread.of(self.speeds)
-
-    @property
-    def starts_slowly(self) -> bool:
-        """Whether later rounds were much faster than the first: a server may draft from its earlier replies."""
-        return len(self.speeds) > 1 and self.speed.median > SLOW_START * self.speeds[0]
-
-    @property
-    def wait(self) -> Spread:
-        """Seconds to the first token."""
-        return Spread.of(self.waits)
-
-
-@dataclass(frozen=True, slots=True)
 class RaceResult:
     """A finished race. Speed-ups are measured against `fastest_plain`; leader and winner are among `lanes`."""
 
@@ -144,7 +203,6 @@ class RaceResult:
     machine: str = ""
     app: str = ""
     at: float = 0.0
-    remote: tuple[RemoteResult, ...] = ()
 
     @property
     def leader(self) -> LaneResult:
@@ -153,7 +211,7 @@ class RaceResult:
 
     @property
     def winner(self) -> LaneResult | None:
-        """The leader, if it is faster than every other lane; None where that is too close to call.
+        """The leader, if it is faster than every other lane; None if that is too close to call.
 
         A decoder that drafts wins by more than one token per step, or not at all."""
         leader = self.leader
@@ -165,16 +223,13 @@ class RaceResult:
 
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """The numbers of a lane of an earlier race. A remote one has its server's name, and counts pieces where the
-    server told no number of tokens."""
+    """The numbers of a lane of an earlier race."""
 
     name: str
     speed_up: float
     tokens_per_second: float
     tokens_per_step: float
     is_identical: bool
-    server: str = ""
-    counts_pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@
     track: element.querySelector(".track"),
     written: element.querySelector(".written"),
     curve: JSON.parse(element.dataset.curve || "[]"),
-    counted: element.dataset.counted,
   });
 
   const draw = (lane, time) => {
     const tokens = tokensAt(lane.curve, time);
     lane.track.style.setProperty("--done", `${(100 * tokens) / Number(lane.track.dataset.length)}%`);
     const all = lane.curve.at(-1)[1];
-    lane.written.textContent = `${tokens.toLocaleString("en")} of ${all.toLocaleString("en")} ${lane.counted}`;
+    lane.written.textContent = `${tokens.toLocaleString("en")} of ${all.toLocaleString("en")} tokens`;
     lane.element.classList.toggle("winner", lane.wasWinner && tokens === all);
     lane.element.classList.toggle("running", tokens < all);
   };

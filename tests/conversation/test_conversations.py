@@ -1,8 +1,12 @@
-"""The turns of chats over real stores, written by an engine that says what the test tells it to."""
+"""The turns of chats over real stores, written by an engine that says what the test tells it to.
+
+Replies that the disk did not take are told, kept while the app lives, and stored as soon as can be."""
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from time import monotonic, sleep
 
 import pytest
 
@@ -20,18 +24,17 @@ from app.conversation import (
     is_private,
 )
 from app.database import MEMORY, Database
-from app.errors import StaleChat
+from app.errors import StaleChat, StoreFull
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
-from tests.fakes import DEMO, FakeDocumentSearch
+from tests.fakes import DEMO, FakeDocumentSearch, NarrowChats
 
 
 @pytest.fixture
 def chats(engine: PatientEngine, database: Database) -> Iterator[Conversations]:
-    memory = Database(MEMORY)
-    yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
-    memory.close()
+    with closing(Database(MEMORY)) as memory:
+        yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
 
 
 @pytest.fixture
@@ -270,3 +273,58 @@ def test_options_of_versions_are_known_from_the_store(person: Person) -> None:
     person.place = person.chats.start(Regeneration(person.place, warm, answer))
     person.get("Three.")
     assert person.chats.options_used(person.place.chat, answer) == (ASKED.options, warm.options)
+
+
+@pytest.fixture
+def narrow(database: Database) -> NarrowChats:
+    return NarrowChats(database)
+
+
+@pytest.fixture
+def squeezed(engine: PatientEngine, narrow: NarrowChats) -> Iterator[Person]:
+    """A person whose answers do not get onto the disk."""
+    with closing(Database(MEMORY)) as memory:
+        yield Person(Conversations(engine, ChatStores(narrow, Chats(memory)), FakeDocumentSearch()), engine)
+
+
+def test_a_reply_that_could_not_be_stored_is_told_and_stored_before_the_chat_goes_on(
+    squeezed: Person, narrow: NarrowChats, engine: PatientEngine
+) -> None:
+    squeezed.ask("One?", "Two.")
+    assert squeezed.chats.problem(squeezed.place.chat) == "The disk is full: free some space."
+    assert squeezed.texts == ["One?", ""]
+    with pytest.raises(StoreFull):
+        squeezed.ask("Three?")
+    assert len(engine.requests) == 1, "nothing was sent"
+    narrow.is_full = False
+    squeezed.ask("Three?", "Four.")
+    assert engine.read() == [("user", "One?"), ("assistant", "Two."), ("user", "Three?")]
+    assert squeezed.texts == ["One?", "Two.", "Three?", "Four."]
+    assert squeezed.chats.problem(squeezed.place.chat) == ""
+
+
+def test_closing_tries_once_more_to_store_a_reply(squeezed: Person, narrow: NarrowChats) -> None:
+    squeezed.ask("One?", "Two.")
+    squeezed.chats.close()
+    assert squeezed.texts == ["One?", ""], "the disk is still full, and that ends nothing"
+    narrow.is_full = False
+    squeezed.chats.close()
+    assert squeezed.texts == ["One?", "Two."]
+
+
+def test_closing_waits_but_a_moment_for_an_engine_that_hangs_and_what_it_wrote_is_stored(
+    squeezed: Person, narrow: NarrowChats, engine: PatientEngine
+) -> None:
+    narrow.is_full = False
+    person = squeezed
+    person.ask("One?")
+    engine.say("As far as")
+    deadline = monotonic() + 10
+    while person.texts != ["One?", "As far as"]:
+        assert monotonic() < deadline
+        sleep(0.01)
+    began = monotonic()
+    person.chats.close()
+    assert monotonic() - began < 2
+    engine.end()
+    person.wait()

@@ -1,13 +1,27 @@
-"""A reply's log: one writer, any number of readers, each from any point."""
+"""A reply's log has one writer and any number of readers, each from any point; laws of what they read."""
 
 import threading
 from collections.abc import Callable, Iterator
 from time import monotonic
+from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
-from app.conversation import Reply
-from app.values.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
+from app.conversation import Reply, ReplySoFar, ReplyState
+from app.values.messages import (
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    ModelInfo,
+    Origin,
+    Piece,
+    Prefilling,
+    Statistics,
+    StopReason,
+)
 from app.values.trace import NO_TRACE, TRACED_STEPS, StepTrace
 
 MODEL = ModelInfo("tiny", "", "", "Tiny", 1, 64, "float32", "cpu")
@@ -144,3 +158,80 @@ def test_only_the_newest_steps_keep_their_traces_however_long_the_reply_is() -> 
     assert len(pieces) == steps + 1 and "".join(one.text for one in pieces) == "prefill" + "x" * steps
     traced = [one.trace.tokens[0] for one in pieces if one.trace != NO_TRACE]
     assert traced == list(range(steps - TRACED_STEPS, steps))
+
+
+COUNTS = some.integers(0, 1000)
+STATISTICS = some.builds(Statistics, tokens=COUNTS, steps=COUNTS, hits=COUNTS, pool_size=COUNTS)
+ORIGINS = some.lists(some.sampled_from(get_args(Origin)), max_size=5).map(tuple)
+UNDER_WAY = some.one_of(
+    some.builds(Loading, some.text(), COUNTS, COUNTS),
+    some.builds(Prefilling, COUNTS, COUNTS),
+    ORIGINS.flatmap(
+        lambda origins: some.builds(
+            Piece, some.text(), some.just(tuple(range(len(origins)))), some.just(origins), STATISTICS
+        )
+    ),
+)
+LAST = some.one_of(
+    some.builds(
+        Finished, some.sampled_from(get_args(StopReason)), STATISTICS, some.just(MODEL), some.just("plain")
+    ),
+    some.builds(Failed, some.text(min_size=1)),
+)
+BEGUN: some.SearchStrategy[list[Event]] = some.lists(UNDER_WAY, max_size=12)
+
+
+def taken(*batches: list[Event]) -> ReplySoFar:
+    so_far = ReplySoFar()
+    for batch in batches:
+        so_far.take(batch)
+    return so_far
+
+
+@given(BEGUN, BEGUN)
+def test_reading_in_parts_is_reading_at_once(first: list[Event], second: list[Event]) -> None:
+    whole = taken(first + second)
+    for so_far in (taken(first, second), taken(*([event] for event in first + second))):
+        assert so_far.state == whole.state
+        assert (so_far.token_ids, so_far.marks, so_far.curve) == (whole.token_ids, whole.marks, whole.curve)
+        assert (so_far.sources, so_far.thought) == (whole.sources, whole.thought)
+
+
+@given(BEGUN, LAST)
+def test_the_text_is_the_pieces_joined_however_it_ends(events: list[Event], last: Event) -> None:
+    text = "".join(event.text for event in events if isinstance(event, Piece))
+    assert taken(events).text == text == taken(events, [last]).text
+
+
+@given(BEGUN, LAST)
+def test_a_reply_is_done_with_its_last_event_and_not_before(events: list[Event], last: Event) -> None:
+    ended = taken(events, [last])
+    assert not taken(events).is_done and ended.is_done and ended.state.is_done
+    assert (ended.finished is None) == isinstance(last, Failed)
+
+
+@given(BEGUN)
+def test_the_numbers_are_the_newest_pieces_and_every_token_is_counted(events: list[Event]) -> None:
+    pieces = [event for event in events if isinstance(event, Piece)]
+    so_far = taken(events)
+    assert so_far.statistics == (pieces[-1].statistics if pieces else Statistics())
+    assert len(so_far.token_ids) == so_far.sources.total() == len(so_far.marks)
+    assert so_far.accepted == so_far.sources.total() - so_far.sources["model"]
+
+
+def test_each_phase_says_what_it_does() -> None:
+    assert taken().state == ReplyState() and ReplyState().phase == "waiting"
+    state = taken([Loading("Loading demo", 1, 4)]).state
+    assert (state.phase, state.note, state.progress) == ("loading", "Loading demo", (1, 4))
+    state = taken([Loading("Loading demo", 1, 4), Prefilling(8, 9)]).state
+    assert (state.phase, state.note, state.progress) == ("prefilling", "", (8, 9))
+    state = taken([Failed("It broke: load it again.")]).state
+    assert (state.phase, state.note) == ("failed", "It broke: load it again.")
+
+
+def test_drafted_tokens_that_were_not_accepted_are_rejected() -> None:
+    tree = StepTrace(
+        (7, 8, 9, 5), (-1, 0, 1, 0), ("model", "window", "window", "prompt"), (8, 4, 1, 1), (0, 1)
+    )
+    so_far = taken([Piece("ab", (8, 4), ("window", "model"), Statistics(), (1, 2), tree)])
+    assert (so_far.drafted, so_far.accepted, so_far.rejected) == (3, 1, 2)

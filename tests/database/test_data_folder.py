@@ -21,7 +21,7 @@ from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
 from app.models_registry import HubId, SavedDownloads
-from app.remote.server_file import ServerFile
+from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile, assets_dir
 from app.values.server import Server
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from app.conversation.source_prompt import question_with_sources
+from app.conversation.retrieval import question_with_sources
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from labs.acceptance_priors import module, weights_in_use
 from labs.demo_model.conversations import pair

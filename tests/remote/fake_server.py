@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
-from app.remote.server_file import ServerFile
+from app.remote.servers import ServerFile
 from app.values.server import Server
 
 Misbehaviour = Literal[

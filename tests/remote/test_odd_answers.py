@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
-from app.conversation.race.remote_lane import remote_run
 from app.errors import ServerError
 from app.remote import Servers
 from app.values.messages import Failed, Finished, Message, ModelChoice, Piece, Request
@@ -42,7 +41,6 @@ def reply_of(server: OddServer, folder: Path) -> tuple[str, Finished | Failed]:
     request = Request(ModelChoice("m", server=address), (Message("user", "Hi"),))
     Servers(added(folder, address, SECRET), limits=QUICK).submit(request, reply)
     events = list(reply.events())
-    remote_run(request.model, events)  # a race's lane reads the same events
     assert isinstance(events[-1], Finished | Failed)
     return "".join(event.text for event in events if isinstance(event, Piece)), events[-1]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
-from app.errors import BadOption, ServerError
-from app.remote import Servers
+from app.errors import BadOption, ServerError, SettingsNotSaved
+from app.remote.servers import ServerFile, Servers
 from app.system.network_log import NetworkLog
 from app.values.json_answers import JsonAnswers
 from app.values.logits import LogitsSettings
@@ -27,7 +27,7 @@ from app.values.messages import (
     Request,
     Sampling,
 )
-from app.values.server import Limits
+from app.values.server import Limits, Server
 from tests.remote.fake_server import SENTENCES, FakeServer, Misbehaviour, added, host, running, told_of
 
 KEY = "sk-secret-of-the-server"
@@ -344,3 +344,31 @@ def test_what_the_shell_says_to_openais_client_reaches_no_server(
     monkeypatch.setenv("OPENAI_LOG", "perhaps")
     assert ask(servers, server.address)[0] == "Hello there."
     assert "of-the-shell" not in str(server.headers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[1]",
+        "5",
+        "[" * 100_000,
+        "\0",
+        '[{"address": "http://x"}]',
+        '[{"address": "", "key": ""}]',
+        '[{"address": "http://x", "key": 5, "models": []}]',
+        '[{"address": "http://x", "key": "", "models": "abc"}]',
+        '[{"address": "http://x", "key": "", "models": [1]}]',
+    ],
+)
+def test_a_file_that_makes_no_sense_is_set_aside(tmp_path: Path, text: str) -> None:
+    file = ServerFile(tmp_path)
+    file.path.write_text(text, encoding="utf-8")
+    assert file.read() == () and not file.path.exists()
+    assert (tmp_path / "servers.json.broken").exists()
+
+
+def test_a_folder_that_takes_no_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(SettingsNotSaved, match="could not be saved"):
+        ServerFile(tmp_path / "taken").write((Server("http://box/v1"),))

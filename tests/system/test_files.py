@@ -14,7 +14,7 @@ from app.database.restoring import STAGED, stage
 from app.desktop.menu import MenuEntry, MenuFile, install
 from app.documents.pending_files import PENDING_FOLDER, PendingFiles
 from app.models_registry import HubId, SavedDownloads
-from app.remote.server_file import ServerFile
+from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile
 from app.system.files import make_folder, replacing, sync_folder, write_file, write_output
 from tests.disk import Disk

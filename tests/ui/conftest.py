@@ -56,7 +56,7 @@ def open_services(
         ) as conversations,
     ):
         file, servers = SettingsFile(data_dir), Servers(data_dir)
-        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper, servers.submit)
+        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
         yield Services(conversations, engine, models, race, documents, file, Settings(), servers)
 
 

@@ -2,13 +2,9 @@
 
 import pytest
 
-from app.values.trace import NO_TRACE, Margin, Origin, StepTrace
+from app.values.trace import Margin, Origin, StepTrace
 
 MODEL: tuple[Origin, ...] = ("model",)
-
-
-def test_what_is_no_step_has_no_rows() -> None:
-    assert StepTrace((), (), (), (), (), ()) == NO_TRACE
 
 
 @pytest.mark.parametrize(

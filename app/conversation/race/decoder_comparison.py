@@ -6,28 +6,14 @@ The race and `bench` both use it. A lane is one decoding of the comparison, and 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from app.conversation.engine_protocol import ReplyEngine
-from app.conversation.reply import Reply
+from app.conversation.reply import Reply, ReplySoFar
 from app.errors import ReplyFailed
-from app.values.messages import (
-    Decoding,
-    Event,
-    Failed,
-    Finished,
-    ModelChoice,
-    Options,
-    Piece,
-    Prompt,
-    Request,
-    Statistics,
-)
-from app.values.race import Difference
-from app.values.race_runs import LaneRun, Run, Spread
+from app.values.messages import Decoding, Failed, Finished, ModelChoice, Options, Prompt, Request
+from app.values.race import Difference, LaneRun, Spread
 
 WARM_UP_TOKENS = 16
-R = TypeVar("R", bound=Run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,54 +61,27 @@ class LaneReader:
     def __init__(self, decoding: Decoding, reply: Reply) -> None:
         self.run = LaneRun(decoding, decoding.decoder)
         self._reply = reply
+        self._so_far = ReplySoFar()
         self._read = 0
-        self._text = ""
-        self._ids: list[int] = []
-        self._ends: list[int] = []
-        self._curve: list[tuple[float, int]] = []
-        self._statistics = Statistics()
-        self._finished: Finished | None = None
 
     def read(self) -> LaneRun:
-        """The lane as it is now; the same object while there are no new events."""
+        """Returns the lane as it is now; the same object while there are no new events."""
         events = self._reply.wait(self._read, timeout=0)
-        self._read += len(events)
-        for event in events:
-            self._take(event)
         if events:
-            self.run = self._snapshot()
+            self._read += len(events)
+            so_far = self._so_far
+            so_far.take(events)
+            self.run = LaneRun(
+                decoding=self.run.decoding,
+                decoder=so_far.finished.decoder if so_far.finished else self.run.decoder,
+                statistics=so_far.statistics,
+                text=so_far.text,
+                token_ids=tuple(so_far.token_ids),
+                ends=tuple(mark.end for mark in so_far.marks),
+                curve=tuple(so_far.curve),
+                reason=so_far.finished.reason if so_far.finished else None,
+            )
         return self.run
-
-    def _take(self, event: Event) -> None:
-        match event:
-            case Piece():
-                self._add(event)
-            case Finished():
-                self._finished, self._statistics = event, event.statistics
-
-    def _add(self, piece: Piece) -> None:
-        before = len(self._text)
-        self._text += piece.text
-        self._ids += piece.token_ids
-        # Without `ends` the whole text belongs to the last token.
-        ends = piece.ends or (0,) * (len(piece.token_ids) - 1) + (len(piece.text),)
-        self._ends += [before + end for end in ends[: len(piece.token_ids)]]
-        self._statistics = piece.statistics
-        if piece.token_ids:
-            self._curve.append((piece.statistics.seconds, len(self._ids)))
-
-    def _snapshot(self) -> LaneRun:
-        finished = self._finished
-        return LaneRun(
-            decoding=self.run.decoding,
-            decoder=finished.decoder if finished else self.run.decoder,
-            statistics=self._statistics,
-            text=self._text,
-            token_ids=tuple(self._ids),
-            ends=tuple(self._ends),
-            curve=tuple(self._curve),
-            reason=finished.reason if finished else None,
-        )
 
 
 def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
@@ -138,12 +97,12 @@ def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
     return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 
 
-def speed(run: Run) -> float:
+def speed(run: LaneRun) -> float:
     """Tokens per second."""
     return run.statistics.tokens_per_second
 
 
-def median_run(column: Sequence[R]) -> R:
+def median_run(column: Sequence[LaneRun]) -> LaneRun:
     """The run with the median speed."""
     return sorted(column, key=speed)[len(column) // 2]
 
@@ -155,10 +114,10 @@ def speed_up(column: Sequence[LaneRun], plain: Sequence[LaneRun]) -> Spread:
 
 
 def first_difference(run: LaneRun, plain: LaneRun) -> Difference | None:
-    """The first token at which a lane and plain differ; None where the texts are identical."""
+    """The first token at which a lane and plain differ; None if the texts are identical."""
     if run.token_ids == plain.token_ids:
         return None
     pairs = zip(run.token_ids, plain.token_ids, strict=False)
     shorter = min(len(run.token_ids), len(plain.token_ids))
     index = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), shorter)
-    return Difference(index, run.token_text(index), plain.token_text(index))
+    return Difference(index, run.around(index)[1], plain.around(index)[1])

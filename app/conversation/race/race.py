@@ -1,52 +1,47 @@
 """A race: one prompt through several decoders, in turn and in rounds on the one engine, on the race's own thread.
 
-    warm-up of every lane -> (references -> lanes -> remote) * rounds -> margins at differences -> the history
+    warm-up of every lane -> (references -> lanes) * rounds -> margins at differences -> the history
 
-Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves. The
-engine has nothing to do while a server writes the remote lane, and the other way round.
+Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves.
+
+In half precision with same text on, plain is padded to a bucket of rows. A speed-up over that plain would flatter
+the lane, and a text identical to one-row plain would be luck. So `auto` and `lookahead 5/4/5` need four runs:
+
+    plain, same text off    reference   usually the fastest plain: speed-ups are measured against it
+    plain, same text on     reference   texts are compared with it
+    auto                    lane
+    lookahead 5/4/5         lane
+
+In float32, or with same text off, both references are one; if it is a lane, nothing more is run.
 """
 
+import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import time
-from typing import Literal, Protocol
+from typing import Literal
 
 from app import __version__
-from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.race.decoder_comparison import (
     fastest_plain,
     first_difference,
+    lane_request,
     median_run,
     read_lane,
+    run_to_end,
     speed,
     speed_up,
     warm_up_request,
 )
-from app.conversation.race.lane_runners import AskServer, EngineRunner, LaneRunner, ServerRunner
-from app.conversation.race.race_setup import (
-    all_lanes_of,
-    extra_references,
-    lanes_of,
-    plain_references,
-    race_request,
-)
-from app.conversation.race.remote_lane import remote_result, remote_run
+from app.conversation.race.race_log import RaceLog
 from app.conversation.reply import Reply
-from app.errors import AppError, RaceRefused
-from app.values.messages import Decoding, ModelChoice, ModelInfo, Request
-from app.values.race import (
-    Difference,
-    LaneResult,
-    RacePlan,
-    RaceResult,
-    RaceSummary,
-    RemoteResult,
-    SpeedByKind,
-)
-from app.values.race_runs import LaneChoice, LaneRun
+from app.engine import Engine
+from app.errors import AppError, RaceRefused, ReplyFailed
+from app.settings import assets_dir
+from app.values.messages import Decoding, ModelInfo, Request
+from app.values.race import Difference, LaneResult, LaneRun, RacePlan, RacePrompt, RaceResult, TextKind
 from app.values.trace import Margin
 
 log = logging.getLogger(__name__)
@@ -55,35 +50,13 @@ RacePhase = Literal["idle", "warming", "racing", "judging", "done", "stopped", "
 RUNNING: tuple[RacePhase, ...] = ("warming", "racing", "judging")
 ROUNDS = 3
 """How often each decoding runs, in turn (A B A B A B): one run alone says nothing about which is faster."""
-BUSY = "A reply is still being written. Wait until it ends, or stop it first."
+HALF = ("bfloat16", "float16")
 MARGIN_SECONDS = 60.0
 """How long to wait for a margin: the model reads the prompt and the reply up to there again."""
+BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 STOPPED = "The race was stopped. It has no result."
-REMOTE = (
-    "The lanes race on a model of this machine: choose an installed one first. {name} can be the remote lane."
-)
+REMOTE = "The lanes race on a model of this machine: choose an installed one first."
 RACING = "A race is already running. Wait until it ends, or stop it first."
-
-
-class RacingEngine(ReplyEngine, Protocol):
-    """What a race needs of the engine."""
-
-    def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """The two likeliest tokens after a request's prompt and the first tokens of its reply."""
-
-
-class RaceHistory(Protocol):
-    """The finished races: `app.conversation.race.race_log.RaceLog`, or a list in tests."""
-
-    def add(self, result: RaceResult) -> None:
-        """Saves a race."""
-
-    def last(self, model: ModelInfo, limit: int) -> Sequence[RaceSummary]:
-        """The newest races of this model with its dtype, device and quantisation."""
-
-    def summary(self, model: ModelInfo) -> Sequence[SpeedByKind]:
-        """The median speed-up of each decoder on each kind of text."""
-
 
 Runs = Sequence[LaneRun]
 """The runs of one decoding, one for each round."""
@@ -93,7 +66,7 @@ Runs = Sequence[LaneRun]
 class LaneReply:
     """One run of a race and its event log. `is_reference` for a run that is no lane and only measured against."""
 
-    lane: LaneChoice
+    lane: Decoding
     reply: Reply
     round: int = 1
     is_reference: bool = False
@@ -111,7 +84,6 @@ class RaceState:
 
     @property
     def is_running(self) -> bool:
-        """Whether the race is running."""
         return self.phase in RUNNING
 
 
@@ -119,20 +91,13 @@ class Race:
     """Runs one race at a time. All methods return at once and may be called from any thread."""
 
     def __init__(
-        self,
-        engine: RacingEngine,
-        is_chat_busy: Callable[[], bool],
-        log: RaceHistory,
-        machine: Callable[[str], str],
-        ask_server: AskServer,
+        self, engine: Engine, is_chat_busy: Callable[[], bool], log: RaceLog, machine: Callable[[str], str]
     ) -> None:
-        """`machine` gives the name of a device's processor. `ask_server` has a server write a reply."""
+        """`machine` gives the name of a device's processor."""
         self.log = log
         self._engine = engine
         self._is_chat_busy = is_chat_busy
         self._machine_name = machine
-        self._ask_server = ask_server
-        self._runners: Mapping[ModelChoice, LaneRunner] = {}
         self._state = RaceState()
         self._is_stopping = threading.Event()
         self._current = Reply()
@@ -141,13 +106,12 @@ class Race:
 
     @property
     def state(self) -> RaceState:
-        """The current snapshot."""
         return self._state
 
     def start(self, plan: RacePlan) -> None:
         """Starts a race. Raises RaceRefused while a reply or another race is running, and for a server's model."""
         if plan.model.server:
-            raise RaceRefused(REMOTE.format(name=plan.model.name))
+            raise RaceRefused(REMOTE)
         with self._lock:
             if self._state.is_running:
                 raise RaceRefused(RACING)
@@ -176,68 +140,57 @@ class Race:
 
     def _run(self, plan: RacePlan) -> None:
         """The race's thread. Every error becomes a sentence in the state."""
+        phase: RacePhase = "done"
+        note, result = "", None
         try:
             result = self._race(plan)
         except AppError as error:
-            # When it is stopped while the model loads, the engine fails the reply with a sentence of its own.
-            if self._is_stopping.is_set():
-                self._end("stopped", STOPPED)
-            else:
-                self._end("failed", str(error))
+            # If it is stopped while the model loads, the engine fails the reply with a sentence of its own.
+            phase, note = ("stopped", STOPPED) if self._is_stopping.is_set() else ("failed", str(error))
         except Exception as error:
             log.exception("a race failed")
-            self._end("failed", f"The race failed ({error}). Please try again.")
-        else:
-            if result is None:
-                self._end("stopped", STOPPED)
-            else:
-                self._done(result)
+            phase, note = "failed", f"The race failed ({error}). Please try again."
+        if result:
+            try:
+                self.log.add(result)
+            except AppError as error:
+                note = str(error)
+        self._state = replace(self._state, phase=phase, note=note, result=result)
 
-    def _race(self, plan: RacePlan) -> RaceResult | None:
-        """Runs the race. Returns None when it was stopped."""
-        here = EngineRunner(self._engine)
-        self._runners = {plan.model: here} | {one: ServerRunner(self._ask_server) for one in plan.remote}
-        model = self._warm_up(plan)
-        if model is None:
-            return None
-        for lane in _runs(plan, model):
-            if self._is_stopping.is_set():
-                return None
-            self._state = replace(self._state, phase="racing", replies=(*self._state.replies, lane))
-            self._run_lane(race_request(plan, lane.lane), lane.reply)
-        if self._is_stopping.is_set():
-            return None
+    def _race(self, plan: RacePlan) -> RaceResult:
+        """Runs the race. Raises ReplyFailed, also when it is stopped."""
+        first, *others = lanes_of(plan)
+        model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
+        for lane in (*extra_references(plan, model), *others):
+            self._run_lane(warm_up_request(race_request(plan, lane)), Reply())
+        for run in _runs(plan, model):
+            self._require_going()
+            self._state = replace(self._state, phase="racing", replies=(*self._state.replies, run))
+            self._run_lane(race_request(plan, run.lane), run.reply)
+        self._require_going()
         self._state = replace(self._state, phase="judging")
         return self._compare(plan, model)
 
-    def _warm_up(self, plan: RacePlan) -> ModelInfo | None:
-        """Runs every lane for a few tokens, so that everything is set up. Returns None when it was stopped."""
-        first, *others = all_lanes_of(plan)
-        model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
-        for lane in (*extra_references(plan, model), *others):
-            if self._is_stopping.is_set():
-                return None
-            self._run_lane(warm_up_request(race_request(plan, lane)), Reply())
-        return model
+    def _require_going(self) -> None:
+        if self._is_stopping.is_set():
+            raise ReplyFailed(STOPPED)
 
     def _run_lane(self, request: Request, reply: Reply) -> ModelInfo:
         """Runs one lane to its end, and returns the model that it ran on. Raises ReplyFailed."""
         with self._lock:
+            self._require_going()
             self._current = reply
-            if self._is_stopping.is_set():
-                reply.stop()
-        return self._runners[request.model].run(request, reply)
+        return run_to_end(self._engine, request, reply).model
 
     def _compare(self, plan: RacePlan, model: ModelInfo) -> RaceResult:
-        columns: dict[LaneChoice, list[Reply]] = {}
+        lanes: dict[Decoding, list[LaneRun]] = {}
         for each in self._state.replies:
-            columns.setdefault(each.lane, []).append(each.reply)
-        lanes, remote = _here(columns), tuple(_remote(columns))
-        reference = lanes[plain_references(plan, model).same_bucket]
+            lanes.setdefault(each.lane, []).append(read_lane(each.lane, each.reply))
+        reference = lanes[text_reference(plan)]
         fastest = fastest_plain(lanes.values()) or reference
         results = tuple(self._lane(plan, lanes[lane], fastest, reference) for lane in lanes_of(plan))
         machine = self._machine_name(model.device)
-        return RaceResult(plan, model, results, median_run(fastest), machine, __version__, time(), remote)
+        return RaceResult(plan, model, results, median_run(fastest), machine, __version__, time())
 
     def _lane(self, plan: RacePlan, column: Runs, fastest: Runs, reference: Runs) -> LaneResult:
         speeds, ratio = tuple(map(speed, column)), speed_up(column, fastest)
@@ -248,7 +201,7 @@ class Race:
         return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """How close the model's decision was; None where the model cannot tell."""
+        """How close the model's decision was; None if the model cannot tell."""
         written = run.token_ids[: difference.index]
         try:
             return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)
@@ -256,37 +209,47 @@ class Race:
             log.warning("the margin at a difference is unknown", exc_info=True)
             return None
 
-    def _done(self, result: RaceResult) -> None:
-        note = ""
-        try:
-            self.log.add(result)
-        except AppError as error:
-            note = str(error)
-        self._state = replace(self._state, phase="done", result=result, note=note)
-
-    def _end(self, phase: RacePhase, note: str) -> None:
-        self._state = replace(self._state, phase=phase, note=note)
-
 
 def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
     """Every run of the race. References first, so that every lane's speed-up is known when it ends."""
     references = extra_references(plan, model)
     for number in range(1, ROUNDS + 1):
         yield from (LaneReply(each, Reply(), number, is_reference=True) for each in references)
-        yield from (LaneReply(each, Reply(), number) for each in all_lanes_of(plan))
+        yield from (LaneReply(each, Reply(), number) for each in lanes_of(plan))
 
 
-def _here(replies: Mapping[LaneChoice, Sequence[Reply]]) -> dict[Decoding, Runs]:
-    """The runs of each decoding on this machine."""
-    return {
-        lane: [read_lane(lane, reply) for reply in column]
-        for lane, column in replies.items()
-        if isinstance(lane, Decoding)
-    }
+def lanes_of(plan: RacePlan) -> tuple[Decoding, ...]:
+    """The plan's lanes, each with the plan's `same_text`."""
+    return tuple(replace(lane, same_text=plan.same_text) for lane in plan.lanes)
 
 
-def _remote(replies: Mapping[LaneChoice, Sequence[Reply]]) -> Iterator[RemoteResult]:
-    """What came of each model on a server."""
-    for lane, column in replies.items():
-        if isinstance(lane, ModelChoice):
-            yield remote_result([remote_run(lane, reply.wait(0, timeout=0)) for reply in column])
+def text_reference(plan: RacePlan) -> Decoding:
+    """Plain decoding, padded like the lanes: the lane that is it, if there is one."""
+    lane = next((lane for lane in lanes_of(plan) if lane.decoder == "plain"), None)
+    return lane or Decoding("plain", same_text=plan.same_text)
+
+
+def extra_references(plan: RacePlan, model: ModelInfo) -> tuple[Decoding, ...]:
+    """The references that are not lanes and must be run, too: one row a step for speed, padded for the text."""
+    is_padded = plan.same_text and model.dtype in HALF
+    one_row = (Decoding("plain", same_text=False),) if is_padded else ()
+    return tuple(plain for plain in (*one_row, text_reference(plan)) if plain not in lanes_of(plan))
+
+
+def race_request(plan: RacePlan, lane: Decoding) -> Request:
+    """The request of one run of the race."""
+    return lane_request(plan.model, plan.messages, plan.options, lane)
+
+
+def ready_prompts() -> tuple[RacePrompt, ...]:
+    """The prompts of assets/race/prompts.jsonl, one `{"kind": "code", "text": "..."}` a line."""
+    lines = (assets_dir() / "race" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+    return tuple(RacePrompt(**json.loads(line)) for line in lines if line.strip())
+
+
+def next_prompt(prompts: tuple[RacePrompt, ...], kind: TextKind, text: str) -> str:
+    """The prompt of this kind after the one with this text, cyclically; "" if there is none."""
+    texts = [prompt.text for prompt in prompts if prompt.kind == kind]
+    if not texts:
+        return ""
+    return texts[(texts.index(text) + 1) % len(texts)] if text in texts else texts[0]

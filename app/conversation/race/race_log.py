@@ -1,4 +1,7 @@
-"""The history of races in SQLite, by model, dtype, device and quantisation."""
+"""The history of races in SQLite, by model, dtype, device and quantisation.
+
+Older versions also raced models on servers: lanes with the name of their server. They are skipped.
+"""
 
 import sqlite3
 from itertools import groupby
@@ -6,14 +9,12 @@ from statistics import median
 
 from app.database import Database
 from app.values.messages import ModelInfo
-from app.values.race import LaneResult, LaneSummary, RaceResult, RaceSummary, RemoteResult, SpeedByKind
-from app.values.server import server_name
+from app.values.race import LaneSummary, RaceResult, RaceSummary, SpeedByKind
 
 OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
 PROMPT_EXCERPT = 200
 """Characters of a prompt that are saved."""
-Columns = tuple[str, float, float, float, bool, str, bool]
-"""What is saved of a lane, in the order of the table."""
+LANE_COLUMNS = "name, speed_up, tokens_per_second, tokens_per_step, is_identical"
 
 
 class RaceLog:
@@ -32,11 +33,20 @@ class RaceLog:
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 row,
             ).lastrowid
-            lanes = [*map(_columns, result.lanes), *map(_remote_columns, result.remote)]
-            connection.executemany(
-                "INSERT INTO race_lanes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(race, number, *columns) for number, columns in enumerate(lanes)],
-            )
+            for number, lane in enumerate(result.lanes):
+                run, per_step = lane.run, lane.run.statistics.tokens_per_step
+                connection.execute(
+                    f"INSERT INTO race_lanes (race, lane, {LANE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        race,
+                        number,
+                        run.name,
+                        lane.speed_up.median,
+                        lane.speed.median,
+                        per_step,
+                        lane.is_identical,
+                    ),
+                )
 
     def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
         """The newest races of this model as it runs now, newest first."""
@@ -54,7 +64,7 @@ class RaceLog:
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"
-                f" WHERE {OF_MODEL} AND speed_up > 0 ORDER BY kind, name",
+                f" WHERE {OF_MODEL} AND server = '' AND speed_up > 0 ORDER BY kind, name",
                 _key(model),
             ).fetchall()
         groups = groupby(rows, key=lambda row: (row[0], row[1]))
@@ -69,26 +79,11 @@ def _key(model: ModelInfo) -> tuple[str, str, str, str]:
     return model.name, model.dtype, model.device, model.quantisation
 
 
-def _columns(lane: LaneResult) -> Columns:
-    per_step = lane.run.statistics.tokens_per_step
-    return lane.run.name, lane.speed_up.median, lane.speed.median, per_step, lane.is_identical, "", False
-
-
-def _remote_columns(remote: RemoteResult) -> Columns:
-    """Without a speed-up, which leaves it out of the summary, and without an identical text: it has neither."""
-    run = remote.run
-    per_step = run.statistics.tokens_per_step
-    server = server_name(run.model.server)
-    return run.name, 0.0, remote.speed.median, per_step, False, server, run.counts_pieces
-
-
 def _lanes(connection: sqlite3.Connection, race: int) -> tuple[LaneSummary, ...]:
     rows = connection.execute(
-        "SELECT name, speed_up, tokens_per_second, tokens_per_step, is_identical, server, counts_pieces"
-        " FROM race_lanes WHERE race = ? ORDER BY lane",
-        (race,),
+        f"SELECT {LANE_COLUMNS} FROM race_lanes WHERE race = ? AND server = '' ORDER BY lane", (race,)
     )
     return tuple(
-        LaneSummary(name, speed_up, per_second, per_step, bool(is_identical), server, bool(counts_pieces))
-        for name, speed_up, per_second, per_step, is_identical, server, counts_pieces in rows
+        LaneSummary(name, speed_up, per_second, per_step, bool(is_identical))
+        for name, speed_up, per_second, per_step, is_identical in rows
     )

@@ -5,11 +5,11 @@ Everything here comes from a server, so nothing is believed: what is of another 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from app.errors import ModelBroken
+from app.system.answer_limits import of_type
 
-Kind = TypeVar("Kind")
 MAX_LICENCE = 200
 """Characters of a licence that are kept."""
 LARGEST = 2**50
@@ -39,9 +39,9 @@ class Repository:
 def read_repository(told: Any, repo: str) -> Repository:
     """The repository that the hub's answer describes. Raises ModelBroken."""
     try:
-        listed = [_file(one) for one in _of_type(told["siblings"], list)]
+        listed = [_file(one) for one in of_type(told["siblings"], list, "siblings")]
         return Repository(
-            commit=_of_type(told["sha"], str),
+            commit=of_type(told["sha"], str, "sha"),
             files={file.name: file for file in listed},
             is_gated=bool(told.get("gated")),
             licence=_licence(told.get("tags")),
@@ -60,18 +60,12 @@ def count_of(value: object) -> int:
 
 def _file(told: Any) -> ListedFile:
     size, large = told.get("size"), told.get("lfs")
-    digest = _of_type(large, dict).get("sha256") if large else told.get("blobId")
+    digest = of_type(large, dict, "lfs").get("sha256") if large else told.get("blobId")
     return ListedFile(
-        _of_type(told["rfilename"], str),
-        None if size is None else _of_type(size, int),
-        "" if digest is None else _of_type(digest, str),
+        of_type(told["rfilename"], str, "rfilename"),
+        None if size is None else of_type(size, int, "size"),
+        "" if digest is None else of_type(digest, str, "digest"),
     )
-
-
-def _of_type(value: object, kind: type[Kind]) -> Kind:
-    if not isinstance(value, kind):
-        raise TypeError(f"it must be a {kind.__name__}, got {type(value).__name__}")
-    return value
 
 
 def _licence(tags: object) -> str:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.conversation import ReplyState, StartedReply, TokenReader, fold
-from app.conversation.thinking import ThoughtClock
+from app.conversation import CachedTokenReader, ReplySoFar, StartedReply
 from app.ui.chat.citations import cited_html
 from app.ui.chat.reply_text import LiveReplyText
 from app.ui.live.step_history import TracedReply, extend
@@ -14,14 +13,14 @@ from app.values.messages import Piece
 class ReplyProgress(TracedReply):
     """A reply as far as it was read. One thread at a time reads on; `state` and `history` are values."""
 
-    def __init__(self, writing: StartedReply, reader: Callable[[], TokenReader]) -> None:
+    def __init__(self, writing: StartedReply, reader: Callable[[], CachedTokenReader]) -> None:
         super().__init__(writing, reader)
-        self.state = ReplyState(text=writing.before.text)
+        self._so_far = ReplySoFar(writing.before)
+        self.state = self._so_far.state
         self._text = LiveReplyText()
-        self._clock = ThoughtClock(writing.before)
         self._events_read = 0
         if writing.before.text:
-            self._text.update(self.state.text, self._clock.seconds(self.state.text))
+            self._text.update(self.state.text, self._so_far.thought)
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -41,12 +40,10 @@ class ReplyProgress(TracedReply):
         if not events:
             return False
         self._events_read += len(events)
-        pieces = [event for event in events if isinstance(event, Piece)]
-        if pieces and not self.history.traced:
+        if any(isinstance(event, Piece) for event in events) and not self.history.traced:
             self.reader = self._newest_reader()  # the model was loaded before its first token came
-        self.state = fold(self.state, events)
+        self._so_far.take(events)
+        self.state = self._so_far.state
         self.history = extend(self.history, events)
-        for piece in pieces:
-            self._clock.take(piece)
-        self._text.update(self.state.text, self._clock.seconds(self.state.text))
+        self._text.update(self.state.text, self._so_far.thought)
         return True

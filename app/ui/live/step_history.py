@@ -13,7 +13,7 @@ Steps that wrote 1, 3 and 1 tokens, the second with two drafts of the window acc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.conversation import StartedReply, TokenReader
+from app.conversation import CachedTokenReader, StartedReply
 from app.ui.live.tokens import ORIGINS
 from app.values.messages import Event, Origin, Piece, Statistics
 from app.values.trace import TRACED_STEPS, StepTrace
@@ -68,7 +68,7 @@ class StepHistory:
 class TracedReply:
     """A reply of which a page follows the steps."""
 
-    def __init__(self, writing: StartedReply, newest_reader: Callable[[], TokenReader]) -> None:
+    def __init__(self, writing: StartedReply, newest_reader: Callable[[], CachedTokenReader]) -> None:
         """`newest_reader` returns the tokenizer of the model that is loaded now."""
         self.writing = writing
         self.history = StepHistory()

@@ -1,151 +1,154 @@
-"""The lanes of a race as bars against the clock."""
+"""The lanes of a race as bars, at one time of its clock.
+
+While a lane runs, the lanes that have finished this round are shown at the same elapsed time. After the last round
+all are shown at the time when the fastest lane finished, each by its run of median speed.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from markupsafe import Markup
 
-from app.conversation.race.race import ROUNDS
+from app.conversation.race.decoder_comparison import fastest_plain, speed_up
+from app.conversation.race.race import ROUNDS, RaceState, lanes_of
 from app.ui.frame.templates import render_macro
 from app.ui.race.formatting import (
     UNKNOWN,
     badge_words,
     between,
-    between_rates,
-    clock,
+    clock_words,
     difference_words,
     rate,
     seconds,
     times,
     title,
 )
-from app.ui.race.progress import LaneProgress, Place, RaceProgress, RemoteProgress, thinned
-from app.ui.race.remote_lane import MAY_DIFFER, unit_of
 from app.values.display_text import counted
-from app.values.race import RaceResult
-from app.values.race_runs import Run, Spread
+from app.values.messages import Decoding
+from app.values.race import Curve, LaneResult, LaneRun, RacePlan, RaceResult, Spread, lane_name
 
+LaneStatus = Literal["waiting", "running", "finished", "done"]
+"""A lane is "finished" while others run, and "done" once all have finished."""
 TEMPLATE = "race.html"
+MOST_POINTS = 400
+"""Points of a lane's curve that are sent to the page."""
 MOST_STEPS_SHOWN = 240
 """Tokens of the longest track on which single steps can be told apart."""
-UNMEASURED = Spread()
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
 """Possible distances of the marks below the lanes."""
 
 
-def chart_html(progress: RaceProgress) -> Markup:
-    """The lanes as bars against the clock; an introduction before the first race."""
-    if not progress.lanes:
+def chart_html(state: RaceState, runs: Sequence[LaneRun]) -> Markup:
+    """The lanes as bars against the clock; an introduction before the first race.
+
+    `runs` are those of the race's replies so far, in their order."""
+    plan, result = state.plan, state.result
+    if plan is None:
         return render_macro(TEMPLATE, "introduction")
+    number = state.replies[-1].round if state.replies else 1
+    shown = [lane.run for lane in result.lanes] if result else runs
+    length = max([1, *(run.tokens for run in shown)])
+    if not any(run.reason for run in shown):
+        length = max(length, plan.options.max_new_tokens)
+    if result:
+        clock = result.leader.run.seconds
+        lanes = [_finished_lane(lane, result, clock, length) for lane in result.lanes]
+    else:
+        clock = runs[-1].seconds if runs else 0.0
+        lanes = list(_running_lanes(plan, runs, number, clock, length))
     return render_macro(
         TEMPLATE,
         "chart",
-        label=_clock_label(progress),
-        is_finished=progress.result is not None,
-        clock=clock(progress.clock),
-        length=progress.length,
-        lanes=[_lane(lane, progress) for lane in progress.lanes]
-        + [_remote_lane(lane, progress) for lane in progress.remote],
-        marks=list(_marks(progress.length)),
+        label="When the fastest lane finished" if result else f"Round {number} of {ROUNDS}",
+        is_finished=result is not None,
+        clock=clock_words(clock),
+        length=length,
+        lanes=lanes,
+        marks=list(_marks(length)),
     )
 
 
-def _clock_label(progress: RaceProgress) -> str:
-    if progress.result is None:
-        return f"Round {progress.round} of {ROUNDS}"
-    return f"When the fastest {'local ' if progress.remote else ''}lane finished"
-
-
-def _lane(lane: LaneProgress, progress: RaceProgress) -> dict[str, object]:
-    result, speed_up = lane.result, lane.speed_up
-    return _track(lane.name, lane.place, lane.run, progress) | {
-        "is_winner": lane.is_winner,
-        "badge": badge_words(result) if result else _status_words(lane.place),
-        "is_identical": result.is_identical if result else None,
-        "difference": _difference(lane, progress.result),
-        "fell_back": result is not None and result.run.decoder != result.run.decoding.decoder,
-        "speed": times(speed_up.median),
-        "range": between(speed_up) if speed_up.low < speed_up.high else "",
-        "facts": _facts(lane.run, result.speed if result else UNMEASURED),
+def _finished_lane(lane: LaneResult, result: RaceResult, clock: float, length: int) -> dict[str, object]:
+    run = lane.run
+    curve = [[round(at, 4), tokens] for at, tokens in thinned(run.curve)]
+    return _bar(run.name, "done", run, lane.speed_up, clock, length, lane.speed.median) | {
+        "is_winner": lane is result.winner,
+        "badge": badge_words(lane),
+        "is_identical": lane.is_identical,
+        "difference": difference_words(lane, result),
+        "fell_back": run.decoder != run.decoding.decoder,
+        "curve": json.dumps(curve),
     }
 
 
-def _remote_lane(lane: RemoteProgress, progress: RaceProgress) -> dict[str, object]:
-    track, result = _track(lane.name, lane.place, lane.run, progress), lane.result
-    if result is None:
-        return track | {"badge": _status_words(lane.place), "speed": UNKNOWN, "facts": _facts(lane.run)}
-    speed = result.speed
-    measured = (speed, result.wait) if progress.result else ()
-    return track | {
-        "badge": MAY_DIFFER if lane.place.status == "done" else _status_words(lane.place),
-        "problem": result.failure,
-        "speed": rate(speed.median),
-        "unit": f"{unit_of(result.run)}s/s" if speed.median else "",
-        "range": between_rates(speed) if speed.low < speed.high else "",
-        "facts": _facts(lane.run, *measured),
-    }
+def _running_lanes(
+    plan: RacePlan, runs: Sequence[LaneRun], number: int, clock: float, length: int
+) -> Iterator[dict[str, object]]:
+    """The lanes in round `number`. A lane's speed-up is relative to the plain runs that have finished by now."""
+    columns: dict[Decoding, list[LaneRun]] = {lane: [] for lane in lanes_of(plan)}
+    for run in runs:
+        columns.setdefault(run.decoding, []).append(run)
+    plain = fastest_plain(columns.values())
+    for lane in lanes_of(plan):
+        column = columns[lane]
+        last = column[-1] if len(column) >= number else None
+        is_running = last is runs[-1] and not last.reason if last else False
+        status: LaneStatus = "waiting" if last is None else "running" if is_running else "finished"
+        yield _bar(lane_name(lane), status, last, speed_up(column, plain), clock, length)
 
 
-def _track(name: str, place: Place, run: Run | None, progress: RaceProgress) -> dict[str, object]:
-    """What all lanes have: the name, and the bar with what is told of it."""
-    # Only for the replay, which a running race does not have.
-    curve = thinned(run.curve) if run and progress.result else ()
-    unit = unit_of(run) if run else "token"
-    whole = f"{place.tokens:,} of {run.tokens:,} {unit}s" if run and run.reason else ""
+def _bar(
+    name: str, status: LaneStatus, run: LaneRun | None, speed_up: Spread, clock: float, length: int,
+    speed: float = 0.0,
+) -> dict[str, object]:  # fmt: skip
+    """What the template shows of a lane; `speed` is the median of all rounds if it is known."""
+    tokens, whole = (run.tokens_at(clock), run.tokens) if run else (0, 0)
+    written = counted(tokens, "token") if run else ""
     return {
         "name": title(name),
-        "status": place.status,
+        "status": status,
         "is_winner": False,
-        "badge": "",
+        "badge": status,
         "is_identical": None,
         "difference": "",
         "fell_back": False,
-        "range": "",
-        "problem": "",
-        "unit": "",
-        "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
-        "counted": f"{unit}s",
-        "written": whole or (counted(place.tokens, unit) if run else ""),
-        "spoken": f"{title(name)}: {place.tokens:,} of {progress.length:,} {unit}s after {clock(progress.clock)}",
-        "done": f"{place.share:.2%}",
-        "whole": f"{place.whole:.2%}",
-        "steps": _step_path(run, progress.length),
+        "speed": times(speed_up.median),
+        "range": between(speed_up) if speed_up.low < speed_up.high else "",
+        "curve": "[]",  # a running race cannot be replayed
+        "written": f"{tokens:,} of {whole:,} tokens" if run and run.reason else written,
+        "spoken": f"{title(name)}: {tokens:,} of {length:,} tokens after {clock_words(clock)}",
+        "done": f"{tokens / length:.2%}",
+        "whole": f"{whole / length:.2%}",
+        "steps": _step_path(run, length),
+        "facts": _facts(run, speed),
     }
 
 
-def _status_words(place: Place) -> str:
-    return "" if place.status == "done" else place.status
+def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
+    """At most about `most` points of a curve, always with the last one."""
+    every = max(1, -(-len(curve) // most))
+    return (*curve[::-1][::every][::-1],)
 
 
-def _difference(lane: LaneProgress, result: RaceResult | None) -> str:
-    difference = lane.result.difference if lane.result else None
-    return difference_words(difference, result.plan.options.sampling) if difference and result else ""
-
-
-def _step_path(run: Run | None, length: int) -> str:
+def _step_path(run: LaneRun | None, length: int) -> str:
     """Lines between the steps, as the path of an SVG."""
     if run is None or length > MOST_STEPS_SHOWN:
         return ""
     return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
 
 
-def _facts(run: Run | None, speed: Spread = UNMEASURED, wait: Spread = UNMEASURED) -> list[tuple[str, str]]:
-    """The numbers of a run; of its speed and its wait for the first token the medians, where they are known."""
-    names = (
-        f"{unit_of(run) if run else 'token'}s/s",
-        "tokens per step",
-        "rows per step",
-        "first token",
-        "time",
-    )
+def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
+    """The numbers of a run, with the median `speed` of all rounds if it is known."""
+    names = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in names]
     numbers = run.statistics
     values = (
-        rate(speed.median or numbers.tokens_per_second),
+        rate(speed or numbers.tokens_per_second),
         f"{numbers.tokens_per_step:.2f}" if numbers.steps else UNKNOWN,
         f"{numbers.rows_per_step:.1f}" if numbers.rows else UNKNOWN,
-        seconds(wait.median or numbers.time_to_first_token),
+        seconds(numbers.time_to_first_token),
         seconds(run.seconds),
     )
     return list(zip(names, values, strict=True))

@@ -1,8 +1,11 @@
-"""How the numbers and the verdicts of a race are written."""
+"""How a race is written: its numbers, its verdicts, and the whole as a JSON file."""
 
-from app.values.messages import Sampling
-from app.values.race import Difference, LaneResult, TextKind
-from app.values.race_runs import Spread
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from app.ui.frame.file_export import file_html
+from app.values.race import LaneResult, LaneRun, RaceResult, Spread, TextKind
 
 KINDS: dict[TextKind, str] = {
     "chat": "Chat",
@@ -13,7 +16,7 @@ KINDS: dict[TextKind, str] = {
 }
 UNKNOWN = "—"
 ROUNDING = 0.1
-"""Scores that are closer than this may change places by rounding."""
+"""Scores that are closer than this may change their order by rounding."""
 
 
 def title(name: str) -> str:
@@ -38,11 +41,6 @@ def rate(tokens_per_second: float) -> str:
     return f"{tokens_per_second:,.0f}" if tokens_per_second >= 99.95 else f"{tokens_per_second:.1f}"
 
 
-def between_rates(speed: Spread) -> str:
-    """The lowest and the highest speed of the rounds: "41.3 to 44.0"."""
-    return f"{rate(speed.low)} to {rate(speed.high)}"
-
-
 def seconds(value: float) -> str:
     """A duration: "84 ms", "1.24 s", "63.0 s"."""
     if value < 1:
@@ -50,13 +48,13 @@ def seconds(value: float) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
 
 
-def clock(value: float) -> str:
+def clock_words(value: float) -> str:
     """The time of the race's clock, always with two digits: "0.31 s"."""
     return f"{value:.2f} s"
 
 
 def badge_words(lane: LaneResult) -> str:
-    """ "identical text", or where the texts differ and by which margin."""
+    """ "identical text", or from which token on the texts differ, and the margin."""
     difference = lane.difference
     if difference is None:
         return "identical text"
@@ -64,23 +62,69 @@ def badge_words(lane: LaneResult) -> str:
     return f"{words}: margin {difference.margin.margin:.2f}" if difference.margin else words
 
 
-def difference_words(difference: Difference, sampling: Sampling) -> str:
-    """What was written where the texts differ, and how close the model's scores were."""
-    lane, plain = _quoted(difference.said), _quoted(difference.plain_said)
-    texts = f"This lane wrote {lane} where plain decoding wrote {plain}."
+def difference_words(lane: LaneResult, result: RaceResult) -> str:
+    """What was written where the texts differ, and how close the model's scores were; "" for an identical text."""
+    difference, sampling = lane.difference, result.plan.options.sampling
+    if difference is None:
+        return ""
+    ours, plain = _quoted(difference.said), _quoted(difference.plain_said)
+    texts = f"This lane wrote {ours} where plain decoding wrote {plain}."
     margin = difference.margin
     if margin is None:
         return texts
-    scores = f"The model's two highest scores were {_quoted(margin.first)} and {_quoted(margin.second)}"
-    return f"{texts} {scores}, {margin.margin:.3f} apart{_explanation(margin.margin, sampling)}."
-
-
-def _explanation(margin: float, sampling: Sampling) -> str:
-    """Whether rounding explains the difference. With sampling or a penalty the margin alone does not tell."""
     if sampling.temperature or sampling.repetition_penalty != 1:
-        return " before sampling"
-    return ": close enough for rounding to decide" if margin < ROUNDING else ": more than rounding explains"
+        why = " before sampling"  # then the margin alone does not tell
+    else:
+        is_close = margin.margin < ROUNDING
+        why = ": close enough for rounding to decide" if is_close else ": more than rounding explains"
+    scores = f"The model's two highest scores were {_quoted(margin.first)} and {_quoted(margin.second)}"
+    return f"{texts} {scores}, {margin.margin:.3f} apart{why}."
 
 
 def _quoted(token: str) -> str:
     return f"“{token}”" if token else "nothing more"
+
+
+def race_json(result: RaceResult) -> str:
+    """The prompt, the options, the model, the machine, and each lane's text, tokens, curve and statistics."""
+    plan = result.plan
+    report = {
+        "app": f"Foresight {result.app}",
+        "at": datetime.fromtimestamp(result.at, UTC).isoformat(timespec="seconds"),
+        "machine": result.machine,
+        "model": asdict(result.model),
+        "prompt": asdict(plan.prompt),
+        "options": asdict(plan.options),
+        "fastest_plain": _run(result.fastest_plain),
+        "lanes": [_lane(lane) for lane in result.lanes],
+    }
+    return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+
+
+def json_file(result: RaceResult) -> str:
+    """The race as a file that the page downloads."""
+    at = datetime.fromtimestamp(result.at).strftime("%Y-%m-%d-%H%M%S")
+    name = f"foresight-race-{result.plan.prompt.kind}-{at}.json"
+    return file_html(name, race_json(result), "application/json")
+
+
+def _lane(lane: LaneResult) -> dict[str, object]:
+    return {
+        "name": lane.run.name,
+        "speed_up": asdict(lane.speed_up),
+        "tokens_per_second_by_round": lane.speeds,
+        "is_identical": lane.is_identical,
+        "difference": asdict(lane.difference) if lane.difference else None,
+        **_run(lane.run),
+    }
+
+
+def _run(run: LaneRun) -> dict[str, object]:
+    numbers = run.statistics
+    return {
+        **asdict(run),
+        "tokens_per_second": numbers.tokens_per_second,
+        "tokens_per_step": numbers.tokens_per_step,
+        "rows_per_step": numbers.rows_per_step,
+        "seconds": run.seconds,
+    }

@@ -1,27 +1,24 @@
 """What the Race view shows: reads the race and its log and renders the parts of assets/ui/templates/race.html."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from markupsafe import Markup
 
 from app.conversation.race.decoder_comparison import LaneReader
-from app.conversation.race.race import ROUNDS, Race, RaceState
-from app.conversation.race.race_setup import HALF
-from app.conversation.race.remote_lane import RemoteReader, reader_of
+from app.conversation.race.race import HALF, ROUNDS, Race, RaceState
 from app.conversation.reply import Reply
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.templates import render_macro
 from app.ui.race.chart import TEMPLATE, chart_html
-from app.ui.race.formatting import badge_words, between, difference_words, rate, times, title
-from app.ui.race.history import history_html
-from app.ui.race.progress import race_progress
-from app.ui.race.remote_lane import live_output_html, remote_note, remote_output, remote_verdict
-from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Sampling
-from app.values.race import LaneResult, RaceResult
-from app.values.race_runs import LaneRun, RemoteRun
-from app.values.server import server_name
+from app.ui.race.formatting import KINDS, badge_words, between, difference_words, rate, times, title
+from app.values.display_text import counted
+from app.values.messages import EngineStatus, ModelInfo
+from app.values.race import LaneRun, RaceResult, RaceSummary, SpeedByKind, TextKind
 
 LAST_RACES = 8
+ENOUGH_RACES = 3
+"""Races of a kind of text before anything is said about it."""
 SHORT_RACE = 1.0
 """Seconds of plain decoding below which the numbers mean little."""
 WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work is not measured."
@@ -33,7 +30,7 @@ class RaceRenderer:
     def __init__(self, race: Race, status: Callable[[], EngineStatus]) -> None:
         self._race = race
         self._status = status
-        self._readers: dict[Reply, LaneReader | RemoteReader] = {}
+        self._readers: dict[Reply, LaneReader] = {}
         self._inputs: object = None
         self._parts: Parts = {}
         self._history_key: object = None
@@ -46,14 +43,15 @@ class RaceRenderer:
     def render(self) -> Parts:
         """The view's parts; the same object while nothing has changed."""
         state, status = self._race.state, self._status()
-        runs, model, loading = self._read_runs(state), status.model, _loading(state, status)
+        runs, model = self._read_runs(state), status.model
+        loading = status.note if state.phase == "warming" and status.phase == "loading" else ""
         inputs = (state, tuple(map(id, runs)), model, loading)
         if inputs != self._inputs:
             self._parts = {
                 "race-status": status_html(state, loading),
-                "race-chart": chart_html(race_progress(state, runs)),
+                "race-chart": chart_html(state, runs),
                 "race-notes": notes_html(state.result),
-                "race-outputs": outputs_html(state.result) or live_output_html(runs),
+                "race-outputs": outputs_html(state.result),
                 "race-history": self._render_history(state, model),
                 "is-racing": state.is_running,
                 "has-raced": state.result is not None,
@@ -61,11 +59,11 @@ class RaceRenderer:
             self._inputs = inputs  # not before: if something fails above, the next call tries again
         return self._parts
 
-    def _read_runs(self, state: RaceState) -> list[LaneRun | RemoteRun]:
+    def _read_runs(self, state: RaceState) -> list[LaneRun]:
         """Each run so far. Only what is new is read."""
         known = self._readers
         self._readers = {
-            each.reply: known.get(each.reply) or reader_of(each.lane, each.reply) for each in state.replies
+            each.reply: known.get(each.reply) or LaneReader(each.lane, each.reply) for each in state.replies
         }
         return [reader.read() for reader in self._readers.values()]
 
@@ -84,30 +82,26 @@ def _history_key(state: RaceState, model: ModelInfo | None) -> object:
     return id(state.result), model
 
 
-def _loading(state: RaceState, status: EngineStatus) -> str:
-    """How far the model is loaded that the race waits for."""
-    return status.note if state.phase == "warming" and status.phase == "loading" else ""
-
-
 def status_html(state: RaceState, loading: str = "") -> Markup:
     """What the race is doing, or how it ended; `loading` is how far the model is loaded."""
+    words = loading or _status_words(state)
     return render_macro(
-        TEMPLATE,
-        "status",
-        words=loading or _status_words(state),
-        failed=state.phase == "failed",
-        running=state.is_running,
+        TEMPLATE, "status", words=words, failed=state.phase == "failed", running=state.is_running
     )
 
 
 def _status_words(state: RaceState) -> str:
     match state.phase:
-        case "idle":
-            return ""
         case "warming":
             return WARMING_UP
         case "racing":
-            return _running_words(state)
+            current = state.replies[-1]
+            which = f"Round {current.round} of {ROUNDS}"
+            if current.is_reference:
+                rows = "with as many rows as the lanes" if current.lane.same_text else "one row per step"
+                return f"{which}: first, outside the race, plain decoding, {rows}, as the baseline."
+            lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
+            return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
         case "judging":
             return "Comparing the texts."
         case "done" if state.result:
@@ -115,30 +109,10 @@ def _status_words(state: RaceState) -> str:
     return state.note
 
 
-def _running_words(state: RaceState) -> str:
-    current = state.replies[-1]
-    which = f"Round {current.round} of {ROUNDS}"
-    if isinstance(current.lane, ModelChoice):
-        return (
-            f"{which}: the remote lane is running, on {server_name(current.lane.server)}. Nothing runs here."
-        )
-    if current.is_reference:
-        return f"{which}: {_baseline_words(current.lane)}"
-    lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
-    return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
-
-
-def _baseline_words(plain: Decoding) -> str:
-    rows = "with as many rows as the lanes" if plain.same_text else "one row per step"
-    return f"first, outside the race, plain decoding, {rows}, as the baseline."
-
-
 def verdict_words(result: RaceResult) -> str:
-    """Which lane was fastest, if one was, and whether all texts are the same. The remote lane speaks for itself."""
+    """Tells which lane was fastest, if one was, and whether all texts are the same."""
     who = "All" if all(lane.is_identical for lane in result.lanes) else "Not all"
-    which = "local lanes" if result.remote else "lanes"
-    same = f"{who} {which} wrote the same text as plain decoding."
-    return " ".join((_fastest_words(result), same, *map(remote_verdict, result.remote)))
+    return f"{_fastest_words(result)} {who} lanes wrote the same text as plain decoding."
 
 
 def _fastest_words(result: RaceResult) -> str:
@@ -173,7 +147,6 @@ def notes_html(result: RaceResult | None) -> Markup:
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "
                       "prompt itself and starts with an empty n-gram pool; its clock starts at its first token. "
                       "The bars show each lane's run of median speed.",
-        "Remote": remote_note(result),
     }  # fmt: skip
     return render_macro(TEMPLATE, "notes", notes={name: words for name, words in notes.items() if words})
 
@@ -191,26 +164,93 @@ def outputs_html(result: RaceResult | None) -> Markup:
     """What each lane wrote, with a mark where it differs from plain decoding."""
     if result is None:
         return Markup()
-    outputs = [_output(lane, result.plan.options.sampling) for lane in result.lanes]
-    outputs += [remote_output(remote.run, remote.failure) for remote in result.remote]
+    outputs = [
+        {
+            "name": lane.run.name,
+            "title": title(lane.run.name),
+            "badge": badge_words(lane),
+            "is_identical": lane.is_identical,
+            "difference": difference_words(lane, result),
+            "parts": lane.run.around(lane.difference.index if lane.difference else len(lane.run.ends)),
+        }
+        for lane in result.lanes
+    ]
     return render_macro(TEMPLATE, "outputs", outputs=outputs)
 
 
-def _output(lane: LaneResult, sampling: Sampling) -> dict[str, object]:
-    difference = lane.difference
+def history_html(
+    model: ModelInfo | None, speeds: Sequence[SpeedByKind], races: Sequence[RaceSummary]
+) -> Markup:
+    """A chart of speed-ups by kind of text, and the last races."""
+    if model is None:
+        words = "Load a model to see its races."
+    else:
+        about = f"{model.name}, {model.dtype} on {model.device}"
+        words = f"Median speed-up over plain decoding, {about}" if races else f"No races yet with {about}."
+    best = best_by_kind(speeds) if races else {}
+    most = max([1.0, *(one.speed_up for one in best.values())])
+    return render_macro(
+        "race.html",
+        "history",
+        words=words,
+        summary=history_summary(best),
+        kinds=[(KINDS[kind], _rows(kind, speeds, best[kind], most)) for kind in best],
+        races=list(map(_race, races)),
+    )
+
+
+def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
+    """The fastest decoder for each kind of text, of those with enough races if there are any; in the order of the
+    page. Plain decoding is the baseline."""
+    by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {
-        "name": lane.run.name,
-        "title": title(lane.run.name),
-        "badge": badge_words(lane),
-        "is_identical": lane.is_identical,
-        "difference": difference_words(difference, sampling) if difference else "",
-        "parts": split_at(lane.run, difference.index if difference else None),
+        kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.is_faster, one.speed_up))
+        for kind, each in by_kind.items()
+        if each
     }
 
 
-def split_at(run: LaneRun, index: int | None) -> tuple[str, str, str]:
-    """The text before the token at `index`, that token, and the text after it."""
-    if index is None or index >= len(run.ends):
-        return run.text, "", ""
-    start, end = (run.ends[index - 1] if index else 0), run.ends[index]
-    return run.text[:start], run.text[start:end], run.text[end:]
+def history_summary(best: dict[TextKind, SpeedByKind]) -> str:
+    """On which kinds of text a decoder is faster than plain decoding, and on which none is."""
+    known = {kind: one for kind, one in best.items() if one.races >= ENOUGH_RACES}
+    words = {
+        "Faster on": [kind for kind, one in known.items() if one.is_faster],
+        "Not faster on": [kind for kind, one in known.items() if not one.is_faster],
+        "Too few races to tell on": [kind for kind in best if kind not in known],
+    }
+    return " ".join(
+        f"{about} {_listed([KINDS[kind].lower() for kind in kinds])}."
+        for about, kinds in words.items()
+        if kinds
+    )
+
+
+def _rows(
+    kind: TextKind, speeds: Sequence[SpeedByKind], best: SpeedByKind, most: float
+) -> list[dict[str, object]]:
+    rows = sorted(
+        (one for one in speeds if one.kind == kind and one.lane != "plain"), key=lambda one: -one.speed_up
+    )
+    return [
+        {
+            "name": title(one.lane),
+            "races": counted(one.races, "race"),
+            "is_best": one is best and one.is_faster and one.races >= ENOUGH_RACES,
+            "baseline": f"{1 / most:.2%}",
+            "width": f"{one.speed_up / most:.2%}",
+            "speed": times(one.speed_up),
+        }
+        for one in rows
+    ]
+
+
+def _race(race: RaceSummary) -> dict[str, str]:
+    lanes = " · ".join(f"{lane.name}: {times(lane.speed_up)}" for lane in race.lanes)
+    differs = "" if all(lane.is_identical for lane in race.lanes) else " · texts differ"
+    at = datetime.fromtimestamp(race.at).strftime("%d %b, %H:%M")
+    return {"prompt": race.prompt, "kind": KINDS[race.kind], "at": at, "lanes": lanes + differs}
+
+
+def _listed(words: Sequence[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

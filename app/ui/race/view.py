@@ -1,34 +1,41 @@
 """The Race view: prompt, lanes and chart on the left, the history of races on the right."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
-from app.conversation.race.race import Race
-from app.conversation.race.race_setup import next_prompt
-from app.errors import AppError
+from app.conversation.race.race import Race, next_prompt
+from app.errors import AppError, BadOption, impossible_values
 from app.ui.frame.file_export import build_file_output
-from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.templates import problem_html
-from app.ui.race.formatting import KINDS
-from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, read_plan
-from app.ui.race.remote_choice import RemoteChoice
-from app.ui.race.report import json_file
+from app.ui.race.formatting import KINDS, json_file
 from app.values.messages import Decoding, ModelChoice, Options
-from app.values.race import MOST_LANES, RacePrompt, TextKind
-from app.values.server import Server
+from app.values.race import MOST_LANES, RacePlan, RacePrompt, TextKind
+
+NO_LANE = "none"
+"""The value of a lane's decoder box without a lane."""
+DECODERS = (
+    ("Auto", "auto"),
+    ("Plain", "plain"),
+    ("Lookahead W/N/G", "lookahead"),
+    ("Prompt lookup", "prompt-lookup"),
+    ("Jacobi", "jacobi"),
+)
+DEFAULT_LANES = ("plain", "auto", NO_LANE)
+DEFAULT_TOKENS = 128
+USED_SIZES = {"lookahead": 3, "jacobi": 1}
+"""How many of the sizes W, N and G a decoder uses, from the first on."""
 
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the own prompt, kept while examples are shown, and the remote lane."""
+    """One page's state in this view: the person's own prompt, kept while examples are shown."""
 
     own_prompt: str = ""
-    remote: RemoteChoice = field(default_factory=RemoteChoice)
 
 
 class RaceActions:
@@ -40,13 +47,11 @@ class RaceActions:
         prompts: tuple[RacePrompt, ...],
         options: Callable[[], Options],
         model: Callable[[], ModelChoice],
-        servers: Callable[[], Sequence[Server]],
     ) -> None:
         self._race = race
         self._prompts = prompts
         self._options = options
         self._model = model
-        self._servers = servers
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
         """The first example of a kind of text, or the next one; the person's own prompt for its kind."""
@@ -58,17 +63,11 @@ class RaceActions:
         """The kind of a prompt that the person has edited."""
         return "own"
 
-    def choose_remote(self, state: RaceViewState, event: gr.EventData) -> None:
-        """Add a remote lane, or take it away."""
-        state.remote.choose(pressed(event).value)
-
-    def start(
-        self, state: RaceViewState, kind: TextKind, text: str, tokens: float | None, *lanes: Any
-    ) -> str:
+    def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:
         """Start a race. Returns the HTML of what is wrong, or ""."""
         try:
             plan = read_plan(self._kind(kind, text), text, tokens, lanes, self._options(), self._model())
-            self._race.start(replace(plan, remote=state.remote.among(self._servers())))
+            self._race.start(plan)
         except AppError as error:
             return problem_html(str(error))
         return ""
@@ -107,7 +106,6 @@ class RaceView:
     text: gr.Textbox
     tokens: gr.Number
     lanes: tuple[LaneControls, ...]
-    remote: gr.HTML
     start: gr.Button
     stop: gr.Button
     problem: gr.HTML
@@ -127,8 +125,7 @@ class RaceView:
         events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
         for lane in self.lanes:
             events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
-        events.on(self.remote.click, actions.choose_remote, self.state)
-        events.on(self.start.click, actions.start, [self.state, *self.controls], self.problem)
+        events.on(self.start.click, actions.start, self.controls, self.problem)
         events.on(self.stop.click, actions.stop)
         events.on(self.export.click, actions.export, None, self.file)
 
@@ -137,11 +134,25 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
     """Create the components inside the current Blocks, with these sizes of lookahead."""
     with gr.Row(elem_id="race"):
         with gr.Column(elem_id="race-main", scale=1):
-            kind, another, text = _prompt(first_prompt)
+            with gr.Row(elem_id="race-kinds"):
+                kind = gr.Radio(
+                    [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
+                    show_label=False, container=False, elem_id="race-kind", scale=1,
+                )  # fmt: skip
+                another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
+            text = gr.Textbox(
+                first_prompt, label="Prompt", show_label=False, container=False, lines=2, max_lines=5,
+                elem_id="race-text", placeholder="The prompt for all lanes",
+            )  # fmt: skip
             with gr.Row(elem_id="race-lanes"):
                 lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
-                tokens, start, stop = _start()
-            remote = gr.HTML(elem_id="race-remote", js_on_load=LISTEN)
+                tokens = gr.Number(
+                    DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
+                    scale=0,
+                )  # fmt: skip
+                with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
+                    start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
+                    stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
             problem = _html("problem")
             for name in ("status", "chart"):
                 _html(name)
@@ -153,25 +164,11 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
             _html("history")
         file = build_file_output("race-file")
     state = PageValue(RaceViewState)
-    return RaceView(state, kind, another, text, tokens, lanes, remote, start, stop, problem, export, file)
+    return RaceView(state, kind, another, text, tokens, lanes, start, stop, problem, export, file)
 
 
 def _html(name: str) -> gr.HTML:
     return gr.HTML(elem_id=f"race-{name}", js_on_load=None)
-
-
-def _prompt(first: str) -> tuple[gr.Radio, gr.Button, gr.Textbox]:
-    with gr.Row(elem_id="race-kinds"):
-        kind = gr.Radio(
-            [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
-            show_label=False, container=False, elem_id="race-kind", scale=1,
-        )  # fmt: skip
-        another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
-    text = gr.Textbox(
-        first, label="Prompt", show_label=False, container=False, lines=2, max_lines=5, elem_id="race-text",
-        placeholder="The prompt for all lanes",
-    )  # fmt: skip
-    return kind, another, text
 
 
 def _lane(number: int, sizes: Decoding) -> LaneControls:
@@ -191,20 +188,42 @@ def _lane(number: int, sizes: Decoding) -> LaneControls:
 
 
 def _visible_sizes(decoder: str) -> tuple[Any, ...]:
-    """Lookahead has W, N and G; Jacobi has W; the other decoders have none."""
-    has_all = decoder == "lookahead"
-    return (
-        gr.update(visible=has_all or decoder == "jacobi"),
-        gr.update(visible=has_all),
-        gr.update(visible=has_all),
-    )
+    """Shows the row of sizes with W if the decoder has any, and N and G if it has all."""
+    return tuple(gr.update(visible=USED_SIZES.get(decoder, 0) > number) for number in range(3))
 
 
-def _start() -> tuple[gr.Number, gr.Button, gr.Button]:
-    tokens = gr.Number(
-        DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84, scale=0
-    )
-    with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
-        start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
-        stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
-    return tokens, start, stop
+def read_plan(
+    kind: TextKind,
+    text: str,
+    tokens: float | None,
+    lanes: Sequence[Any],
+    options: Options,
+    model: ModelChoice,
+) -> RacePlan:
+    """The plan for these values; `lanes` has a decoder, W, N and G for each lane, and None for an emptied box.
+
+    Sampling and same text are those of the chat. Raises BadOption."""
+    if not text.strip():
+        raise BadOption("There is no prompt. Write one, or choose an example.")
+    each = [lanes[start : start + 4] for start in range(0, len(lanes), 4)]
+    with impossible_values():
+        decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane[0] != NO_LANE)
+        limited = replace(options, max_new_tokens=_integer(tokens, "Tokens"))
+        return RacePlan(RacePrompt(kind, text.strip()), decodings, limited, model)
+
+
+def _decoding(lane: Sequence[Any], chosen: Decoding) -> Decoding:
+    """Sizes that this decoder does not use stay as in the chat."""
+    decoder, *boxes = lane
+    named = list(zip(("window", "ngram", "guesses"), "WNG", boxes, strict=True))
+    used = named[: USED_SIZES.get(decoder, 0)]
+    sizes: dict[str, Any] = {name: _integer(value, box) for name, box, value in used}
+    return replace(chosen, decoder=decoder, **sizes)
+
+
+def _integer(value: float | None, name: str) -> int:
+    if value is None:
+        raise BadOption(f"The box {name} is empty: type a number.")
+    if not float(value).is_integer():
+        raise BadOption(f"The box {name} takes a whole number, got {value!r}.")
+    return int(value)

@@ -23,18 +23,19 @@ def test_a_lane_read_as_it_grows_is_the_lane_read_at_once() -> None:
     assert reader.run == read_lane(AUTO, written(FIRST, STEP, END))
 
 
-def test_tokens_know_their_text() -> None:
+def test_tokens_know_their_text_and_what_is_around_it() -> None:
     run = read_lane(AUTO, written(FIRST, STEP, END))
-    assert [run.token_text(index) for index in range(4)] == ["Hel", "lo", " you", ""]
+    assert [run.around(index)[1] for index in range(4)] == ["Hel", "lo", " you", ""]
+    assert all("".join(run.around(index)) == run.text for index in range(5))
     assert (run.tokens, run.seconds, run.decoder) == (3, 0.2, "plain")
 
 
 def test_without_ends_a_pieces_last_token_has_its_text() -> None:
     bare = Piece("lo you", (2, 3), ("window", "model"), STEP.statistics)
     run = read_lane(AUTO, written(FIRST, bare))
-    assert [run.token_text(index) for index in range(3)] == ["Hel", "", "lo you"]
+    assert [run.around(index)[1] for index in range(3)] == ["Hel", "", "lo you"]
 
 
 def test_text_that_was_held_back_makes_no_token() -> None:
     run = read_lane(AUTO, written(FIRST, Piece("!", (), (), FIRST.statistics), END))
-    assert (run.text, run.tokens) == ("Hel!", 1)
+    assert (run.text, run.tokens, run.around(0)[1]) == ("Hel!", 1, "Hel!")

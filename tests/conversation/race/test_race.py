@@ -4,19 +4,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
-from app.conversation.race.race import BUSY, RACING, ROUNDS
+from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS, next_prompt, ready_prompts
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion
-from app.values.messages import Decoding, Request
-from app.values.race import LONGEST_PROMPT
-from app.values.race_runs import lane_name
+from app.values.messages import Decoding, ModelChoice, Request
+from app.values.race import LONGEST_PROMPT, Difference, TextKind, lane_name
 from app.values.trace import Margin
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch
@@ -49,7 +49,7 @@ def chats(engine: SlowEngine, database: Database) -> Iterator[Conversations]:
 
 
 def heats(engine: LaneEngine) -> list[tuple[str, bool]]:
-    """The heats behind the warm-up: decoder, and whether its text had to be the same."""
+    """The heats after the warm-up: decoder, and whether its text had to be the same."""
     real = [one.options for one in engine.requests if one.options.max_new_tokens > WARM_UP_TOKENS]
     return [(one.decoding.decoder, one.decoding.same_text) for one in real]
 
@@ -146,32 +146,18 @@ def test_a_text_that_differs_in_one_round_is_no_identical_text() -> None:
     assert auto.run.text.startswith("one two drei")
 
 
-def test_equal_texts_are_identical() -> None:
-    result = run_race(LaneEngine(), make_plan(PLAIN, AUTO))
-    assert all(lane.is_identical for lane in result.lanes)
-
-
 def test_the_first_differing_token_is_told_with_what_was_said_and_how_close_it_was() -> None:
     engine = LaneEngine(texts={"auto": "one two three vier fünf"})
     engine.closeness = TIED
     plain, auto = run_race(engine, make_plan(PLAIN, AUTO)).lanes
     assert plain.difference is None and auto.difference is not None
-    difference = auto.difference
-    assert (difference.index, difference.said, difference.plain_said) == (3, "vier ", "four ")
-    assert difference.margin == TIED
+    assert auto.difference == Difference(3, "vier ", "four ", TIED)
     assert engine.weighed == [(engine.requests[-1], auto.run.token_ids[:3])], "once, not in every round"
 
 
 def test_a_text_that_ends_earlier_differs_where_it_ends() -> None:
-    result = run_race(LaneEngine(texts={"auto": "one two three"}), make_plan(PLAIN, AUTO))
-    difference = result.lanes[1].difference
-    assert difference is not None
-    assert (difference.index, difference.said, difference.plain_said, difference.margin) == (
-        3,
-        "",
-        "four ",
-        None,
-    )
+    plain, auto = run_race(LaneEngine(texts={"auto": "one two three"}), make_plan(PLAIN, AUTO)).lanes
+    assert plain.is_identical and auto.difference == Difference(3, "", "four ")
 
 
 def test_a_lanes_clock_starts_at_its_first_token() -> None:
@@ -205,7 +191,7 @@ def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine
     assert race.state.phase == "done"
 
 
-def test_a_chat_goes_on_behind_a_race(chats: Conversations, engine: SlowEngine) -> None:
+def test_a_chat_goes_on_after_a_race(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
     race.start(make_plan())
     place = chats.start(NewChat(ChatVersion(), ASKED, "Hi"))
@@ -274,6 +260,12 @@ def test_impossible_lanes_are_refused(lanes: tuple[Decoding, ...], problem: str)
         make_plan(*lanes)
 
 
+def test_a_model_of_a_server_does_not_race() -> None:
+    far = ModelChoice("org/model", server="http://box:8000/v1")
+    with pytest.raises(RaceRefused, match=REMOTE):
+        make_race(LaneEngine()).start(replace(make_plan(), model=far))
+
+
 def test_a_prompt_that_is_a_book_is_refused() -> None:
     with pytest.raises(ValueError, match="characters"):
         make_plan(text="x" * (LONGEST_PROMPT + 1))
@@ -292,3 +284,25 @@ def test_a_prompt_that_is_a_book_is_refused() -> None:
 )
 def test_lanes_are_called_by_what_tells_them_apart(decoding: Decoding, name: str) -> None:
     assert lane_name(decoding) == name
+
+
+def test_every_kind_but_ones_own_has_prompts() -> None:
+    assert {prompt.kind for prompt in ready_prompts()} == set(get_args(TextKind)) - {"own"}
+
+
+def test_the_quoting_prompts_bring_their_sources() -> None:
+    quoting = [prompt.text for prompt in ready_prompts() if prompt.kind == "quoting"]
+    assert all("[1] " in text and "Question:" in text for text in quoting)
+
+
+def test_the_next_prompt_goes_round() -> None:
+    prompts = ready_prompts()
+    first = next_prompt(prompts, "code", "")
+    texts = [first]
+    while (following := next_prompt(prompts, "code", texts[-1])) != first:
+        texts.append(following)
+    assert texts == [prompt.text for prompt in prompts if prompt.kind == "code"]
+
+
+def test_ones_own_text_has_no_ready_made_one() -> None:
+    assert next_prompt(ready_prompts(), "own", "Mine") == ""

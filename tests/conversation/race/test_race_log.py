@@ -1,50 +1,19 @@
 """Races are kept by the model as it ran, and tell on which kind of text a decoder pays."""
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from app.conversation.race.race_log import PROMPT_EXCERPT, RaceLog
-from app.settings import assets_dir
-from app.values.messages import ModelChoice, ModelInfo, Statistics
-from app.values.race import LaneSummary, RacePrompt, RaceResult, RemoteResult, SpeedByKind, TextKind
-from app.values.race_runs import RemoteRun, Spread
+from app.database import Database
+from app.values.messages import ModelInfo
+from app.values.race import RacePrompt, RaceResult, SpeedByKind, Spread, TextKind
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 
 
-class OneFile:
-    """A SQLite file with the races' tables, and every transaction on a connection of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with self.writing() as connection:
-            for name in ("0002_races.sql", "0007_remote_lanes.sql"):
-                script = (assets_dir() / "migrations" / name).read_text(encoding="utf-8")
-                for statement in filter(str.strip, script.split(";")):
-                    connection.execute(statement)
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path)) as connection, connection:
-            connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA foreign_keys = ON")
-            yield connection
-
-    reading = writing
-
-
 @pytest.fixture
-def database(tmp_path: Path) -> OneFile:
-    return OneFile(tmp_path / "races.db")
-
-
-@pytest.fixture
-def log(database: OneFile) -> RaceLog:
+def log(database: Database) -> RaceLog:
     return RaceLog(database)
 
 
@@ -107,14 +76,14 @@ def test_a_difference_is_remembered(log: RaceLog) -> None:
     assert [lane.is_identical for lane in log.last(DEMO, 1)[0].lanes] == [True, False]
 
 
-def test_a_remote_lane_is_kept_beside_the_others_and_is_no_speed_up(log: RaceLog) -> None:
-    far = ModelChoice("org/model", server="http://box:8000/v1")
-    statistics = Statistics(tokens=20, steps=10, seconds=2.0)
-    run = RemoteRun(far, statistics=statistics, reason="eos")
-    log.add(replace(make_result(), remote=(RemoteResult(run, (9.0, 10.0, 11.0)),)))
-    *here, remote = log.last(DEMO, 1)[0].lanes
-    assert [lane.server for lane in here] == ["", ""]
-    assert remote == LaneSummary("remote: org/model", 0.0, 10.0, 2.0, False, "box:8000", True)
+def test_a_remote_lane_of_an_older_version_is_skipped(log: RaceLog, database: Database) -> None:
+    log.add(make_result())
+    with database.writing() as connection:
+        connection.execute(
+            "INSERT INTO race_lanes VALUES (1, 2, 'remote: org/model', 0.0, 10.0, 2.0, 0, 'box:8000', 1)"
+        )
+    (race,) = log.last(DEMO, 9)
+    assert [lane.name for lane in race.lanes] == ["plain", "auto"]
     assert [one.lane for one in log.summary(DEMO)] == ["auto", "plain"]
 
 
@@ -123,7 +92,7 @@ def test_of_a_long_prompt_the_beginning_is_kept(log: RaceLog) -> None:
     assert len(log.last(DEMO, 1)[0].prompt) == PROMPT_EXCERPT
 
 
-def test_a_deleted_race_takes_its_lanes_along(log: RaceLog, database: OneFile) -> None:
+def test_a_deleted_race_takes_its_lanes_along(log: RaceLog, database: Database) -> None:
     log.add(make_result())
     with database.writing() as connection:
         connection.execute("DELETE FROM races")

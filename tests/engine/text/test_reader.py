@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.conversation import TokenReader
 from app.engine.text.prompt import RequestTokenizer, encode
 from app.engine.text.reader import BYTES_OF_NFC, FAR, SHORT, CachedTokenReader, FewestTokens, in_parts
 from app.errors import BadOption
@@ -35,7 +34,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 
 def test_without_a_model_there_is_nothing() -> None:
-    reader: TokenReader = CachedTokenReader()
+    reader = CachedTokenReader()
     assert (reader.context, reader.count(CHAT), reader.texts([1, 2])) == (0, 0, ("", ""))
 
 

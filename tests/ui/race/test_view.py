@@ -1,40 +1,23 @@
 """The Race view: its plan, its actions, and that it renders only what has changed."""
 
-import json
-from dataclasses import replace
 from typing import Any
 
-import gradio as gr
 import pytest
 
-from app.conversation import Reply
 from app.conversation.race.race import Race
 from app.errors import BadOption, StoreNotUsable
 from app.ui.frame.page_stream import Parts, PolledRenderer
-from app.ui.race.plan import NO_LANE, read_plan
-from app.ui.race.remote_choice import RemoteChoice, RemoteChoiceRenderer, remote_models, value_of
 from app.ui.race.render import RaceRenderer
-from app.ui.race.view import RaceActions, RaceViewState
-from app.values.messages import (
-    Decoding,
-    EngineStatus,
-    Failed,
-    ModelChoice,
-    ModelInfo,
-    Options,
-    Request,
-    Sampling,
-)
+from app.ui.race.view import NO_LANE, RaceActions, RaceViewState, read_plan
+from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
 from app.values.race import RacePrompt, SpeedByKind, TextKind
-from app.values.server import Server
 from tests.fakes import DEMO
-from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, no_server, run_race
+from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, run_race
 from tests.ui.streaming import frames
 
 LANES: tuple[Any, ...] = ("plain", 5, 4, 5, "lookahead", 15, 5, 15, NO_LANE, 5, 4, 5)
 OPTIONS = Options(Sampling(0.7, seed=3), Decoding(rows=32, same_text=False))
 MODEL = ModelChoice("demo")
-FAR = Server("http://box:8000/v1", models=("far/one", "far/two"))
 
 
 @pytest.fixture
@@ -43,7 +26,7 @@ def engine() -> LaneEngine:
 
 
 def make_actions(race: Race, *prompts: RacePrompt) -> RaceActions:
-    return RaceActions(race, prompts, lambda: OPTIONS, lambda: MODEL, lambda: ())
+    return RaceActions(race, prompts, lambda: OPTIONS, lambda: MODEL)
 
 
 @pytest.fixture
@@ -89,54 +72,18 @@ def test_sizes_that_a_lane_does_not_use_may_be_empty() -> None:
 
 
 def test_a_problem_is_shown_and_nothing_starts(actions: RaceActions, engine: LaneEngine) -> None:
-    assert 'role="alert"' in actions.start(RaceViewState(), "own", "", 64, *LANES)
+    assert 'role="alert"' in actions.start("own", "", 64, *LANES)
     assert engine.requests == []
-    assert actions.start(RaceViewState(), "own", "Say it.", 64, *LANES) == ""
+    assert actions.start("own", "Say it.", 64, *LANES) == ""
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Say it. ", "code"), ("Say it twice.", "own")])
 def test_an_edited_example_counts_as_ones_own_prompt(engine: LaneEngine, text: str, kind: str) -> None:
     race = make_race(engine)
     actions = make_actions(race, RacePrompt("code", "Say it."))
-    actions.start(RaceViewState(), "code", text, 64, *LANES)
+    actions.start("code", text, 64, *LANES)
     race.wait(10)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
-
-
-def test_the_chosen_remote_lane_races_as_long_as_its_server_is_known(engine: LaneEngine) -> None:
-    asked, servers = list[str](), [FAR]
-
-    def ask(request: Request, reply: Reply) -> None:
-        asked.append(request.model.name)
-        reply.append(Failed("It is gone."))
-
-    race, state = make_race(engine, ask_server=ask), RaceViewState()
-    actions = RaceActions(race, (), lambda: OPTIONS, lambda: MODEL, lambda: servers)
-    chosen = value_of(remote_models(servers)[1])
-    actions.choose_remote(state, gr.EventData(None, {"value": json.dumps({"remote": chosen})}))
-    for known in (True, False):
-        servers[:] = [FAR] if known else []
-        assert actions.start(state, "own", "Say it.", 64, *LANES) == ""
-        race.wait(10)
-        assert (len(race.state.result.remote) == 1) is known  # type: ignore[union-attr]
-    assert asked == ["far/two"]
-
-
-def test_the_box_has_the_models_of_all_servers_and_keeps_what_was_chosen() -> None:
-    servers, choice = list[Server](), RemoteChoice()
-    renderer = RemoteChoiceRenderer(lambda: tuple(servers), choice)
-    nothing = renderer.render()
-    assert nothing == {"race-remote": ""} and renderer.render() is nothing
-    servers.append(FAR)
-    shown = renderer.render()
-    assert renderer.render() is shown
-    assert [f"far/{name} on box:8000" in str(shown["race-remote"]) for name in ("one", "two")] == [True, True]
-    choice.value = value_of(remote_models(servers)[0])
-    assert renderer.render() is shown, "the person's own choice is not drawn over"
-    servers.append(replace(FAR, address="http://other:1/v1"))
-    assert str(renderer.render()["race-remote"]).count("selected") == 1
-    servers.clear()
-    assert renderer.render()["race-remote"] == ""
 
 
 def test_ones_own_prompt_comes_back_after_examples(engine: LaneEngine) -> None:
@@ -203,7 +150,7 @@ class UnsteadyRaces(RememberedRaces):
 
 def test_a_history_that_cannot_be_read_is_reported_and_read_again(engine: LaneEngine) -> None:
     races = UnsteadyRaces()
-    race = Race(engine, lambda: False, races, str.upper, no_server)
+    race = Race(engine, lambda: False, races, str.upper)
     races.results.append(run_race(engine, make_plan()))
     renderer = renderer_of(race)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.conversation.embedder import EngineEmbedder
+from app.conversation.engine_protocol import EngineEmbedder
 from app.documents.search.vector_index import Vectors
 from app.errors import ModelNotFound
 from app.values.messages import ModelFolder

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversation.context_window import ChatTooLong, ContextFit, fit_context, reply_reserve
+from app.conversation.prompt_builder import ChatTooLong, ContextFit, fit_context, reply_reserve
 from app.values.messages import Message
 
 
