@@ -132,7 +132,7 @@ def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
 
     def about() -> tuple[str, dict[str, Any]]:
         model = engine.status().model
-        if model and (note := model.lookahead_note or model.chains_note):
+        if model and (note := model.note("lookahead", "chains")):
             print_text(note)
         return _title(asked.model, model), {
             "model": asdict(model) if model else None,

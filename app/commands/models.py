@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from app.commands.command_group import CommandGroup
-from app.commands.console import columns, errors_as_sentences, parameters_label, print_json, print_text
+from app.commands.console import columns, errors_as_sentences, print_json, print_text
 from app.commands.options import AsJson, DataDir, require_words
 from app.commands.services import hub_of, model_settings
 from app.errors import BadOption, ModelError
-from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
+from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes, parameters_label
 
 models_cli = typer.Typer(
     cls=CommandGroup,

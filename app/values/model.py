@@ -16,6 +16,8 @@ ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama"
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
+UNKNOWN_CONTEXT = 32_768
+"""Tokens of context of a model whose config names no limit, such as a recurrent one."""
 COPIED = 10e9
 """Bytes a second that a card gets of main memory: an assumption, below what PCIe 4 can (25 GB/s)."""
 
@@ -238,3 +240,12 @@ def gigabytes(count: float) -> str:
             value = count / size
             return f"{value:.2f} {unit}" if value < 10 else f"{value:.0f} {unit}"
     return f"{count:.0f} bytes"
+
+
+def parameters_label(count: int) -> str:
+    """Return a number of parameters as models are named: "260K", "7.3M", "1.5B"."""
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= 0.9995 * unit:  # what would be 1000 of the smaller unit
+            size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
+            return f"{size.removesuffix('.0')}{letter}"
+    return str(count)

@@ -56,7 +56,7 @@ def with_draft_model(
     is_same = vocabularies[0] == vocabularies[1]
     source = (_source if is_same else _retokenising_source)(target, loaded, runner)
     note = "" if is_same else _RETOKENISED.format(draft=draft.name, target=target.info.name)
-    info = replace(target.info, draft_model=draft.name, draft_model_note=note)
+    info = replace(target.info, draft_model=draft.name).with_note("draft-model", note)
     return replace(target, info=info, draft_models=(source,))
 
 

@@ -76,7 +76,7 @@ def drafting_heads(
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
     """What is known of the model with its heads, and sources of drafts for its runner, one at most."""
     sources, note = _sources(carried, model, runner)
-    return replace(info, heads=bool(sources), heads_note=note), sources
+    return replace(info, heads=bool(sources)).with_note("heads", note), sources
 
 
 def _sources(

@@ -81,12 +81,12 @@ class LoadedModel:
         if not isinstance(self.runner, BlockRunner):
             return self.info
         steps = self.runner.steps
-        return replace(self.info, graphs=bool(steps.buckets), graphs_note=steps.note)
+        return replace(self.info, graphs=bool(steps.buckets)).with_note("graphs", steps.note)
 
     @property
     def can_draft(self) -> bool:
         """Whether lookahead works with this model."""
-        return not self.info.lookahead_note
+        return not self.info.note("lookahead")
 
     def decode(self, ids: list[int]) -> str:
         """The text of these ids, special tokens left out."""
@@ -127,7 +127,7 @@ def load(
         with panics_as_errors(), unpacked(folder, cache) as whole:
             find = no_heads if choice.draft_model else find_heads
             loaded = _load(whole, choice, device, dtype, sandbox, find, place, run)
-    return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
+    return replace(loaded, info=loaded.info.with_note("device", chosen.note))
 
 
 def _load(
@@ -188,16 +188,18 @@ def prepare(
         context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=execution.lookahead_note,
-        chains_note=execution.chains_note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
         attention=execution.attention.name if execution.attends else "",
-        attention_note=execution.attention.note if execution.attends else "",
         fused=execution.fused,
-        fused_note=execution.fused_note,
-        compiler_note=compiler_note(choice, model),
         offloaded=offloaded_bytes(model),
+        notes={
+            "lookahead": execution.lookahead_note,
+            "chains": execution.chains_note,
+            "attention": execution.attention.note if execution.attends else "",
+            "fused": execution.fused_note,
+            "compiler": compiler_note(choice, model),
+        },
     )
     vocabulary = int(text_config.vocab_size)
     return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)

@@ -73,7 +73,7 @@ def load_in_part(
     progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
     loaded = load(folder, choice, sandbox, find_heads=no_heads, place=part_on_card(fit.room), run=run_in_part)
     note = f"{copying_words(loaded.info.offloaded)}."
-    return replace(loaded, info=replace(loaded.info, device_note=note))
+    return replace(loaded, info=loaded.info.with_note("device", note))
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:

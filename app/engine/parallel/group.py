@@ -120,7 +120,7 @@ class Ranks:
         if not isinstance(loaded.runner, BlockRunner):
             self._hang_up()
             note = f"{loaded.info.name} takes no draft trees, so one device is used."
-            return replace(loaded, info=replace(loaded.info, device_note=note))
+            return replace(loaded, info=loaded.info.with_note("device", note))
         with self._hanging_up_on_error():
             link = self._link = self._link or self._connect()
             Loading(link, [self._wanted(rank, folder, choice, cache) for rank in self._others]).wait()

@@ -117,7 +117,7 @@ def load_split(
 
     with card_by_number(devices[0]):
         loaded = load(folder, choice, sandbox, find_heads=no_heads, place=share_among(len(devices)), run=run)
-    info = replace(loaded.info, devices=tuple(devices), device_note=ROUNDING)
+    info = replace(loaded.info, devices=tuple(devices)).with_note("device", ROUNDING)
     return replace(loaded, info=info)
 
 

@@ -17,8 +17,8 @@ from app.models_registry.files.gguf import gguf_config
 from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES
+from app.values.model import UNKNOWN_CONTEXT
 
-UNKNOWN_CONTEXT = 32_768
 OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "hidden_size": ("n_embd", "d_model"),

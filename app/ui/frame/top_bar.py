@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.ui.frame.page_events import LISTEN, PageEvents
-from app.ui.frame.templates import parameters_in_words, render
+from app.ui.frame.templates import render
 from app.ui.frame.theme import asset
 from app.values.messages import EngineStatus, ModelInfo
+from app.values.model import parameters_label
 
 MOSTLY_QUANTISED = 0.8
 """Share of the weights from which on a model is simply called quantised."""
@@ -39,7 +40,7 @@ def describe(model: ModelInfo) -> str:
     if model.server:
         return f"{model.name} · remote · {model.device}"
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
-    size = parameters_in_words(model.parameters)
+    size = f"{parameters_label(model.parameters)} parameters"
     attention = [f"{model.attention} attention"] if model.attention else []
     return " · ".join([name, size, *_quantisation_in_words(model), model.dtype, model.device, *attention])
 

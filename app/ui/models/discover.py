@@ -6,11 +6,19 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from app.ui.frame.templates import parameters_in_words, render_macro
+from app.ui.frame.templates import render_macro
 from app.ui.models.fit_bar import COLOURS, MEMORY_PARTS, fit_values
 from app.ui.models.inventory import Inventory
 from app.ui.models.recommended import best_gguf, best_models, quantisation_of
-from app.values.model import FileProgress, Recommendation, RemoteModel, SearchHit, Use, gigabytes
+from app.values.model import (
+    FileProgress,
+    Recommendation,
+    RemoteModel,
+    SearchHit,
+    Use,
+    gigabytes,
+    parameters_label,
+)
 
 TEMPLATE = "discover.html"
 Size = Literal["any", "1", "5", "10", "20"]
@@ -76,7 +84,7 @@ def _row(one: Recommendation) -> dict[str, object]:
     return {
         "entry": entry,
         "size": gigabytes(entry.size),
-        "facts": [parameters_in_words(entry.parameters), f"{entry.context:,} tokens of context"],
+        "facts": [f"{parameters_label(entry.parameters)} parameters", f"{entry.context:,} tokens of context"],
         "verdict": one.fit.verdict.capitalize(),
         "colour": COLOURS[one.fit.verdict],
         "fit": fit_values(one.fit),
@@ -137,7 +145,7 @@ def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, obj
 
 def _facts(model: RemoteModel) -> Iterator[str]:
     if model.parameters:
-        yield parameters_in_words(model.parameters)
+        yield f"{parameters_label(model.parameters)} parameters"
     if model.size:
         yield gigabytes(model.size)
     if model.context:

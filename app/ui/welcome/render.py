@@ -6,7 +6,7 @@ from math import ceil
 from app.settings import DEMO_MODEL, Settings
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
-from app.ui.frame.templates import parameters_in_words, render
+from app.ui.frame.templates import render
 from app.ui.models.inventory import Inventory, InventoryCache
 from app.ui.models.load_options import INT8_ON_CPU
 from app.ui.models.recommended import choice_of, quantisation_of_offer
@@ -14,7 +14,7 @@ from app.ui.models.render import download_words
 from app.ui.welcome.offers import ModelGetter, other_models, usable
 from app.ui.welcome.starters import starters_for
 from app.values.messages import EngineStatus
-from app.values.model import Download, InstalledModel, Recommendation, gigabytes
+from app.values.model import Download, InstalledModel, Recommendation, gigabytes, parameters_label
 from app.values.quantisation import Quantisation
 
 MEGABITS = 50
@@ -63,7 +63,7 @@ def offers_html(
     offered = [(one, quantisation_of_offer(settings, inventory, one)) for one in others]
     return render(
         "offers.html",
-        parameters=parameters_in_words(status.model.parameters) if status.model else "",
+        parameters=f"{parameters_label(status.model.parameters)} parameters" if status.model else "",
         installed=[_installed(model, quantisation) for model, quantisation in installed],
         others=[_offer(one, quantisation, by_name.get(one.entry.repo)) for one, quantisation in offered],
         megabits=MEGABITS,

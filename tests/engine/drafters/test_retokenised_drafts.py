@@ -85,7 +85,7 @@ def test_a_chat_that_goes_on_goes_back_and_is_stopped_says_what_plain_says(
     choice, plainly = replace(CPU, draft_model=draft), replace(options, decoding=Decoding("plain"))
     said, finished = ask(sessions[draft], choice, options, LogitsSettings())
     differs = f"The tokenizer of {draft} differs from that of target, so its words are re-tokenised."
-    assert finished.model.draft_model_note == differs
+    assert finished.model.note("draft-model") == differs
     stopped = sessions[draft].events(Request(choice, QUESTION, options), lambda *_: None, NeverStop())
     for _ in range(5):
         next(stopped)

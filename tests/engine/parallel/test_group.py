@@ -168,7 +168,7 @@ def test_in_half_precision_the_probe_decides_for_a_split_model(
         sleep(0.1)
     info = model_of(replies[0])
     assert (info.dtype, info.devices) == ("bfloat16", ("cpu", "cpu"))
-    assert info.same_text_note.startswith("bfloat16: the same text by steps of") is info.same_text
+    assert info.note("same-text").startswith("bfloat16: the same text by steps of") is info.same_text
     if info.same_text:
         assert ids_of(replies[0]) == ids_of(replies[1])
     engine.close()
