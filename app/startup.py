@@ -93,7 +93,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(_open_database(folder.path)) as database,
         closing(DailyBackups(database)) as backups,
         open_chat_stores(database) as stores,
-        closing(models),
+        closing(models.downloads),
         _engine(located, folder.path / "steps", opening.plan, settings.local_model.device) as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),

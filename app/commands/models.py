@@ -162,10 +162,10 @@ def log_in(data_dir: DataDir = None) -> None:
 @models_cli.command("logout")
 def log_out() -> None:
     """Delete the saved access token."""
-    from app.models_registry import log_out as delete_token
+    from app.models_registry import Hub
 
     with errors_as_sentences():
-        delete_token()
+        Hub().log_out()
         print_text("Logged out.")
 
 

@@ -5,7 +5,7 @@ Knows no torch: it deals in files alone."""
 from app.models_registry.catalogue import find, grouped, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.files.fit_estimate import fit_on_device, judge_folder
-from app.models_registry.hub.hub import Hub, log_in, log_out
+from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, find_installed, freed_by, installed, verify
@@ -30,8 +30,6 @@ __all__ = [
     "fit_on_device",
     "judge_folder",
     "locate",
-    "log_in",
-    "log_out",
     "inspect_model",
     "memories",
     "parse_hub_id",

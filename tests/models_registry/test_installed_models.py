@@ -164,7 +164,7 @@ def test_half_a_download_can_be_deleted(server: FakeHub, hub: Hub, tmp_path: Pat
     server.models["org/small"] = model_files(VALUES)
     server.pace = 5e6
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
-    downloads.start(HubId("org/small"))
+    downloads.start("org/small")
     wait_for(lambda: downloads.snapshot()[0].done > 100_000)
     downloads.close()
     model = others(hub)["org/small"]

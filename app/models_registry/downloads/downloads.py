@@ -35,7 +35,7 @@ from app.models_registry.downloads.process import (
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.hub_id import HubId, require_hub_id
 from app.system.files import write_file
 from app.values.dataclass_json import parse_json, require_types
 from app.values.model import Download
@@ -120,8 +120,11 @@ class Downloads:
         with self._lock:
             return tuple(entry.snapshot(now) for entry in self._entries.values() if entry.goal != "cancel")
 
-    def start(self, wanted: HubId) -> None:
-        """Download this model, or resume it. Raises AppError when Foresight is offline or nothing can be saved."""
+    def start(self, name: str) -> None:
+        """Download the model of this hub id, or resume it.
+
+        Raises AppError for another text, and if Foresight is offline or nothing can be saved."""
+        wanted = require_hub_id(name, self._hub.endpoint)
         self._hub.require_online(wanted.repo)
         with self._lock:
             known = self._entries.get(str(wanted))

@@ -1,7 +1,7 @@
-"""Reads the sizes of a model from its config.json, which is not trusted.
+"""Reads what a model's own files say of it: its sizes, its sampling temperature and its chat template.
 
-The file comes from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
-used, and nothing in the file is ever run.
+The files come from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
+used, and nothing in the files is ever run: the chat template is only searched for what it says of tools.
 """
 
 import json
@@ -17,6 +17,7 @@ from app.models_registry.files.gguf import gguf_config
 from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES
+from app.values.gguf_header import is_gguf, read_gguf_header
 from app.values.model import UNKNOWN_CONTEXT
 
 OTHER_NAMES = {
@@ -31,6 +32,13 @@ COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|
 MAX_COUNT = 20_000
 """The largest accepted count."""
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
+LARGEST_GENERATION_CONFIG = 2_000_000
+USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
+"""The temperature of a model that names none, and the highest that is accepted."""
+TEMPLATES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
+TEMPLATE_CONFIGS = ("chat_template.json", "tokenizer_config.json")
+LARGEST_TEMPLATE_CONFIG = 20_000_000
+"""Bytes: a tokenizer_config.json may hold a large vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +193,52 @@ def _architecture(values: Mapping[str, Any]) -> str:
     names = values.get("architectures")
     first = names[0] if isinstance(names, list) and names else ""
     return first[:80] if isinstance(first, str) else ""
+
+
+def own_temperature(folder: Path) -> float:
+    """Return the temperature of generation_config.json: 0 for no sampling, the usual one if it names none."""
+    file = folder / "generation_config.json"
+    try:
+        if not file.is_file() or file.stat().st_size > LARGEST_GENERATION_CONFIG:
+            return USUAL_TEMPERATURE
+        config = parse_json(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return USUAL_TEMPERATURE
+    if not isinstance(config, dict):
+        return USUAL_TEMPERATURE
+    if config.get("do_sample") is False:
+        return 0.0
+    asked = config.get("temperature")
+    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
+    return float(asked) if is_number and 0 <= asked <= HIGHEST_TEMPERATURE else USUAL_TEMPERATURE
+
+
+def chat_template(path: Path) -> str:
+    """Return the chat template of the model in this folder or GGUF file, the one for tools if there are several.
+
+    Returns "" if there is none, or if the files cannot be read."""
+    try:
+        if path.is_file():
+            values = read_gguf_header(path).values if is_gguf(path) else {}
+            return _text(values.get("tokenizer.chat_template"))
+        files = [path / name for name in TEMPLATES if (path / name).is_file()]
+        if files:
+            return files[0].read_text(encoding="utf-8")
+        return next(filter(None, (_template_in(path / name) for name in TEMPLATE_CONFIGS)), "")
+    except (OSError, ValueError):
+        return ""
+
+
+def _template_in(file: Path) -> str:
+    if not file.is_file() or file.stat().st_size > LARGEST_TEMPLATE_CONFIG:
+        return ""
+    config = parse_json(file.read_bytes())
+    given = config.get("chat_template") if isinstance(config, dict) else None
+    if isinstance(given, list):
+        named = {one.get("name"): one.get("template") for one in given if isinstance(one, dict)}
+        given = named.get("tool_use", named.get("default"))
+    return _text(given)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -127,6 +127,28 @@ class Hub:
             )
         return content
 
+    def is_logged_in(self) -> bool:
+        """Tell whether a token is saved. Sends no request."""
+        return get_token() is not None
+
+    def log_in(self, token: str) -> str:
+        """Check a token with the hub and save it. Returns the account's name. Raises ModelError."""
+        token = token.strip()
+        if not token or not token.isascii() or any(character.isspace() for character in token):
+            raise ModelGated(f"This is not a token: copy one from {self.address}/settings/tokens.")
+        self.require_online("Your account")
+        with as_model_errors("your account", "", self.address):
+            answer = read_json(f"{self.address}/api/whoami-v2", token)
+        name = answer.get("name") if isinstance(answer, dict) else None
+        if not isinstance(name, str):
+            raise ModelError(f"{self.address} does not tell whose token this is: try again later.")
+        _save_token(token)
+        return plain_words(name, 100)
+
+    def log_out(self) -> None:
+        """Delete the saved token."""
+        logout()
+
 
 def _has_digest(content: bytes, file: RemoteFile) -> bool:
     known = new_hash(file.digest, file.size)
@@ -134,27 +156,7 @@ def _has_digest(content: bytes, file: RemoteFile) -> bool:
     return known.hexdigest() == file.digest
 
 
-def is_logged_in() -> bool:
-    """Whether a token is there; asks no network."""
-    return get_token() is not None
-
-
-def log_in(hub: Hub, token: str) -> str:
-    """Check a token with the hub, keep it, and return whose it is. Raises ModelError when the hub refuses it."""
-    token = token.strip()
-    if not token or not token.isascii() or any(character.isspace() for character in token):
-        raise ModelGated(f"This is not a token: copy one from {hub.address}/settings/tokens.")
-    hub.require_online("Your account")
-    with as_model_errors("your account", "", hub.address):
-        told = read_json(f"{hub.address}/api/whoami-v2", token)
-    name = told.get("name") if isinstance(told, dict) else None
-    if not isinstance(name, str):
-        raise ModelError(f"{hub.address} does not tell whose token this is: try again later.")
-    _keep_token(token)
-    return plain_words(name, 100)
-
-
-def _keep_token(token: str) -> None:
+def _save_token(token: str) -> None:
     """Write a token where the hub's client reads it. Its own `login` asks the hub once more, without a limit."""
     path = Path(constants.HF_TOKEN_PATH)
     try:
@@ -164,8 +166,3 @@ def _keep_token(token: str) -> None:
             f"The token could not be saved in {path.parent} ({error.strerror}): free some disk space, or check the "
             "folder's permissions."
         ) from error
-
-
-def log_out() -> None:
-    """Forget the token."""
-    logout()

@@ -4,15 +4,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
+from app.remote import Servers
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.frame.documents_service import DocumentsService
-from app.ui.frame.models_service import ModelsService, ServersService
 from app.values.chat import ChatSettings
 from app.values.messages import DecoderName, ModelChoice, Options
+
+if TYPE_CHECKING:  # the hub's client reads its environment while it is imported: see main
+    from app.models_registry import ModelLibrary
 
 
 class Services:
@@ -22,12 +26,12 @@ class Services:
         self,
         conversations: Conversations,
         engine: ModelEngine,
-        models: ModelsService,
+        models: "ModelLibrary",
         race: Race,
         documents: DocumentsService,
         file: SettingsFile,
         settings: Settings,
-        servers: ServersService,
+        servers: Servers,
     ) -> None:
         self.conversations = conversations
         self.engine = engine

@@ -29,13 +29,13 @@ class ModelsActions:
         self._inventory = inventory
         self._notify = notify
         self._loading = LoadActions(services, inventory)
-        models = services.models
+        downloads = services.models.downloads
         self._at_once: dict[str, Callable[[str], object]] = {
-            "download": models.start,
-            "pause": models.pause,
-            "resume": models.resume,
-            "dismiss": models.dismiss,
-            "cancel-now": models.cancel,
+            "download": downloads.start,
+            "pause": downloads.pause,
+            "resume": downloads.resume,
+            "dismiss": downloads.dismiss,
+            "cancel-now": downloads.cancel,
             "delete-now": self._delete,
             "unload-now": self._stop_and_unload,
             "forget-folder": self._remove_folder,
@@ -107,14 +107,14 @@ class ModelsActions:
 
     def log_in(self, token: str) -> str:
         """Save an access token. Clears the box if the hub accepts it."""
-        if self._try(lambda: self._services.models.log_in(token)) is None:
+        if self._try(lambda: self._services.models.hub.log_in(token)) is None:
             return token
         self.open()
         return ""
 
     def log_out(self) -> None:
         """Delete the access token."""
-        self._try(self._services.models.log_out)
+        self._try(self._services.models.hub.log_out)
         self.open()
 
     def _do(self, do: str, name: str, value: str) -> str:
@@ -126,7 +126,7 @@ class ModelsActions:
 
     def _shown(self, results: SearchResults) -> tuple[SearchResults, str]:
         inventory = self._inventory.get()
-        known = installed_or_downloading(inventory, self._services.models.downloads())
+        known = installed_or_downloading(inventory, self._services.models.downloads.snapshot())
         return results, results_html(results, known, inventory.disk.free if inventory else 0)
 
     def _search(self, text: str) -> SearchResults:
@@ -143,7 +143,11 @@ class ModelsActions:
         try:
             memory = found.memory if found else models.memory("")
             model = models.inspect_model(name, memory, inventory.precision, CONTEXT)
-            return replace(results, inspected=((model, models.page(name)), *results.inspected), problem="")
+            return replace(
+                results,
+                inspected=((model, models.hub.page(model.repo.partition(":")[0])), *results.inspected),
+                problem="",
+            )
         except AppError as error:
             return replace(results, problem=str(error))
 
@@ -184,7 +188,7 @@ class ModelsActions:
         download = self._download(name)
         if download and download.done:
             return _dialog("cancel_dialog", download=download, done=gigabytes(download.done))
-        self._services.models.cancel(name)
+        self._services.models.downloads.cancel(name)
         return NO_QUESTION
 
     def _confirm_delete(self, path: str, _value: str) -> str:
@@ -211,11 +215,11 @@ class ModelsActions:
 
     def _download_file(self, repo: str, value: str) -> str:
         """Download one file of a repository: the one that is chosen in its form."""
-        self._services.models.start(f"{repo}:{form_values(value).get('file', '')}")
+        self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
         return NO_QUESTION
 
     def _download(self, name: str) -> Download | None:
-        return next((one for one in self._services.models.downloads() if one.name == name), None)
+        return next((one for one in self._services.models.downloads.snapshot() if one.name == name), None)
 
     def _installed(self, path: str) -> InstalledModel:
         inventory = self._inventory.get()

@@ -101,7 +101,9 @@ class InventoryCache:
 
     def _current_version(self) -> object:
         """What changes the inventory by itself: finished downloads, and the loaded model."""
-        finished = frozenset(one.name for one in self._services.models.downloads() if one.state == "done")
+        finished = frozenset(
+            one.name for one in self._services.models.downloads.snapshot() if one.state == "done"
+        )
         return finished, self._services.engine.status().model
 
     def _device(self) -> str:
@@ -122,7 +124,7 @@ class InventoryCache:
             tuple(models.recommended(memory, self.precision, CONTEXT)),
             tuple(InstalledFit(model, self._fit(model, memory)) for model in installed),
             self._services.settings.library,
-            models.is_logged_in(),
+            models.hub.is_logged_in(),
             self._fit(loaded, memory) if loaded else None,
             models.fast_quantisation(),
         )

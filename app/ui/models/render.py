@@ -55,7 +55,7 @@ class ModelsRenderer:
     def render(self) -> Parts:
         """The view's parts; the same object while nothing has changed."""
         services = self._services
-        inventory, downloads = self._inventory.get(), services.models.downloads()
+        inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
         status, choice = services.engine.status(), services.settings.model
         form, filters, is_busy = self._dialog.form, astuple(self._filters), services.is_busy
         servers = services.servers.servers()

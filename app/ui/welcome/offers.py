@@ -29,7 +29,7 @@ class ModelGetter:
 
     def get(self, name: str) -> None:
         """Download a model, and load it once it is here. Raises AppError."""
-        self._services.models.start(name)
+        self._services.models.downloads.start(name)
         self._wanted = name
 
     def load(self, path: str) -> None:
@@ -42,7 +42,7 @@ class ModelGetter:
 
     def load_downloaded(self) -> None:
         """Load the model that was asked for if it is here now and no reply is being written."""
-        downloads = {one.name: one for one in self._services.models.downloads()}
+        downloads = {one.name: one for one in self._services.models.downloads.snapshot()}
         download, inventory = downloads.get(self._wanted), self._inventory.get()
         if not self._wanted or self._services.is_busy:
             return

@@ -34,7 +34,7 @@ class WelcomeRenderer:
     def render(self) -> Parts:
         """The parts; the same object while nothing has changed."""
         services = self._services
-        inventory, downloads = self._inventory.get(), services.models.downloads()
+        inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
         choice, status = services.model, services.engine.status()
         inputs = (inventory, downloads, choice, status.phase)
         if inputs != self._inputs:

@@ -30,7 +30,7 @@ class OfferActions:
             "get": getter.get,
             "load": getter.load,
             "resume": getter.get,
-            "cancel": services.models.cancel,
+            "cancel": services.models.downloads.cancel,
         }
 
     def look(self) -> None:

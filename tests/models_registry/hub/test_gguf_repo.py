@@ -102,7 +102,7 @@ def test_the_chosen_file_alone_is_downloaded_listed_found_and_deleted(
 ) -> None:
     wanted = HubId(REPO.repo, "", SMALL)
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
-    downloads.start(wanted)
+    downloads.start(str(wanted))
     wait_for(lambda: downloads.snapshot()[0].state in ("done", "failed"))
     (download,) = downloads.snapshot()
     assert (download.name, download.state, download.note) == (f"{REPO}:{SMALL}", "done", "")
