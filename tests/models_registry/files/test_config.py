@@ -1,4 +1,4 @@
-"""A model's temperature and chat template are found wherever it keeps them, and nothing in a broken folder is raised."""
+"""A model's temperature and chat template are found wherever it keeps them; a broken folder raises nothing."""
 
 import json
 from pathlib import Path
