@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.errors import ModelBroken, OnlyDrafts
-from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.messages import ModelFolder
+from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.validation import require, require_one_of
 
 KIND = "speculators_model_type"

@@ -6,6 +6,22 @@ from typing import Literal
 
 from app.values.validation import require, require_one_of
 
+CONFIG = "config.json"
+LONGEST_CONFIG = 2_000_000
+"""Bytes of the largest accepted config.json."""
+LARGEST_SIZES = {
+    "num_hidden_layers": 2_000,
+    "hidden_size": 200_000,
+    "intermediate_size": 2_000_000,
+    "num_attention_heads": 10_000,
+    "num_key_value_heads": 10_000,
+    "head_dim": 20_000,
+    "vocab_size": 20_000_000,
+    "max_position_embeddings": 100_000_000,
+}
+"""The largest accepted values, far above those of any model."""
+
+
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """How a model's weights are kept in memory."""
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]

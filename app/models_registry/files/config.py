@@ -14,11 +14,10 @@ from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.gguf import gguf_config
-from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES
 from app.values.gguf_header import is_gguf, read_gguf_header
-from app.values.model import UNKNOWN_CONTEXT
+from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONTEXT
 
 OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
@@ -30,7 +29,6 @@ OTHER_NAMES = {
 COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
 """Keys of counts, for each of which a model has a module or a list entry, in any part of config.json."""
 MAX_COUNT = 20_000
-"""The largest accepted count."""
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
@@ -74,35 +72,43 @@ class ModelConfig:
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
-    """The config of the model in this folder or GGUF file. Raises ModelError for an invalid one."""
-    return parse_config(_read(folder, name), name)
+    """Read the config of the model in this folder or GGUF file. Raises ModelError for an invalid one."""
+    return parse_config(config_of(folder, name), name)
 
 
-def check_config(folder: Path, name: str) -> Mapping[str, int]:
-    """The sizes in this folder's config.json, 0 where it has none.
+def config_of(folder: Path, name: str) -> bytes:
+    """Return the text of the folder's config.json, or one made of the GGUF file's header. Raises ModelError."""
+    if folder.is_file():
+        return json.dumps(gguf_config(folder, name)).encode()
+    with (folder / CONFIG).open("rb") as file:
+        config = file.read(LONGEST_CONFIG + 1)
+    if len(config) > LONGEST_CONFIG:
+        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
+    return config
 
-    Raises ModelError when it is invalid, or needs Python code of its own."""
-    return check_config_text(_read(folder, name), name)
 
+def check_config(config: bytes, name: str) -> dict[str, int]:
+    """Return the sizes of a config.json, 0 for those that it has not.
 
-def check_config_text(config: bytes, name: str) -> Mapping[str, int]:
-    """The same of the text of a config.json."""
-    return _sizes(_text_config(config, name), name)
+    Raises ModelError if it is invalid, or needs Python code of its own."""
+    values = _text_config(config, name)
+    return {key: _size(values, key, name) for key in LARGEST_SIZES}
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:
     """Parse a config.json; `name` is the model's name for error messages."""
-    values = _text_config(config, name)
-    sizes = _sizes(values, name)
+    values, sizes = _text_config(config, name), check_config(config, name)
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
     if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
         raise ModelBroken(
             f"The config.json of {name} does not tell the model's size: choose a text model that "
             "transformers knows."
         )
+    architectures = values.get("architectures")
+    first = architectures[0] if isinstance(architectures, list) and architectures else ""
     return ModelConfig(
         model_type=str(values.get("model_type", "")),
-        architecture=_architecture(values),
+        architecture=first[:80] if isinstance(first, str) else "",
         layers=sizes["num_hidden_layers"],
         hidden=hidden,
         intermediate=sizes["intermediate_size"] or 4 * hidden,
@@ -117,40 +123,22 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
     )
 
 
-def _read(folder: Path, name: str) -> bytes:
-    if folder.is_file():
-        return json.dumps(gguf_config(folder, name)).encode()
-    with (folder / CONFIG).open("rb") as file:
-        config = file.read(LONGEST_CONFIG + 1)
-    if len(config) > LONGEST_CONFIG:
-        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
-    return config
-
-
-def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
-    return {key: _size(values, key, name) for key in LARGEST_SIZES}
-
-
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
-    """The part that describes the text model, with what the whole says of it."""
+    """Return the part that describes the text model, with the values of the whole config."""
     try:
         whole = parse_json(config)
     except ValueError as error:
         raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
     if not isinstance(whole, dict):
         raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
-    _require_no_code(whole, name)
-    _require_few(whole, name)
-    text = whole.get("transformer_layer_config" if KIND in whole else "text_config")
-    return {**whole, **text} if isinstance(text, dict) else whole
-
-
-def _require_no_code(config: Mapping[str, Any], name: str) -> None:
-    if config.get("auto_map") and KIND not in config and not is_known(str(config.get("model_type", ""))):
+    if whole.get("auto_map") and KIND not in whole and not is_known(str(whole.get("model_type", ""))):
         raise ModelUnsafe(
             f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
             "transformers knows."
         )
+    _require_few(whole, name)
+    text = whole.get("transformer_layer_config" if KIND in whole else "text_config")
+    return {**whole, **text} if isinstance(text, dict) else whole
 
 
 def _require_few(config: Mapping[str, Any], name: str) -> None:
@@ -168,7 +156,7 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
 
 
 def is_known(model_type: str) -> bool:
-    """Whether transformers has this kind of model: asked of its folders, for importing it takes seconds."""
+    """Tell whether transformers has this kind of model, by its folders: importing it takes seconds."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
         return False
@@ -176,7 +164,7 @@ def is_known(model_type: str) -> bool:
 
 
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
-    """The value of this key by any of its names; 0 when it is not there."""
+    """Return the value of this key by any of its names; 0 if there is none."""
     found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LARGEST_SIZES[key]:
         raise _impossible(key, found, name)
@@ -189,28 +177,22 @@ def _impossible(key: str, value: object, name: str) -> ModelBroken:
     )
 
 
-def _architecture(values: Mapping[str, Any]) -> str:
-    names = values.get("architectures")
-    first = names[0] if isinstance(names, list) and names else ""
-    return first[:80] if isinstance(first, str) else ""
-
-
 def own_temperature(folder: Path) -> float:
     """Return the temperature of generation_config.json: 0 for no sampling, the usual one if it names none."""
     file = folder / "generation_config.json"
     try:
-        if not file.is_file() or file.stat().st_size > LARGEST_GENERATION_CONFIG:
-            return USUAL_TEMPERATURE
-        config = parse_json(file.read_text(encoding="utf-8"))
+        is_here = file.is_file() and file.stat().st_size <= LARGEST_GENERATION_CONFIG
+        config = parse_json(file.read_text(encoding="utf-8")) if is_here else None
     except (OSError, ValueError):
-        return USUAL_TEMPERATURE
+        config = None
     if not isinstance(config, dict):
         return USUAL_TEMPERATURE
     if config.get("do_sample") is False:
         return 0.0
     asked = config.get("temperature")
-    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
-    return float(asked) if is_number and 0 <= asked <= HIGHEST_TEMPERATURE else USUAL_TEMPERATURE
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not 0 <= asked <= HIGHEST_TEMPERATURE:
+        return USUAL_TEMPERATURE
+    return float(asked)
 
 
 def chat_template(path: Path) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.values.config_limits import CONFIG, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import is_speculator
+from app.values.model import CONFIG, LONGEST_CONFIG
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

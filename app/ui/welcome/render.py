@@ -1,21 +1,134 @@
 """Renders what an empty chat offers: the model's starters, and models to get while the demo model is in use."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 
+from app.errors import AppError
 from app.settings import DEMO_MODEL, Settings
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
+from app.ui.models.discover import MOST, best_models, choice_of, quantisation_of_offer
 from app.ui.models.inventory import Inventory, InventoryCache
-from app.ui.models.load_options import INT8_ON_CPU
-from app.ui.models.recommended import choice_of, quantisation_of_offer
+from app.ui.models.load_dialog import INT8_ON_CPU
 from app.ui.models.render import download_words
-from app.ui.welcome.offers import ModelGetter, other_models, usable
-from app.ui.welcome.starters import starters_for
 from app.values.messages import EngineStatus
 from app.values.model import Download, InstalledModel, Recommendation, gigabytes, parameters_label
 from app.values.quantisation import Quantisation
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """A prompt, and what its button says; `detail` is its second line."""
+
+    title: str
+    detail: str
+    prompt: str
+
+
+SOURCES = """Answer from the sources and cite them like [1].
+
+[1] The Kelora library opened in 1874 and was designed by Bina Tavor.
+
+[2] Tickets for the Mizan museum cost 45 coins and are sold by Pedo.
+
+[3] The code of the Savu tower is 48213.
+
+Question: What do the sources say about Savu?"""
+MUSEUM = """The harbour museum opens at ten and closes at six, except on Mondays, when it stays closed all day. \
+Tickets cost eight euros for adults and four for children; on the first Sunday of each month everybody gets in \
+free. The old lighthouse behind the museum can be climbed from May to September, in groups of at most twelve \
+people, and only in dry weather."""
+FOR_DEMO = (
+    Starter("Quote from a text", "Three sources, and a question about one of them", SOURCES),
+    Starter("What can you do?", "The demo model introduces itself", "What can you do?"),
+    Starter(
+        "How does lookahead decoding work?",
+        "In three sentences, with lookahead",
+        "How does lookahead decoding work?",
+    ),
+    Starter("Find me a flight to Berlin.", "It knows how bookings begin", "Find me a flight to Berlin."),
+)
+"""What the demo model was trained on: see assets/demo-model/README.md."""
+FOR_OTHERS = (
+    Starter(
+        "Summarise a text", "The hours and prices of a museum, in three sentences",
+        f"Summarize this text in three sentences:\n\n{MUSEUM}",
+    ),
+    Starter(
+        "Quote from a text", "The sentence about tickets, word for word",
+        f"Copy the sentence about tickets from this text, word for word:\n\n{MUSEUM}",
+    ),
+    Starter(
+        "Write an HTML table", "The opening hours of a shop",
+        "Write HTML for a table with the days of the week and opening hours of a shop.",
+    ),
+    Starter(
+        "Write a Python class", "A shopping list, and how to use it",
+        "Write a Python class for a shopping list with methods to add, remove and print items, then use it.",
+    ),
+)  # fmt: skip
+
+
+def starters_for(model: str) -> tuple[Starter, ...]:
+    """The starters for the model of this name."""
+    return FOR_DEMO if model == DEMO_MODEL else FOR_OTHERS
+
+
+def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
+    """The largest installed models that fit, without the demo model."""
+    fitting = [
+        one.model
+        for one in inventory.installed
+        if one.model.origin != "demo" and one.model.state == "ready" and one.fit and one.fit.verdict == "fits"
+    ]
+    return tuple(sorted(fitting, key=lambda model: model.size, reverse=True)[:MOST])
+
+
+class ModelGetter:
+    """Downloads models and loads the last one that was asked for. All pages share it."""
+
+    def __init__(self, services: Services, inventory: InventoryCache) -> None:
+        self._services = services
+        self._inventory = inventory
+        self._wanted = ""
+
+    def get(self, name: str) -> None:
+        """Download a model, and load it once it is here. Raises AppError."""
+        self._services.models.downloads.start(name)
+        self._wanted = name
+
+    def load(self, path: str) -> None:
+        """Load an installed model. Raises AppError."""
+        inventory = self._inventory.get()
+        model = inventory.find(path) if inventory else None
+        if inventory is None or model is None:
+            raise AppError("This model is no longer installed. Open Models again.")
+        self._load(inventory, model)
+
+    def load_downloaded(self) -> None:
+        """Load the model that was asked for if it is here now and no reply is being written."""
+        downloads = {one.name: one for one in self._services.models.downloads.snapshot()}
+        download, inventory = downloads.get(self._wanted), self._inventory.get()
+        if not self._wanted or self._services.is_busy:
+            return
+        if download is None:  # cancelled, or dismissed in the Models view
+            self._wanted = ""
+        elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
+            self._wanted = ""
+            self._load(inventory, model)
+
+    def _load(self, inventory: Inventory, model: InstalledModel) -> None:
+        self._services.choose_model(choice_of(self._services.settings, inventory, model))
+
+
+def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:
+    """The models to download that are listed below the installed ones."""
+    here = {model.name for model in installed}
+    best = [one for one in best_models(inventory) if one.entry.repo not in here]
+    return tuple(best[: max(0, MOST - len(installed))])
+
 
 MEGABITS = 50
 """The speed of a connection, in Mbit/s, that the time of a download is told for."""

@@ -9,7 +9,7 @@ from app.ui.frame.error_handling import Notify, try_or_notify
 from app.ui.frame.page_events import LISTEN, PageEvents
 from app.ui.frame.services import Services
 from app.ui.models.inventory import InventoryCache
-from app.ui.welcome.offers import ModelGetter
+from app.ui.welcome.render import ModelGetter
 
 WELCOME = """
 <h2>Several tokens per step, all checked.</h2>

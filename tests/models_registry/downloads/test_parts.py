@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import DiskFull, ModelError, ModelGated, SettingsNotSaved
-from app.models_registry.downloads.downloads import SavedDownloads
-from app.models_registry.downloads.entry import SpeedMeter
+from app.models_registry.downloads.downloads import SavedDownloads, SpeedMeter
 from app.models_registry.downloads.process import (
     DownloadFailed,
     DownloadFinished,
@@ -112,12 +111,12 @@ def test_a_plan_that_cannot_be_trusted_is_refused(changed: dict[str, object]) ->
 
 
 def test_a_plan_and_a_job_survive_being_written_down() -> None:
-    assert plan_from_json(json.loads(json.dumps(PLAN.to_json()))) == PLAN
+    assert plan_from_json(json.loads(json.dumps(asdict(PLAN)))) == PLAN
     for job in (
         DownloadRequest(HubId("org/x")),
         DownloadRequest(HubId("org/x", "v1"), PLAN, "http://h", Path("/c"), RetryPolicy(1.0)),
     ):
-        assert request_from_line(job.to_line()) == job
+        assert request_from_line(to_line(job)) == job
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from app.ui.models.actions import ModelsActions
 from app.ui.models.discover import SearchResults
 from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadDialog
-from app.ui.models.picker import picker_html
+from app.ui.models.render import picker_html
 from app.values.messages import EngineStatus, ModelChoice
 from tests.fake_models import ScriptedModels
 from tests.fakes import DEMO, ScriptedEngine

@@ -10,8 +10,7 @@ import pytest
 from app.settings import ModelSettings
 from app.ui.frame.templates import render_macro
 from app.ui.models.discover import Filters, SearchResults, catalogue_html, matching, picks_html, results_html
-from app.ui.models.fit_bar import fit_values
-from app.ui.models.inventory import InstalledFit, Inventory
+from app.ui.models.inventory import InstalledFit, Inventory, fit_values
 from app.ui.models.render import (
     download_count,
     download_words,

@@ -10,10 +10,16 @@ import pytest
 
 from app.settings import ModelSettings, Settings
 from app.ui import Services
+from app.ui.models.discover import best_models, choice_of
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
-from app.ui.models.recommended import best_models, choice_of
-from app.ui.welcome.offers import ModelGetter, other_models, usable
-from app.ui.welcome.render import WelcomeRenderer, minutes_in_words, offers_html
+from app.ui.welcome.render import (
+    ModelGetter,
+    WelcomeRenderer,
+    minutes_in_words,
+    offers_html,
+    other_models,
+    usable,
+)
 from app.ui.welcome.view import OfferActions
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import DiskUse, Memory, MemoryNeed, Recommendation, Verdict

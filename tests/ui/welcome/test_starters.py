@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ui.welcome.starters import FOR_DEMO, FOR_OTHERS, starters_for
+from app.ui.welcome.render import FOR_DEMO, FOR_OTHERS, starters_for
 
 
 def test_the_demo_model_has_starters_of_its_own_and_all_others_share_theirs() -> None:
