@@ -192,6 +192,11 @@ class CatalogueEntry:
             require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
         require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
 
+    def matches(self, words: str) -> bool:
+        """Tell whether its description contains all of these words."""
+        description = f"{self.repo} {self.family} {self.use} {self.good_for}".lower()
+        return all(word in description for word in words.lower().split())
+
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:

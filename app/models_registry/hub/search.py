@@ -100,9 +100,7 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
             else:
                 config = parse_config(hub.read_config(plan), plan.repo)
                 weights = remote_weights(hub, plan)
-    except (
-        ModelGated
-    ) as error:  # perhaps its index is closed, too: then the weights with the usual names are counted
+    except ModelGated as error:  # perhaps its index, too: count weights with the usual names
         usual = fnmatch.filter(found.files, "*-of-*.safetensors")
         size = known.size or sum(count_of(found.files[name].size) for name in usual)
         return replace(known, size=size, problems=(str(error),))

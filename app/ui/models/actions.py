@@ -11,7 +11,7 @@ from app.errors import AppError
 from app.ui.frame.error_handling import Notify, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.models.discover import Filters, SearchResults, Size, Task, matching, results_html, searching_html
+from app.ui.models.discover import TEMPLATE, Filters, SearchResults, Size, Task, results_html
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
@@ -76,13 +76,13 @@ class ModelsActions:
         if not text:
             yield SearchResults(), ""
             return
-        yield gr.skip(), searching_html(text)
+        yield gr.skip(), render_macro(TEMPLATE, "searching", text=text)
         name = self._services.models.hub_id(text)
         yield self._shown(self._inspect(SearchResults(name), name) if name else self._search(text))
 
     def open_path(self, dialog: LoadDialog, path: str) -> None:
         """Ask how to load the model in this folder or GGUF file."""
-        self._try(lambda: self._loading.open_path(dialog, path))
+        self._try(lambda: self._loading.open(dialog, self._services.models.open_path(path)))
 
     def filter(self, filters: Filters, size: Size, task: Task) -> None:
         """Show only these models of the catalogue."""
@@ -94,9 +94,9 @@ class ModelsActions:
 
     def add_folder(self, folder: str) -> str:
         """List the models of this folder. Clears the box."""
-        folders = self._services.settings.library.folders
-        if folder.strip() and folder.strip() not in folders:
-            self._change_settings(folders=(*folders, folder.strip()))
+        folder, folders = folder.strip(), self._services.settings.library.folders
+        if folder and folder not in folders:
+            self._change_settings(folders=(*folders, folder))
         return ""
 
     def add_server(self, address: str, key: str) -> tuple[str, str]:
@@ -131,7 +131,8 @@ class ModelsActions:
 
     def _search(self, text: str) -> SearchResults:
         inventory = self._inventory.get()
-        recommended = tuple(matching(inventory, text)) if inventory else ()
+        offers = inventory.recommended if inventory else ()
+        recommended = tuple(one for one in offers if one.entry.matches(text))
         try:
             return SearchResults(text, recommended, tuple(self._services.models.search(text)))
         except AppError as error:
@@ -160,14 +161,14 @@ class ModelsActions:
 
     def _load_installed(self, path: str, _value: str) -> str:
         """Load a model as it was loaded last."""
-        return self._load(self._services.settings.choice_of(load_name(self._installed(path))))
+        return self._load(self._services.settings.choice_of(load_name(self._inventory.find(path))))
 
     def _model_of(self, do: str, name: str) -> InstalledModel:
-        """The model of a row: of the installed ones by its path, of the downloads by its name."""
+        """Return the model of a row: an installed one by its path, a download by its name."""
         if do == "ask-load":
-            return self._installed(name)
+            return self._inventory.find(name)
         finished = self._download(name)
-        return self._installed(str(finished and finished.folder))
+        return self._inventory.find(str(finished and finished.folder))
 
     def _stop_and_load(self, _name: str, value: str) -> str:
         self._services.stop()
@@ -192,14 +193,14 @@ class ModelsActions:
         return NO_QUESTION
 
     def _confirm_delete(self, path: str, _value: str) -> str:
-        model = self._installed(path)
+        model = self._inventory.find(path)
         if load_name(model) == self._services.model.name and self._services.is_busy:
             raise AppError(f"{model.name} is writing a reply. Wait until it has finished, or stop it.")
         frees = gigabytes(self._services.models.freed_by(model))
         return _dialog("delete_dialog", model=model, frees=frees)
 
     def _delete(self, path: str) -> None:
-        self._services.models.delete(self._installed(path))
+        self._services.models.delete(self._inventory.find(path))
         self._inventory.refresh()
 
     def _remove_folder(self, folder: str) -> None:
@@ -208,25 +209,18 @@ class ModelsActions:
         self._inventory.refresh()
 
     def _remove_server(self, address: str) -> None:
-        """Forget a server. Where its model is in use, the last local one takes its place."""
+        """Forget a server. If its model is in use, the last local one takes its place."""
         self._services.servers.remove(address)
         if self._services.model.server == address:
             self._services.choose_model(self._services.settings.local_model)
 
     def _download_file(self, repo: str, value: str) -> str:
-        """Download one file of a repository: the one that is chosen in its form."""
+        """Download the file of a repository that is chosen in its form."""
         self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
         return NO_QUESTION
 
     def _download(self, name: str) -> Download | None:
         return next((one for one in self._services.models.downloads.snapshot() if one.name == name), None)
-
-    def _installed(self, path: str) -> InstalledModel:
-        inventory = self._inventory.get()
-        model = inventory.find(path) if inventory else None
-        if model is None:
-            raise AppError("This model is no longer installed. Open Models again.")
-        return model
 
     def _change_settings(self, **changes: Any) -> None:
         def change() -> None:
@@ -238,7 +232,7 @@ class ModelsActions:
         self._try(change)
 
     def _try(self, action: Callable[[], Any]) -> Any:
-        """The action's result, or None if it failed, after the person was told why."""
+        """Return the action's result, or None if it failed, after a note that says why."""
         return try_or_notify(self._notify, action, None)
 
 

@@ -1,7 +1,7 @@
-"""What the Discover tab shows: picks for this machine, the catalogue by filters, and the results of a search."""
+"""The Discover tab: models recommended for this machine, the catalogue by filters, and the results of a search."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,16 +24,54 @@ from app.values.model import (
 )
 from app.values.quantisation import Quantisation
 
+TEMPLATE = "discover.html"
+Size = Literal["any", "1", "5", "10", "20"]
+SIZES: dict[Size, str] = {
+    "any": "Any size",
+    "1": "Up to 1 GB",
+    "5": "Up to 5 GB",
+    "10": "Up to 10 GB",
+    "20": "Up to 20 GB",
+}
+"""Largest downloads in gigabytes, and their names on the page."""
+Task = Use | Literal["any"]
+TASKS: dict[Task, str] = {"any": "Any task", "chat": "Chat", "code": "Code", "reasoning": "Reasoning"}
 MOST = 3
+"""How many models are recommended."""
 CPU_PARAMETERS = 4_500_000_000
-"""A CPU reads every weight for every step: with more of them it writes more slowly than people read."""
+"""The most parameters on a CPU. It reads every weight for every step: with more it is slower than people read."""
 DISK_RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 
 
+@dataclass(slots=True)
+class Filters:
+    """Which models of the catalogue a page shows."""
+
+    size: Size = "any"
+    task: Task = "any"
+
+    def admits(self, one: Recommendation) -> bool:
+        """Tell whether a model is shown."""
+        is_small = self.size == "any" or one.entry.size <= int(self.size) * 1_000_000_000
+        return is_small and self.task in ("any", one.entry.use)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    """What a search found: recommended models, models on the hub, and those that were inspected, each with the URL
+    of its page. `problem` says why there is less than there could be."""
+
+    text: str = ""
+    recommended: tuple[Recommendation, ...] = ()
+    hits: tuple[SearchHit, ...] = ()
+    inspected: tuple[tuple[RemoteModel, str], ...] = ()
+    problem: str = ""
+
+
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """The largest first model that suits this machine, then the largest of at most half that download, and so on.
+    """Choose the largest first model that suits this machine, the largest of at most half that download, and so on.
 
     So there is one to stay with, one that is here soon, and one that is quick."""
     chosen: list[Recommendation] = []
@@ -51,99 +89,44 @@ def _suits(one: Recommendation, inventory: Inventory) -> bool:
 
 
 def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quantisation:
-    """The fastest quantisation for a model of the catalogue whose weights fit in float32; else "none".
+    """Return the fastest quantisation for a model of the catalogue whose weights fit in float32; else "none".
 
     The weights are read in float32 and then quantised. Other models may have layers that cannot be quantised."""
     is_known = any(one.entry.repo == name for one in inventory.recommended)
-    return inventory.fast if is_known and fit and _fits_in_float32(fit) else "none"
-
-
-def _fits_in_float32(fit: Fit) -> bool:
-    width = 4 if fit.precision == "float32" else 2
-    return fit.need.total + fit.need.weights * (4 // width - 1) <= fit.memory.free
+    if not is_known or fit is None:
+        return "none"
+    widening = 1 if fit.precision == "float32" else 2
+    in_float32 = fit.need.total + fit.need.weights * (widening - 1)
+    return inventory.fast if in_float32 <= fit.memory.free else "none"
 
 
 def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
-    """How an offered model is loaded once it is here: as it was loaded last, or as is fastest on this machine."""
+    """Return how an offered model is loaded once it is downloaded."""
     repo = one.entry.repo
     return _choice(settings, inventory, repo, repo, one.fit).quantisation
 
 
 def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
-    """How an offered model that is installed is loaded: as it was loaded last, or as is fastest on this machine."""
+    """Return how an offered model that is installed is loaded."""
     return _choice(settings, inventory, load_name(model), model.name, inventory.fit_of(model))
 
 
 def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit: Fit | None) -> ModelChoice:
-    """As it was loaded last by this name; else with the fastest quantisation for this model of the catalogue."""
+    """Load it as it was loaded last by this name; else with the fastest quantisation for this repository."""
     choice = settings.choice_of(name)
     if settings.was_loaded(name):
         return choice
     return replace(choice, quantisation=quantisation_for(inventory, repo, fit))
 
 
-def quantisation_of(name: str) -> str:
-    """How a GGUF file is quantised, by its name: "Q4_K_M"; "" where it does not tell."""
-    found = QUANTISATION.search(name.removesuffix(".gguf"))
-    return found[1].upper() if found else ""
-
-
-def best_gguf(files: Sequence[FileProgress], free: int) -> str:
-    """The largest of these files that fits the free disk, of those of at most 8 bits where there are some.
-
-    All of them take the same memory once they are loaded; a larger one rounds less. "" where none fits."""
-    fitting = [file for file in files if file.size + DISK_RESERVE <= free]
-    packed = [file for file in fitting if not quantisation_of(file.name).endswith(("F16", "F32"))]
-    return max(packed or fitting, key=lambda file: file.size).name if fitting else ""
-
-
-TEMPLATE = "discover.html"
-Size = Literal["any", "1", "5", "10", "20"]
-SIZES: dict[Size, str] = {
-    "any": "Any size",
-    "1": "Up to 1 GB",
-    "5": "Up to 5 GB",
-    "10": "Up to 10 GB",
-    "20": "Up to 20 GB",
-}
-"""Largest downloads in gigabytes, and their names on the page."""
-Task = Use | Literal["any"]
-TASKS: dict[Task, str] = {"any": "Any task", "chat": "Chat", "code": "Code", "reasoning": "Reasoning"}
-
-
-@dataclass(slots=True)
-class Filters:
-    """Which models of the catalogue a page shows."""
-
-    size: Size = "any"
-    task: Task = "any"
-
-    def admits(self, one: Recommendation) -> bool:
-        """Whether a model is shown."""
-        is_small = self.size == "any" or one.entry.size <= int(self.size) * 1_000_000_000
-        return is_small and self.task in ("any", one.entry.use)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResults:
-    """What a search found: recommended models, models on the hub, and those that were inspected, each with the URL
-    of its page. `problem` says why there is less than there could be."""
-
-    text: str = ""
-    recommended: tuple[Recommendation, ...] = ()
-    hits: tuple[SearchHit, ...] = ()
-    inspected: tuple[tuple[RemoteModel, str], ...] = ()
-    problem: str = ""
-
-
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
-    """The models recommended for this machine; those in `known` cannot be downloaded again."""
+    """Render the models recommended for this machine; those in `known` cannot be downloaded again."""
     picks = [_row(one) for one in best_models(inventory)] if inventory else []
     return render_macro(TEMPLATE, "picks", picks=picks, known=known)
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """All models of the catalogue that the filters admit, a line each; those that are too big come last."""
+    """Render the models of the catalogue that the filters admit, a line each; those that are too big come last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     return render_macro(
         TEMPLATE,
@@ -168,19 +151,8 @@ def _row(one: Recommendation) -> dict[str, object]:
     }
 
 
-def matching(inventory: Inventory, text: str) -> list[Recommendation]:
-    """The models of the catalogue whose descriptions contain all of these words."""
-    words = text.lower().split()
-    return [one for one in inventory.recommended if all(word in _description(one) for word in words)]
-
-
-def _description(one: Recommendation) -> str:
-    entry = one.entry
-    return f"{entry.repo} {entry.family} {entry.use} {entry.good_for}".lower()
-
-
 def results_html(results: SearchResults, known: frozenset[str], free: int = 0) -> Markup:
-    """The results of a search; nothing before one. `free` are bytes of the disk."""
+    """Render the results of a search; nothing before one. `free` are bytes of the disk."""
     inspected = {model.repo for model, _ in results.inspected}
     return render_macro(
         TEMPLATE,
@@ -193,23 +165,21 @@ def results_html(results: SearchResults, known: frozenset[str], free: int = 0) -
     )
 
 
-def searching_html(text: str) -> Markup:
-    """What is shown while the hub is searched."""
-    return render_macro(TEMPLATE, "searching", text=text)
-
-
 def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) -> dict[str, object]:
-    # A gated model has a note of its own, which says what to do before it can be checked.
-    problems = () if model.is_gated and model.files else model.problems
-    fit = fit_values(model.fit) if model.fit else None
-    files = [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else []
+    facts = (
+        f"{parameters_label(model.parameters)} parameters" if model.parameters else "",
+        gigabytes(model.size) if model.size else "",
+        f"{model.context:,} tokens" if model.context else "",
+        model.licence,
+    )
     return {
         "model": model,
         "page": page,
-        "facts": list(_facts(model)),
-        "problems": problems,
-        "fit": fit,
-        "files": files,
+        "facts": list(filter(None, facts)),
+        # A gated model has a note of its own, which says what to do before it can be checked.
+        "problems": () if model.is_gated and model.files else model.problems,
+        "fit": fit_values(model.fit) if model.fit else None,
+        "files": [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else [],
         "best": best_gguf(model.ggufs, free),
     }
 
@@ -220,12 +190,16 @@ def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, obj
     return {"name": file.name, "words": words, "size": gigabytes(file.size), "is_here": is_here}
 
 
-def _facts(model: RemoteModel) -> Iterator[str]:
-    if model.parameters:
-        yield f"{parameters_label(model.parameters)} parameters"
-    if model.size:
-        yield gigabytes(model.size)
-    if model.context:
-        yield f"{model.context:,} tokens"
-    if model.licence:
-        yield model.licence
+def quantisation_of(name: str) -> str:
+    """Return how a GGUF file is quantised, by its name: "Q4_K_M"; "" if its name does not tell."""
+    found = QUANTISATION.search(name.removesuffix(".gguf"))
+    return found[1].upper() if found else ""
+
+
+def best_gguf(files: Sequence[FileProgress], free: int) -> str:
+    """Return the largest of these files that fits the free disk, preferably one of at most 8 bits.
+
+    All of them take the same memory once they are loaded; a larger one rounds less. "" if none fits."""
+    fitting = [file for file in files if file.size + DISK_RESERVE <= free]
+    packed = [file for file in fitting if not quantisation_of(file.name).endswith(("F16", "F32"))]
+    return max(packed or fitting, key=lambda file: file.size).name if fitting else ""

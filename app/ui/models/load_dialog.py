@@ -1,4 +1,4 @@
-"""The Load dialog: how a model is loaded, whether it fits so, and what went wrong when it was tried."""
+"""The Load dialog: what a model can be loaded with on this machine, whether it fits so, and why loading failed."""
 
 import json
 import platform
@@ -58,11 +58,15 @@ GPU_ATTENTION = {"triton": Option("triton", "triton"), "flash_attn": Option("fla
 NO_DRAFT_MODEL = Option("", "None")
 FIELDS = ("dtype", "quantisation", "device", "attention", "draft_model")
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+STOP = "stop"
+"""The name of the button that also stops the reply which is being written."""
+LONGEST = 10_000_000
+PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The choices of each field of `ModelChoice`. One choice alone is no choice."""
+    """The options for each field of `ModelChoice`. A single option is not shown."""
 
     dtype: tuple[Option, ...]
     quantisation: tuple[Option, ...]
@@ -70,7 +74,7 @@ class LoadOptions:
     attention: tuple[Option, ...]
 
     def allowed(self, choice: ModelChoice) -> ModelChoice:
-        """The same choice without what does not exist here: it may have been made on another machine."""
+        """Return the choice without what does not exist here: it may have been made on another machine."""
         for field in fields(self):
             known = [option.value for option in getattr(self, field.name)]
             if getattr(choice, field.name) not in known:
@@ -81,26 +85,20 @@ class LoadOptions:
 def options_here(
     gpus: Sequence[str], has_package: Any = find_spec, system: tuple[str, str] | None = None
 ) -> LoadOptions:
-    """What this machine has: its cards, the packages that are installed, and its (system, processor)."""
-    system = system or (platform.system(), platform.machine())
-    has_gpu = bool(gpus) or system == ("Darwin", "arm64")
+    """Return the options of this machine, by its cards, its packages, and its (system, processor)."""
+    name, processor = system or (platform.system(), platform.machine())
+    has_gpu = bool(gpus) or (name, processor) == ("Darwin", "arm64")
     packed = (ON_GPU if has_gpu else ON_CPU) if has_package("torchao") else ()
+    cuda = [Option("cuda", f"GPU ({gpus[0]})")] if gpus else []
+    kernels = [option for package, option in GPU_ATTENTION.items() if gpus and has_package(package)]
+    if name == "Linux" and not gpus:
+        kernels.append(NATIVE)
     return LoadOptions(
         dtype=(*PRECISIONS, FLOAT16) if has_gpu else PRECISIONS,
         quantisation=(PLAIN, *packed),
-        device=_devices(gpus, has_gpu),
-        attention=_attention(bool(gpus), has_package, system[0] == "Linux"),
+        device=(AUTO, Option("cpu", "CPU"), *cuda) if has_gpu else (AUTO,),
+        attention=(AUTO, SDPA, *kernels),
     )
-
-
-def _devices(gpus: Sequence[str], has_gpu: bool) -> tuple[Option, ...]:
-    cuda = [Option("cuda", f"GPU ({gpus[0]})")] if gpus else []
-    return (AUTO, Option("cpu", "CPU"), *cuda) if has_gpu else (AUTO,)
-
-
-def _attention(has_card: bool, has_package: Any, is_linux: bool) -> tuple[Option, ...]:
-    found = [option for package, option in GPU_ATTENTION.items() if has_card and has_package(package)]
-    return (AUTO, SDPA, *found, *((NATIVE,) if is_linux and not has_card else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +130,26 @@ def _known_one(found: DraftModels) -> str:
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
-    """The context lengths to choose from, in tokens; 0 is the model's own."""
+    """Return the context lengths to choose from, in tokens; 0 is the model's own."""
     shorter = sorted({one for one in (*CONTEXTS, chosen) if 0 < one < longest})
     return [(0, f"Model's own ({longest:,} tokens)"), *((one, f"{one:,} tokens") for one in shorter)]
 
 
 def choice_from(choice: ModelChoice, values: dict[str, Any]) -> ModelChoice:
-    """The choice with the values of a form, where a box that is not ticked has none. Raises BadOption."""
+    """Return the choice with the values of a form, in which a box without a tick is missing. Raises BadOption."""
     changes: dict[str, Any] = {name: values[name] for name in FIELDS if name in values}
     with impossible_values():
         context, offload = int(values.get("context", choice.context)), "offload" in values
         return replace(choice, context=context, offload=offload, **changes)
 
 
-STOP = "stop"
-"""The name of the button that also stops the reply which is being written."""
-LONGEST = 10_000_000
-PACKED: tuple[Quantisation, ...] = ("int8", "int4")
+def form_values(value: str) -> dict[str, Any]:
+    """Return the values of a form. Raises BadOption."""
+    try:
+        values = json.loads(value or "{}")
+    except ValueError as error:
+        raise BadOption(unexpected(error)) from error
+    return values if isinstance(values, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,30 +177,28 @@ class LoadDialog:
 
 
 class LoadActions:
-    """Opens the dialog, and does what its controls say."""
+    """Opens the dialog, and handles the events of its controls."""
 
     def __init__(self, services: Services, inventory: InventoryCache) -> None:
         self._services = services
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Ask how to load this model: as it was loaded last, else with the quantisation that suits it best."""
+        """Ask how to load this model: by default as it was loaded last, else with the best quantisation for it."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
         drafts = draft_options(self._services.models.draft_models(model), choice.draft_model)
         fit = self._fit(model, replace(choice, quantisation="none"))
         recommended = quantisation_for(found, model.name, fit) if found else "none"
-        form = self._judged(LoadForm(model, choice, options, self._longest(model), drafts, fit, recommended))
+        longest = self._fit(model, ModelChoice(load_name(model), context=LONGEST))
+        context = longest.context if longest else CONTEXT
+        form = self._judged(LoadForm(model, choice, options, context, drafts, fit, recommended))
         is_new = not self._services.settings.was_loaded(choice.name)
         dialog.form = self._preselected(form) if is_new else form
 
-    def open_path(self, dialog: LoadDialog, path: str) -> None:
-        """Ask how to load the model in this folder or GGUF file. Raises ModelError."""
-        self.open(dialog, self._services.models.open_path(path))
-
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
-        """A control was changed, or a button pressed."""
+        """Handle a control that was changed, or a button that was pressed."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         form = dialog.form
         if do == "close-load" or form is None:
@@ -215,7 +214,7 @@ class LoadActions:
 
     def _load(self, dialog: LoadDialog, form: LoadForm, is_stopping: bool) -> None:
         if self._services.is_busy and not is_stopping:
-            return  # it is drawn anew, with what to do about the reply
+            return  # the dialog is drawn again, and says what to do about the reply
         self._services.stop()
         dialog.form = loading = replace(form, is_loading=True)
         self._services.choose_model(form.choice, self._ended(dialog, loading))
@@ -230,24 +229,17 @@ class LoadActions:
         return ended
 
     def _preselected(self, form: LoadForm) -> LoadForm:
-        """The form of a model that was never loaded: with the recommended quantisation, or one that fits."""
+        """Return the form of a model that was never loaded: with the recommended quantisation, or one that fits."""
         if form.recommended != "none":
-            return self._judged(replace(form, choice=replace(form.choice, quantisation=form.recommended)))
-        return form if form.fit is None or form.fit.verdict == "fits" else self._quantised(form)
-
-    def _quantised(self, form: LoadForm) -> LoadForm:
-        """The form with the first quantisation that fits; as it is where none does."""
+            return self._quantised(form, form.recommended)
+        if form.fit is None or form.fit.verdict == "fits":
+            return form
         here = {option.value for option in form.options.quantisation}
-        tried = (
-            self._judged(replace(form, choice=replace(form.choice, quantisation=one)))
-            for one in PACKED
-            if one in here
-        )
+        tried = (self._quantised(form, one) for one in PACKED if one in here)
         return next((one for one in tried if one.fit and one.fit.verdict == "fits"), form)
 
-    def _longest(self, model: InstalledModel) -> int:
-        fit = self._fit(model, ModelChoice(load_name(model), context=LONGEST))
-        return fit.context if fit else CONTEXT
+    def _quantised(self, form: LoadForm, quantisation: Quantisation) -> LoadForm:
+        return self._judged(replace(form, choice=replace(form.choice, quantisation=quantisation)))
 
     def _judged(self, form: LoadForm) -> LoadForm:
         return replace(form, fit=self._fit(form.model, form.choice))
@@ -261,26 +253,16 @@ class LoadActions:
             return None
 
 
-def form_values(value: str) -> dict[str, Any]:
-    """The values of the form. Raises BadOption."""
-    try:
-        values = json.loads(value or "{}")
-    except ValueError as error:
-        raise BadOption(unexpected(error)) from error
-    return values if isinstance(values, dict) else {}
-
-
 def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool) -> Markup:
-    """The dialog; nothing while it is closed."""
+    """Render the dialog; nothing while it is closed."""
     if form is None:
         return Markup()
-    choice = form.choice
     return render_macro(
         "load_dialog.html",
         "load_dialog",
         form=form,
         facts=[gigabytes(form.model.size), f"{form.longest:,} tokens of context"],
-        contexts=contexts(form.longest, choice.context),
+        contexts=contexts(form.longest, form.choice.context),
         fit=fit_values(form.fit) if form.fit else None,
         slow=f"Slow: about {copying_words(form.fit.offloaded)}." if form.fit and form.fit.offloaded else "",
         progress=(status.note or "Loading…") if form.is_loading else "",

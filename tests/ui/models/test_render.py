@@ -9,7 +9,7 @@ import pytest
 
 from app.settings import ModelSettings
 from app.ui.frame.templates import render_macro
-from app.ui.models.discover import Filters, SearchResults, catalogue_html, matching, picks_html, results_html
+from app.ui.models.discover import Filters, SearchResults, catalogue_html, picks_html, results_html
 from app.ui.models.inventory import InstalledFit, Inventory, fit_values
 from app.ui.models.render import (
     download_count,
@@ -95,8 +95,9 @@ def test_what_is_installed_or_downloading_is_not_offered_again() -> None:
 
 
 def test_recommended_models_are_found_by_all_words_of_what_is_said_of_them() -> None:
-    assert [one.entry.repo for one in matching(make_inventory(), "code TESTS")] == ["org/coder"]
-    assert matching(make_inventory(), "code poems") == []
+    entries = [one.entry for one in make_inventory().recommended]
+    assert [entry.repo for entry in entries if entry.matches("code TESTS")] == ["org/coder"]
+    assert not any(entry.matches("code poems") for entry in entries)
 
 
 def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
