@@ -52,32 +52,6 @@ def test_a_model_is_found_judged_fetched_and_deleted(library: ModelLibrary, serv
     assert (others(library), library.downloads.snapshot()) == ([], ())
 
 
-def test_a_download_is_paused_resumed_and_offered_after_a_restart(
-    library: ModelLibrary, server: FakeHub, hub: Hub, tmp_path: Path
-) -> None:
-    server.pace = 500_000
-    library.downloads.start("org/small")
-    wait_for(lambda: any(download.done > 100_000 for download in library.downloads.snapshot()))
-    library.downloads.close()
-    again = ModelLibrary(tmp_path / "data", ONLINE, hub)
-    (left,) = again.downloads.snapshot()
-    assert (left.state, left.done > 100_000) == ("paused", True)
-    server.pace = 0
-    again.downloads.resume("org/small")
-    wait_for(lambda: state(again) == "done")
-    again.downloads.dismiss("org/small")
-    assert again.downloads.snapshot() == ()
-
-
-def test_cancelling_leaves_nothing(library: ModelLibrary, server: FakeHub, hub: Hub) -> None:
-    server.pace = 500_000
-    library.downloads.start("org/small")
-    wait_for(lambda: any(download.done for download in library.downloads.snapshot()))
-    library.downloads.pause("org/small")
-    library.downloads.cancel("org/small")
-    assert library.downloads.snapshot() == () and not list(hub.root.glob("models--*"))
-
-
 def test_offline_ends_all_traffic_and_makes_no_request(library: ModelLibrary, server: FakeHub) -> None:
     server.pace = 500_000
     library.downloads.start("org/small")

@@ -190,10 +190,13 @@ def test_a_download_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     assert list(files.load()) == []
     files.save(HubId("org/x", "feature/y"), None)
     files.save(HubId("org/small"), PLAN)
-    assert dict(files.load()) == {HubId("org/small"): PLAN, HubId("org/x", "feature/y"): None}
+    one_file = HubId("org/" + "n" * 90, "v1", "f" * 120 + ".gguf")  # too long for the name of a file
+    files.save(one_file, None)
+    others = {HubId("org/x", "feature/y"): None, one_file: None}
+    assert dict(files.load()) == {HubId("org/small"): PLAN, **others}
     files.forget(HubId("org/small"))
     files.forget(HubId("org/small"))
-    assert dict(files.load()) == {HubId("org/x", "feature/y"): None}
+    assert dict(files.load()) == others
 
 
 @pytest.mark.parametrize(
