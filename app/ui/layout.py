@@ -51,7 +51,7 @@ from app.ui.settings.view import SettingsActions, SettingsView, build_settings_v
 from app.ui.side_panel import build_side_panel
 from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions, SidebarView, build_sidebar
-from app.ui.welcome.render import ModelGetter, WelcomeRenderer
+from app.ui.welcome.view import ModelGetter, WelcomeRenderer
 
 
 @dataclass(frozen=True, slots=True)

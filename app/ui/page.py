@@ -24,8 +24,7 @@ from app.ui.frame.top_bar import Notice
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, named_files, upload_at
 from app.ui.layout import build_page, connect_page, views_of
 from app.ui.models.inventory import InventoryCache
-from app.ui.welcome.render import ModelGetter
-from app.ui.welcome.view import OfferActions
+from app.ui.welcome.view import ModelGetter, OfferActions
 
 BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
 """How often Gradio's queue looks for events, while a page is used and while none is."""

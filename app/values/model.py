@@ -1,26 +1,10 @@
 """Values about models that cross layers: installed and remote models, whether they fit, and downloads."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from app.values.validation import require, require_one_of
-
-CONFIG = "config.json"
-LONGEST_CONFIG = 2_000_000
-"""Bytes of the largest accepted config.json."""
-LARGEST_SIZES = {
-    "num_hidden_layers": 2_000,
-    "hidden_size": 200_000,
-    "intermediate_size": 2_000_000,
-    "num_attention_heads": 10_000,
-    "num_key_value_heads": 10_000,
-    "head_dim": 20_000,
-    "vocab_size": 20_000_000,
-    "max_position_embeddings": 100_000_000,
-}
-"""The largest accepted values, far above those of any model."""
-
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """How a model's weights are kept in memory."""
@@ -32,10 +16,24 @@ ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama"
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
+CONFIG = "config.json"
+LONGEST_CONFIG = 2_000_000
+"""Bytes of the largest accepted config.json. It comes from strangers and is not trusted."""
+LARGEST_SIZES = {
+    "num_hidden_layers": 2_000,
+    "hidden_size": 200_000,
+    "intermediate_size": 2_000_000,
+    "num_attention_heads": 10_000,
+    "num_key_value_heads": 10_000,
+    "head_dim": 20_000,
+    "vocab_size": 20_000_000,
+    "max_position_embeddings": 100_000_000,
+}
+"""The largest accepted sizes in a config.json, far above those of any model."""
 UNKNOWN_CONTEXT = 32_768
 """Tokens of context of a model whose config names no limit, such as a recurrent one."""
 COPIED = 10e9
-"""Bytes a second that a card gets of main memory: an assumption, below what PCIe 4 can (25 GB/s)."""
+"""Bytes per second that a card reads from main memory: an assumption, below PCIe 4's 25 GB/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,6 @@ class MemoryNeed:
 
     @property
     def total(self) -> int:
-        """All of it."""
         return self.weights + self.cache + self.rows + self.runtime
 
 
@@ -127,9 +124,9 @@ class RowPrice:
 class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 
-    `longest_context` is how many tokens fit at this precision, 0 when the weights do not; `peak` is the largest
-    resident size of a process with the model, in bytes. `room` is what its weights may take of the device;
-    `offloaded` those that can stay in main memory where a card is too small, 0 where none need or can."""
+    `longest_context` is how many tokens fit at this precision, 0 if the weights do not; `peak` is the largest
+    resident size of a process with the model, in bytes. `room` are the bytes that its weights may take of the
+    device; `offloaded` are those that stay in main memory if a card is too small, 0 if none need to or can."""
 
     need: MemoryNeed
     memory: Memory
@@ -171,7 +168,7 @@ class DraftModels:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: to begin with."""
+    """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: good to begin with."""
 
     repo: str
     family: str
@@ -229,7 +226,7 @@ class SearchHit:
 class RemoteModel:
     """A model on the hub before its download. `size` is that of the download.
 
-    `ggufs` are the files to choose one from, where the repository has no other weights; the smallest first."""
+    `ggufs` are the files to choose from if the repository has no other weights; the smallest first."""
 
     repo: str
     commit: str
@@ -242,12 +239,12 @@ class RemoteModel:
     parameters: int = 0
     context: int = 0
     fit: Fit | None = None
-    problems: tuple[str, ...] = field(default=())
-    ggufs: tuple[FileProgress, ...] = field(default=())
+    problems: tuple[str, ...] = ()
+    ggufs: tuple[FileProgress, ...] = ()
 
 
 def copying_words(offloaded: int) -> str:
-    """What it costs that so many bytes of weights stay in main memory."""
+    """Say what it costs that `offloaded` bytes of weights stay in main memory."""
     return (
         f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the card in each step, which "
         f"takes about {max(offloaded / COPIED, 0.1):.1f} s (at {gigabytes(COPIED)} a second)"
@@ -255,7 +252,7 @@ def copying_words(offloaded: int) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """A number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
+    """Return a number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size * 0.9995:
             value = count / size

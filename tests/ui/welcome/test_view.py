@@ -12,10 +12,11 @@ from app.settings import ModelSettings, Settings
 from app.ui import Services
 from app.ui.models.discover import best_models, choice_of
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
-from app.ui.welcome.render import (
+from app.ui.welcome.view import (
     FOR_DEMO,
     FOR_OTHERS,
     ModelGetter,
+    OfferActions,
     WelcomeRenderer,
     minutes_in_words,
     offers_html,
@@ -23,7 +24,6 @@ from app.ui.welcome.render import (
     starters_for,
     usable,
 )
-from app.ui.welcome.view import OfferActions
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import DiskUse, Memory, MemoryNeed, Recommendation, Verdict
 from app.values.quantisation import Quantisation
