@@ -30,28 +30,27 @@ class ModelsActions:
         self._notify = notify
         self._loading = LoadActions(services, inventory)
         downloads = services.models.downloads
-        self._at_once: dict[str, Callable[[str], object]] = {
-            "download": downloads.start,
-            "pause": downloads.pause,
-            "resume": downloads.resume,
-            "dismiss": downloads.dismiss,
-            "cancel-now": downloads.cancel,
-            "delete-now": self._delete,
-            "unload-now": self._stop_and_unload,
-            "forget-folder": self._remove_folder,
-            "renew": lambda _: self._inventory.refresh(),
-            "list-server": lambda address: services.servers.add(address, ""),
-            "remove-server": self._remove_server,
-        }
-        self._with_question: dict[str, Callable[[str, str], str]] = {
+        self._handlers: dict[str, Callable[[str, str], object]] = {
+            "download": lambda name, _: downloads.start(name),
+            "download-file": self._download_file,
+            "pause": lambda name, _: downloads.pause(name),
+            "resume": lambda name, _: downloads.resume(name),
+            "dismiss": lambda name, _: downloads.dismiss(name),
             "cancel": self._cancel,
+            "cancel-now": lambda name, _: downloads.cancel(name),
             "delete": self._confirm_delete,
+            "delete-now": self._delete,
             "load": self._load_installed,
             "choose": lambda _, value: self._load(ModelChoice(*json.loads(value))),
             "load-now": self._stop_and_load,
             "unload": self._unload,
-            "download-file": self._download_file,
+            "unload-now": self._stop_and_unload,
+            "forget-folder": self._remove_folder,
+            "renew": lambda *_: self._inventory.refresh(),
+            "list-server": lambda address, _: services.servers.add(address, ""),
+            "remove-server": self._remove_server,
         }
+        """What the buttons do. A handler that returns a text has not done it yet, but asks this question first."""
 
     def open(self) -> None:
         """Renew the lists when the view is opened."""
@@ -67,8 +66,8 @@ class ModelsActions:
         if do in ("ask-load", "load-download"):
             self._try(lambda: self._loading.open(dialog, self._model_of(do, name)))
             return *self._shown(results), NO_QUESTION
-        question = self._try(lambda: self._do(do, name, value))
-        return *self._shown(results), question or NO_QUESTION
+        question = self._try(lambda: self._handlers[do](name, value)) if do in self._handlers else None
+        return *self._shown(results), question if isinstance(question, str) else NO_QUESTION
 
     def search(self, text: str) -> Iterator[tuple[Any, ...]]:
         """Search for models. A model id or the URL of its page is inspected directly."""
@@ -117,13 +116,6 @@ class ModelsActions:
         self._try(self._services.models.hub.log_out)
         self.open()
 
-    def _do(self, do: str, name: str, value: str) -> str:
-        if do in self._at_once:
-            self._at_once[do](name)
-        if do in self._with_question:
-            return self._with_question[do](name, value)
-        return NO_QUESTION
-
     def _shown(self, results: SearchResults) -> tuple[SearchResults, str]:
         inventory = self._inventory.get()
         known = installed_or_downloading(inventory, self._services.models.downloads.snapshot())
@@ -152,14 +144,14 @@ class ModelsActions:
         except AppError as error:
             return replace(results, problem=str(error))
 
-    def _load(self, choice: ModelChoice) -> str:
+    def _load(self, choice: ModelChoice) -> str | None:
         if self._services.is_busy:
             value, name = json.dumps(astuple(choice)), choice.name.partition("@")[0]
             return _dialog("switch_dialog", name=name, choice=choice, value=value)
         self._services.choose_model(choice)
-        return NO_QUESTION
+        return None
 
-    def _load_installed(self, path: str, _value: str) -> str:
+    def _load_installed(self, path: str, _value: str) -> str | None:
         """Load a model as it was loaded last."""
         return self._load(self._services.settings.choice_of(load_name(self._inventory.find(path))))
 
@@ -170,27 +162,26 @@ class ModelsActions:
         finished = self._download(name)
         return self._inventory.find(str(finished and finished.folder))
 
-    def _stop_and_load(self, _name: str, value: str) -> str:
+    def _stop_and_load(self, _name: str, value: str) -> None:
         self._services.stop()
         self._services.choose_model(ModelChoice(*json.loads(value)))
-        return NO_QUESTION
 
-    def _unload(self, _name: str, _value: str) -> str:
+    def _unload(self, _name: str, _value: str) -> str | None:
         if self._services.is_busy:
             return _dialog("unload_dialog")
         self._services.engine.unload()
-        return NO_QUESTION
+        return None
 
-    def _stop_and_unload(self, _name: str) -> None:
+    def _stop_and_unload(self, _name: str, _value: str) -> None:
         self._services.stop()
         self._services.engine.unload()
 
-    def _cancel(self, name: str, _value: str) -> str:
+    def _cancel(self, name: str, _value: str) -> str | None:
         download = self._download(name)
         if download and download.done:
             return _dialog("cancel_dialog", download=download, done=gigabytes(download.done))
         self._services.models.downloads.cancel(name)
-        return NO_QUESTION
+        return None
 
     def _confirm_delete(self, path: str, _value: str) -> str:
         model = self._inventory.find(path)
@@ -199,25 +190,24 @@ class ModelsActions:
         frees = gigabytes(self._services.models.freed_by(model))
         return _dialog("delete_dialog", model=model, frees=frees)
 
-    def _delete(self, path: str) -> None:
+    def _delete(self, path: str, _value: str) -> None:
         self._services.models.delete(self._inventory.find(path))
         self._inventory.refresh()
 
-    def _remove_folder(self, folder: str) -> None:
+    def _remove_folder(self, folder: str, _value: str) -> None:
         rest = tuple(one for one in self._services.settings.library.folders if one != folder)
         self._services.choose_library(replace(self._services.settings.library, folders=rest))
         self._inventory.refresh()
 
-    def _remove_server(self, address: str) -> None:
+    def _remove_server(self, address: str, _value: str) -> None:
         """Forget a server. If its model is in use, the last local one takes its place."""
         self._services.servers.remove(address)
         if self._services.model.server == address:
             self._services.choose_model(self._services.settings.local_model)
 
-    def _download_file(self, repo: str, value: str) -> str:
+    def _download_file(self, repo: str, value: str) -> None:
         """Download the file of a repository that is chosen in its form."""
         self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
-        return NO_QUESTION
 
     def _download(self, name: str) -> Download | None:
         return next((one for one in self._services.models.downloads.snapshot() if one.name == name), None)
