@@ -57,7 +57,7 @@ LAYERS = {
         "layers", "measuring", "graphs", "loading", "embedding", "parallel", "session",
     ),
     "app.models_registry": (
-        "files", "hub", "downloads", "catalogue", "other_apps", "installed_models", "locate", "draft_models",
+        "files", "hub", "downloads", "catalogue", "installed_models", "locate", "draft_models",
         "model_library",
     ),
 }  # fmt: skip
