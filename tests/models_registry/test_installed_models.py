@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -223,14 +222,6 @@ def test_an_installed_model_is_found_by_name_and_revision(offline: Hub) -> None:
     for name in ("org/two", "org/one@beef"):
         with pytest.raises(ModelNotFound, match="is not installed"):
             find_installed(name, offline)
-
-
-@pytest.mark.parametrize(
-    "ask", [lambda hub: hub.plan(HubId("org/x")), lambda hub: download(hub, HubId("org/x"), silent)]
-)
-def test_an_offline_hub_answers_with_a_sentence(offline: Hub, ask: Callable[[Hub], object]) -> None:
-    with pytest.raises(ModelError, match="Foresight is set to offline"):
-        ask(offline)
 
 
 DIGEST = "ab" * 32

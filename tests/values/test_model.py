@@ -1,8 +1,10 @@
-"""Numbers about models, for people."""
+"""Numbers about models and downloads, for people."""
+
+from dataclasses import replace
 
 import pytest
 
-from app.values.model import parameters_label
+from app.values.model import Download, FileProgress, Memory, gigabytes, parameters_label
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,24 @@ from app.values.model import parameters_label
 )
 def test_parameters_are_counted_as_models_are_named(count: int, words: str) -> None:
     assert parameters_label(count) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1_250_000_000, "1.25 GB"), (310e6, "310 MB"), (12_400, "12 kB"), (5, "5 bytes")]
+)
+def test_bytes_are_told_in_words(count: float, words: str) -> None:
+    assert gigabytes(count) == words
+
+
+def test_numbers_of_a_download_are_checked_and_added_up() -> None:
+    files = FileProgress("a", 10, 4), FileProgress("b", 30, 16)
+    download = Download("org/x", "running", files, speed=5.0)
+    assert (download.size, download.done, download.seconds_left) == (40, 20, 4.0)
+    assert replace(download, speed=0.0).seconds_left is None
+    for wrong in (
+        lambda: FileProgress("a", 1, 2),
+        lambda: Memory("cpu", 2, 1),
+        lambda: Download("x", "gone"),
+    ):  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="got"):
+            wrong()

@@ -112,11 +112,6 @@ def test_a_gated_model_is_described_although_its_files_are_closed(server: FakeHu
     assert found.is_gated and found.size > 0 and "accept its terms" in found.problems[0]
 
 
-def test_an_unknown_model_is_a_sentence(hub: Hub) -> None:
-    with pytest.raises(ModelNotFound, match="check the spelling"):
-        inspect_model(hub, HubId("org/none"), PLENTY, "float32", 100)
-
-
 REPO = HubId("org/tiny-GGUF")
 Q4, Q8 = "tiny-Q4_K_M.gguf", "tiny-Q8_0.gguf"
 
