@@ -30,6 +30,10 @@ LARGEST_SIZES = {
     "max_position_embeddings": 100_000_000,
 }
 """The largest accepted sizes in a config.json, far above those of any model."""
+DISK_RESERVE = 200_000_000
+"""Bytes that a download leaves free on the disk."""
+USUAL_CONTEXT = 4096
+"""Tokens of context for which models are judged by default."""
 UNKNOWN_CONTEXT = 32_768
 """Tokens of context of a model whose config names no limit, such as a recurrent one."""
 COPIED = 10e9

@@ -39,10 +39,8 @@ from app.models_registry.hub.http import (
 )
 from app.system.answer_limits import AnswerLimit
 from app.system.files import make_folder, sync_file, sync_folder
-from app.values.model import DiskUse, gigabytes
+from app.values.model import DISK_RESERVE, DiskUse, gigabytes
 
-RESERVE = 200_000_000
-"""Bytes that a download leaves free on the disk."""
 FreeBytes = Callable[[Path], int]
 """Returns the free bytes on the disk of a folder, which may not exist yet."""
 AT_ONCE = 4
@@ -68,10 +66,11 @@ def free_bytes(folder: Path) -> int:
 def require_space(plan: DownloadPlan, missing: int, folder: Path, free: FreeBytes) -> None:
     """Raise DiskFull if the rest of a download does not fit."""
     left = free(folder)
-    if missing and left < missing + RESERVE:
+    if missing and left < missing + DISK_RESERVE:
         raise DiskFull(
             f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
-            f"free and {gigabytes(RESERVE)} should stay so: delete something there, or keep models on another disk."
+            f"free and {gigabytes(DISK_RESERVE)} should stay so: delete something there, or keep models on another "
+            "disk."
         )
 
 

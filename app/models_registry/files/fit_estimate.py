@@ -22,7 +22,17 @@ from app.models_registry.files.weights import HEADS, Weights, check_model, read_
 from app.system.device_memory import PREFIX_SHARE, memories
 from app.values.eagle_config import is_speculator
 from app.values.messages import ModelFolder
-from app.values.model import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes
+from app.values.model import (
+    USUAL_CONTEXT,
+    Fit,
+    Memory,
+    MemoryNeed,
+    Precision,
+    RowPrice,
+    Verdict,
+    copying_words,
+    gigabytes,
+)
 from app.values.quantisation import model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -41,8 +51,6 @@ SMALL = 1_000_000
 """Parameters below which nothing is packed."""
 SCORE_COPIES = 3
 """Float32 score matrices that exist at once if attention has no fused kernel."""
-USUAL_CONTEXT = 4096
-"""Tokens that a chat should have room for by default."""
 MARGIN = 0.05
 """The share of free memory that stays free, besides that for the prefixes of other conversations."""
 

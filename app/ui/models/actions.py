@@ -12,11 +12,11 @@ from app.ui.frame.error_handling import Notify, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.discover import TEMPLATE, Filters, SearchResults, Size, Task, results_html
-from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
+from app.ui.models.inventory import InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
 from app.values.messages import ModelChoice
-from app.values.model import Download, InstalledModel, gigabytes
+from app.values.model import USUAL_CONTEXT, Download, InstalledModel, gigabytes
 
 NO_QUESTION = ""
 
@@ -135,7 +135,7 @@ class ModelsActions:
         found = inventory.get()
         try:
             memory = found.memory if found else models.memory("")
-            model = models.inspect_model(name, memory, inventory.precision, CONTEXT)
+            model = models.inspect_model(name, memory, inventory.precision, USUAL_CONTEXT)
             return replace(
                 results,
                 inspected=((model, models.hub.page(model.repo.partition(":")[0])), *results.inspected),

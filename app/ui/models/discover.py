@@ -12,6 +12,7 @@ from app.ui.frame.templates import render_macro
 from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values, load_name
 from app.values.messages import ModelChoice
 from app.values.model import (
+    DISK_RESERVE,
     FileProgress,
     Fit,
     InstalledModel,
@@ -40,8 +41,6 @@ MOST = 3
 """How many models are recommended."""
 CPU_PARAMETERS = 4_500_000_000
 """The most parameters on a CPU. It reads every weight for every step: with more it is slower than people read."""
-DISK_RESERVE = 200_000_000
-"""Bytes that a download leaves free on the disk."""
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 
 

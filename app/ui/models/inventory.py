@@ -9,6 +9,7 @@ from app.settings import ModelSettings
 from app.ui.frame.services import Services
 from app.values.messages import ModelChoice, ModelInfo
 from app.values.model import (
+    USUAL_CONTEXT,
     DiskUse,
     Fit,
     InstalledModel,
@@ -25,8 +26,6 @@ log = logging.getLogger(__name__)
 FLOATS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 AUTO_PRECISION: Precision = "bfloat16"
 """The precision that "auto" stands for while no model is loaded."""
-CONTEXT = 4096
-"""Tokens of context for which models are judged, unless one is loaded with fewer or more."""
 MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
 """What takes memory: the field of `MemoryNeed`, and its name on the page."""
 COLOURS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too big": "big"}
@@ -81,7 +80,7 @@ class InventoryCache:
 
     def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
         """Judge whether a model fits, loaded by this choice. Raises ModelError for invalid files."""
-        precision, context = precision_for(choice, self.precision), choice.context or CONTEXT
+        precision, context = precision_for(choice, self.precision), choice.context or USUAL_CONTEXT
         return self._services.models.judge(model, memory, precision, context, choice.draft_model)
 
     def find(self, path: str) -> InstalledModel:
@@ -135,7 +134,7 @@ class InventoryCache:
             memory,
             tuple(models.gpus()),
             models.disk(),
-            tuple(models.recommended(memory, self.precision, CONTEXT)),
+            tuple(models.recommended(memory, self.precision, USUAL_CONTEXT)),
             tuple(InstalledFit(model, self._fit(model, memory)) for model in installed),
             self._services.settings.library,
             models.hub.is_logged_in(),

@@ -16,9 +16,9 @@ from app.ui.frame.error_handling import unexpected
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.discover import quantisation_for
-from app.ui.models.inventory import CONTEXT, InventoryCache, fit_values, load_name
+from app.ui.models.inventory import InventoryCache, fit_values, load_name
 from app.values.messages import EngineStatus, ModelChoice
-from app.values.model import DraftModels, Fit, InstalledModel, copying_words, gigabytes
+from app.values.model import USUAL_CONTEXT, DraftModels, Fit, InstalledModel, copying_words, gigabytes
 from app.values.quantisation import Quantisation
 
 
@@ -192,7 +192,7 @@ class LoadActions:
         fit = self._fit(model, replace(choice, quantisation="none"))
         recommended = quantisation_for(found, model.name, fit) if found else "none"
         longest = self._fit(model, ModelChoice(load_name(model), context=LONGEST))
-        context = longest.context if longest else CONTEXT
+        context = longest.context if longest else USUAL_CONTEXT
         form = self._judged(LoadForm(model, choice, options, context, drafts, fit, recommended))
         is_new = not self._services.settings.was_loaded(choice.name)
         dialog.form = self._preselected(form) if is_new else form
