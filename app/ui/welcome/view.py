@@ -112,9 +112,9 @@ class ModelGetter:
             return
         if download is None:  # cancelled, or dismissed in the Models view
             self._wanted = ""
-        elif download.state == "done" and inventory and inventory.find(str(download.folder)):
+        elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
             self._wanted = ""
-            self.load(str(download.folder))
+            self._services.choose_model(choice_of(self._services.settings, inventory, model))
 
 
 class WelcomeRenderer:
