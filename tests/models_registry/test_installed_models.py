@@ -99,16 +99,10 @@ def test_those_that_cannot_be_used_say_why(offline: Hub) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (
-            CONFIG.replace(b'"num_hidden_layers": 2', b'"num_hidden_layers": 1000000000'),
-            "num_hidden_layers is 1000000000",
-        ),
-        (CONFIG.replace(b'"num_hidden_layers": 2', b'"num_hidden_layers": -2'), "num_hidden_layers is -2"),
-        (
-            CONFIG.replace(b'"vocab_size": 16', b'"vocab_size": "../../etc/passwd"'),
-            "vocab_size is ../../etc/passwd",
-        ),
-        (CONFIG.replace(b'"vocab_size": 16', b'"vocab_size": {"a": [1]}'), "vocab_size is"),
+        (CONFIG.replace(b'layers": 2', b'layers": 1000000000'), "num_hidden_layers is 1000000000"),
+        (CONFIG.replace(b'layers": 2', b'layers": -2'), "num_hidden_layers is -2"),
+        (CONFIG.replace(b"16}", b'"../../etc/passwd"}'), "vocab_size is ../../etc/passwd"),
+        (CONFIG.replace(b"16}", b'{"a": [1]}}'), "vocab_size is"),
         (
             b'{"model_type": "llama", "x": ' + 100_000 * b"[" + 100_000 * b"]" + b"}",
             "is not JSON|it is not JSON",
