@@ -92,7 +92,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(_open_database(folder.path)) as database,
         closing(DailyBackups(database)) as backups,
         open_chat_stores(database) as stores,
-        closing(models),
+        closing(models.downloads),
         _ended_at_once(
             make_engine(folder.path, lambda: models.hub, opening.plan, settings.local_model.device)
         ) as engine,

@@ -61,7 +61,7 @@ def report(session: Session, rounds: int, tokens: int, temperature: float) -> It
     """Yield the lines to print."""
     choice = ModelChoice("hybrid", dtype="float32", device="cpu")
     loaded = session.open(choice, no_progress)
-    yield f"{loaded.info.parameters / 1e6:.1f} million parameters. {loaded.info.chains_note}"
+    yield f"{loaded.info.parameters / 1e6:.1f} million parameters. {loaded.info.note('chains')}"
     times = loaded.profile.free
     curve = zip(times.buckets, times.seconds, strict=True)
     yield "ms a step by rows: " + ", ".join(f"{rows}: {1000 * seconds:.1f}" for rows, seconds in curve)

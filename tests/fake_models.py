@@ -54,9 +54,12 @@ def make_download(name: str, state: DownloadState = "running", done: int = 250, 
 
 
 class ScriptedModels:
-    """Says what it was given; `refuses` makes the next call fail with this sentence."""
+    """Says what it was given; `refuses` makes the next call fail with this sentence.
+
+    It plays the hub and the downloads of a library, too."""
 
     def __init__(self) -> None:
+        self.hub = self.downloads = self
         self.here: list[InstalledModel] = [DEMO_MODEL, SMALL, HALF]
         self.offers = [
             Recommendation(make_entry("org/small"), make_fit()),
@@ -151,7 +154,7 @@ class ScriptedModels:
     def page(self, name: str) -> str:
         return f"https://hub/{name}"
 
-    def downloads(self) -> tuple[Download, ...]:
+    def snapshot(self) -> tuple[Download, ...]:
         return self.on_the_way
 
     def start(self, name: str) -> None:

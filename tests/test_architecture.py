@@ -58,8 +58,8 @@ LAYERS = {
         "layers", "measuring", "graphs", "loading", "embedding", "parallel", "session",
     ),
     "app.models_registry": (
-        "files", "hub", "downloads", "catalogue", "other_apps", "installed_models", "locate", "draft_models",
-        "fast_format", "model_library",
+        "files", "hub", "downloads", "catalogue", "installed_models", "locate", "draft_models",
+        "model_library",
     ),
     "app.ui": (
         "frame", "models", "welcome", "live", "chat", "documents", "sidebar", "race", "settings", "layout",
@@ -274,7 +274,7 @@ def test_files_are_replaced_by_one_module() -> None:
         "app/system/files.py",
         "app/database/data_folder.py",  # the address of the instance that runs now
         "app/engine/machine/memory.py",  # a file of the system
-        "app/models_registry/hub/gguf_repo.py",  # a temporary folder
+        "app/models_registry/hub/search.py",  # a temporary folder
         "app/documents/documents.py",  # another one
     }
 

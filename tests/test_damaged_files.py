@@ -9,8 +9,7 @@ from app.chats.json_columns import collections_from_json, marks_from_json, value
 from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import SettingsNotRead
 from app.models_registry.downloads.downloads import SavedDownloads
-from app.models_registry.files.chat_template import chat_template
-from app.models_registry.files.generation import USUAL, own_temperature
+from app.models_registry.files.config import USUAL_TEMPERATURE, chat_template, own_temperature
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile
 from app.values.dataclass_json import parse_json
@@ -59,7 +58,7 @@ def templates(folder: Path) -> object:
 
 
 def temperatures(folder: Path) -> object:
-    return own_temperature(folder) == USUAL
+    return own_temperature(folder) == USUAL_TEMPERATURE
 
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -161,7 +161,7 @@ def main() -> None:
     with TemporaryDirectory() as notes:
         on, off = (Side(choice, asked, given.reuse, Path(notes)) for asked in (options, plain))
         # One after the other: the second reads what the first has measured.
-        print(on.load().same_text_note, "|", off.load().same_text_note, flush=True)  # noqa: T201
+        print(on.load().note("same-text"), "|", off.load().note("same-text"), flush=True)  # noqa: T201
     prompts: Iterator[Prompt] = questions(given.seed) if given.model == "demo" else stories(given.seed)
     for tally in compare(on, off, prompts, given.prompts, given.show):
         if tally.prompts % 20 == 0 or tally.prompts == given.prompts:

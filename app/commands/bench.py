@@ -90,7 +90,7 @@ def run_bench(engine: ModelEngine, asked: Asked, report: Path | None = None, ove
 
     def about() -> dict[str, Any]:
         model = engine.status().model
-        if model and (note := model.lookahead_note or model.chains_note):
+        if model and (note := model.note("lookahead", "chains")):
             print_text(note)
         return {
             "model": asdict(model) if model else None,

@@ -94,12 +94,3 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
 
 def _to_dict(value: Any) -> Any:
     return asdict(value) if hasattr(value, "__dataclass_fields__") else str(value)
-
-
-def parameters_label(parameters: int) -> str:
-    """A number of parameters as models are named: "8.03B", "135M"."""
-    for unit, size in (("B", 1e9), ("M", 1e6)):
-        if parameters >= size * 0.9995:
-            value = parameters / size
-            return f"{value:.2f}{unit}" if value < 10 else f"{value:.0f}{unit}"
-    return f"{parameters:,}"

@@ -19,7 +19,7 @@ from app.commands.console import print_json, print_text, progress_bar
 from app.commands.services import hub_of, model_settings
 from app.database.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
-from app.models_registry import Downloads, Hub, HubId, SavedDownloads, log_in, require_hub_id
+from app.models_registry import Downloads, Hub, HubId, SavedDownloads, require_hub_id
 from app.values.model import Download, gigabytes
 
 POLL_SECONDS = 0.1
@@ -57,7 +57,7 @@ def download(name: str, data_dir: Path | None, as_json: bool) -> None:
 def ask_token(hub: Hub) -> None:
     """Asks for an access token, without echoing it, and saves it."""
     token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
-    print_text(f"Logged in as {log_in(hub, token)}.")
+    print_text(f"Logged in as {hub.log_in(token)}.")
 
 
 def _print_cached(hub_id: HubId, folder: str, as_json: bool) -> None:
@@ -69,7 +69,7 @@ def _print_cached(hub_id: HubId, folder: str, as_json: bool) -> None:
 
 def _follow(downloads: Downloads, hub_id: HubId, as_json: bool) -> Download:
     """Starts a download and shows it until it ends."""
-    downloads.start(hub_id)
+    downloads.start(str(hub_id))
     if as_json:
         return _until_it_ends(downloads, _json_lines())
     with _bars() as bars:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from app.commands.console import parameters_label, print_json, print_text
+from app.commands.console import print_json, print_text
 from app.commands.services import hub_of, model_settings
 from app.errors import ModelError
 from app.models_registry import (
@@ -18,7 +18,7 @@ from app.models_registry import (
     parse_hub_id,
     read_catalogue,
 )
-from app.values.model import Fit, InstalledModel, Precision, RemoteModel, gigabytes
+from app.values.model import Fit, InstalledModel, Precision, RemoteModel, gigabytes, parameters_label
 
 
 def print_info(name: str, precision: Precision, context: int, data_dir: Path | None, as_json: bool) -> None:

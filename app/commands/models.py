@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from app.commands.console import columns, errors_as_sentences, parameters_label, print_json, print_text
+from app.commands.console import columns, errors_as_sentences, print_json, print_text
 from app.commands.options import AsJson, CommandGroup, DataDir, require_words
 from app.commands.services import hub_of, model_settings
 from app.errors import BadOption, ModelError
-from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
+from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes, parameters_label
 
 models_cli = typer.Typer(
     cls=CommandGroup,
@@ -161,10 +161,10 @@ def log_in(data_dir: DataDir = None) -> None:
 @models_cli.command("logout")
 def log_out() -> None:
     """Delete the saved access token."""
-    from app.models_registry import log_out as delete_token
+    from app.models_registry import Hub
 
     with errors_as_sentences():
-        delete_token()
+        Hub().log_out()
         print_text("Logged out.")
 
 

@@ -2,42 +2,27 @@
 
 Knows no torch: it deals in files alone."""
 
-from app.models_registry.catalogue import find, grouped, read_catalogue
-from app.models_registry.downloads.downloads import Downloads, SavedDownloads
-from app.models_registry.files.fit_estimate import fit_on_device, judge_folder
-from app.models_registry.hub.hub import Hub, log_in, log_out
-from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
-from app.models_registry.hub.search import inspect_model, search
-from app.models_registry.installed_models import delete, find_installed, freed_by, installed, verify
-from app.models_registry.locate import find_here, folder_here, locate, template_here
-from app.models_registry.model_library import ModelLibrary
-from app.system.machine import memories
-
-__all__ = [
-    "SavedDownloads",
-    "Downloads",
-    "Hub",
-    "HubId",
-    "ModelLibrary",
-    "delete",
-    "find",
-    "find_here",
-    "find_installed",
-    "folder_here",
-    "freed_by",
-    "grouped",
-    "installed",
-    "fit_on_device",
-    "judge_folder",
-    "locate",
-    "log_in",
-    "log_out",
-    "inspect_model",
-    "memories",
-    "parse_hub_id",
-    "read_catalogue",
-    "require_hub_id",
-    "search",
-    "template_here",
-    "verify",
-]
+from app.models_registry.catalogue import find as find
+from app.models_registry.catalogue import grouped as grouped
+from app.models_registry.catalogue import read_catalogue as read_catalogue
+from app.models_registry.downloads.downloads import Downloads as Downloads
+from app.models_registry.downloads.downloads import SavedDownloads as SavedDownloads
+from app.models_registry.files.fit_estimate import fit_on_device as fit_on_device
+from app.models_registry.files.fit_estimate import judge_folder as judge_folder
+from app.models_registry.hub.hub import Hub as Hub
+from app.models_registry.hub.hub_id import HubId as HubId
+from app.models_registry.hub.hub_id import parse_hub_id as parse_hub_id
+from app.models_registry.hub.hub_id import require_hub_id as require_hub_id
+from app.models_registry.hub.search import inspect_model as inspect_model
+from app.models_registry.hub.search import search as search
+from app.models_registry.installed_models import delete as delete
+from app.models_registry.installed_models import find_installed as find_installed
+from app.models_registry.installed_models import freed_by as freed_by
+from app.models_registry.installed_models import installed as installed
+from app.models_registry.installed_models import verify as verify
+from app.models_registry.locate import find_here as find_here
+from app.models_registry.locate import folder_here as folder_here
+from app.models_registry.locate import locate as locate
+from app.models_registry.locate import template_here as template_here
+from app.models_registry.model_library import ModelLibrary as ModelLibrary
+from app.system.machine import memories as memories

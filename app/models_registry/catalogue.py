@@ -1,6 +1,6 @@
-"""The models that the app recommends, from a file that ships with it: known without a network.
+"""The models that the app recommends, from a file that ships with it.
 
-Grouped for a person by whether they fit this machine, then by what they are good for, small ones first.
+They are grouped by whether they fit this machine, then by what they are good for, small ones first.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdic
 FILE = "catalogue.toml"
 SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")
 WNG_SIZES: tuple[tuple[Preset, int], ...] = (("7b", 10_000_000_000), ("13b", 20_000_000_000))
-"""Which of the authors' presets is for up to how many parameters; 33b is for more."""
+"""The authors' presets, and the most parameters that each is for; 33b is for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CatalogueModel:
     estimator: Estimator
 
     def fit(self, memory: Memory, precision: Precision, context: int) -> Fit:
-        """Whether it fits a device."""
+        """Judge whether it fits a device."""
         return judge(replace(self.estimator, device=memory.device), memory, precision, context)
 
 
@@ -45,7 +45,7 @@ class CatalogueGroup:
 
 
 def read_catalogue(path: Path | None = None) -> list[CatalogueModel]:
-    """All recommended models, small ones first. Raises ModelBroken when the file makes no sense."""
+    """Read all recommended models, small ones first. Raises ModelBroken for an invalid file."""
     path = path or assets_dir() / FILE
     try:
         models = tomllib.loads(path.read_text(encoding="utf-8"))["model"]
@@ -55,15 +55,14 @@ def read_catalogue(path: Path | None = None) -> list[CatalogueModel]:
 
 
 def find(words: str, catalogue: Iterable[CatalogueModel]) -> list[CatalogueModel]:
-    """Those whose name, family or use has all of these words in it."""
-    wanted = words.lower().split()
-    return [one for one in catalogue if all(word in _text(one.entry) for word in wanted)]
+    """Return the models whose descriptions contain all of these words."""
+    return [one for one in catalogue if one.entry.matches(words)]
 
 
 def grouped(
     catalogue: Iterable[CatalogueModel], memory: Memory, precision: Precision, context: int
 ) -> Iterator[CatalogueGroup]:
-    """The catalogue by verdict, then by use; no empty groups."""
+    """Yield the catalogue by verdict, then by use; no empty groups."""
     fits = [(one, one.fit(memory, precision, context).verdict) for one in catalogue]
     for verdict in get_args(Verdict):
         for use in get_args(Use):
@@ -73,15 +72,11 @@ def grouped(
 
 
 def wng(parameters: int) -> tuple[int, int, int]:
-    """What lookahead's authors advise for a model of this size."""
+    """Return the W, N and G that lookahead's authors advise for a model of this size."""
     for name, most in WNG_SIZES:
         if parameters <= most:
             return PRESETS[name]
     return PRESETS["33b"]
-
-
-def _text(entry: CatalogueEntry) -> str:
-    return f"{entry.repo} {entry.family} {entry.use} {entry.good_for}".lower()
 
 
 def _recommended(values: dict[str, Any]) -> CatalogueModel:
@@ -104,7 +99,7 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
 
 
 def _tensors(shape: ModelConfig, parameters: int) -> Iterator[Tensor]:
-    """What stands for a model's weights: its tables as they are, and all layers as one matrix."""
+    """Yield tensors in place of a model's weights: its tables as they are, and all layers as one matrix."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
     if not shape.is_tied:

@@ -1,16 +1,19 @@
 """The models on this machine: in the hub's cache, in folders of the user, and GGUF files of other programs.
 
-Every model is checked by its files, without torch. One that cannot be loaded is listed with the reason. A model
-in the cache is deleted by the hub's client, so that files which another revision shares are kept.
+Every model is checked by its files, without torch. One that cannot be loaded is listed with the reason. Deleting a
+model of the cache keeps the files that another revision shares. Files of other programs are listed and loaded, and
+never changed or deleted:
+
+    LM Studio    ~/.lmstudio/models/publisher/model/file.gguf
+    Ollama       ~/.ollama/models/manifests/registry.ollama.ai/library/name/tag -> blobs/sha256-…
+    llama.cpp    ~/.cache/llama.cpp/file.gguf, on macOS ~/Library/Caches/llama.cpp
 """
 
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-
-from huggingface_hub import HFCacheInfo, scan_cache_dir
 
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
 from app.models_registry.downloads.repo_cache import PARTIAL, RepoCache
@@ -20,27 +23,161 @@ from app.models_registry.files.model_files import POOLING, check_folder, is_comp
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import PREFIX, Hub
-from app.models_registry.other_apps import models_of_other_apps, name_of
 from app.settings import DEMO_MODEL, assets_dir
-from app.values.config_limits import CONFIG
-from app.values.model import InstalledModel, InstalledState, ModelOrigin
+from app.values.dataclass_json import parse_json
+from app.values.model import CONFIG, InstalledModel, InstalledState, ModelOrigin
+
+LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")
+LLAMA_CPP = (".cache/llama.cpp", "Library/Caches/llama.cpp", "AppData/Local/llama.cpp")
+OLLAMA = ".ollama/models"
+OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")
+"""Where Ollama keeps models when the system runs it."""
+OLLAMA_LIBRARY = ("registry.ollama.ai", "library")
+"""What Ollama leaves out of a model's name."""
+MODEL_LAYER = "application/vnd.ollama.image.model"
+OLLAMA_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+LONGEST_MANIFEST = 1_000_000
 
 
 def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) -> list[InstalledModel]:
-    """All models on this machine, the demo first, then by name. Asks no network.
+    """List all models on this machine, the demo first, then by name. Sends no request.
 
     Other programs' models are looked for in the person's home folder."""
     demo = _checked_model(DEMO_MODEL, assets_dir() / "demo-model", "demo")
     found = [*_in_cache(hub.root), *(model for folder in folders for model in _in_folder(folder))]
-    for other in models_of_other_apps(home or Path.home()):
+    for name, path, origin in models_of_other_apps(home or Path.home()):
         # A folder of theirs may be the person's, too; Ollama has one file by many names.
-        if all(other.path != one.path for one in found):
-            found.append(_checked_model(other.name, other.path, other.origin))
+        if all(path != one.path for one in found):
+            found.append(_checked_model(name, path, origin))
     return [demo, *sorted(found, key=lambda model: model.name.lower())]
 
 
+def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
+    """Return the installed model of this name, or name@revision; of several a complete one.
+
+    Raises ModelNotFound."""
+    repo, _, revision = name.partition("@")
+    named = [model for model in installed(hub, folders) if model.name == repo]
+    found = [model for model in named if not revision or model.revision.startswith(revision)]
+    if found:
+        return min(found, key=lambda model: model.state == "incomplete")
+    raise ModelNotFound(f"{name} is not installed: `python run.py models list` shows what is.")
+
+
+def _in_cache(root: Path) -> Iterator[InstalledModel]:
+    for folder in sorted(root.glob(PREFIX + "*")):
+        if not folder.is_dir():
+            continue
+        name = folder.name.removeprefix(PREFIX).replace("--", "/")
+        revisions = [
+            path for path in sorted(folder.glob("snapshots/*")) if path.is_dir() and any(path.iterdir())
+        ]
+        for revision in revisions:
+            # Datasets have a prefix of their own; a tokenizer alone, or an image model, is no text model of ours.
+            ggufs = gguf_files(revision, depth=1)
+            if (revision / CONFIG).exists() or not ggufs:
+                yield _checked_model(name, revision, "hub", revision.name)
+            for file in ggufs:
+                yield _checked_model(name_of(file), file, "hub-gguf")
+        if not revisions:
+            problem = "It has no files: delete it, or download it again."
+            if any(folder.glob("blobs/*" + PARTIAL)):
+                problem = "Its download is not finished: resume it, or delete what has come."
+            yield InstalledModel(name, folder, "hub", disk_size(folder), state="incomplete", problem=problem)
+
+
+def _in_folder(folder: Path) -> Iterator[InstalledModel]:
+    """Yield the model that this folder is, or those right below it, and GGUF files."""
+    with suppress(OSError):  # a folder that cannot be read has no models
+        folders = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
+        for one in folders:
+            if (one / CONFIG).exists():
+                yield _checked_model(one.name, one, "folder")
+        for file in gguf_files(folder, depth=2):
+            yield _checked_model(name_of(file), file, "folder")
+
+
+def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str = "") -> InstalledModel:
+    state: InstalledState = "ready"
+    problem = ""
+    try:
+        check_model(folder, name)
+    except OnlyDrafts as error:
+        state, problem = "draft head", str(error)
+    except ModelError as error:
+        is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
+        state, problem = ("unusable" if is_whole else "incomplete"), str(error)
+    return InstalledModel(name, folder, origin, model_size(folder), revision, state, problem)
+
+
+def _is_all_here(folder: Path) -> bool:
+    """Tell whether all files are there, valid or not."""
+    try:
+        return folder.is_file() or is_complete(folder)
+    except (ModelBroken, OSError):
+        return True
+
+
+def model_size(folder: Path) -> int:
+    """Return the bytes of a model's files, through links."""
+    if not folder.is_dir():
+        return folder.stat().st_size if folder.exists() else 0
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def models_of_other_apps(home: Path) -> Iterator[tuple[str, Path, ModelOrigin]]:
+    """Yield the name, the file and the origin of each GGUF model that another program has."""
+    for name in LM_STUDIO:
+        yield from _ggufs_of(home / name, "lm-studio", depth=2)
+    for name in LLAMA_CPP:
+        yield from _ggufs_of(home / name, "llama.cpp", depth=1)
+    for folder in (home / OLLAMA, OLLAMA_SERVICE):
+        for name, path in ollama_models(folder):
+            yield name, path, "ollama"
+
+
+def _ggufs_of(folder: Path, origin: ModelOrigin, depth: int) -> Iterator[tuple[str, Path, ModelOrigin]]:
+    with suppress(OSError):  # the program is not installed, or its folder cannot be read
+        for path in gguf_files(folder, depth):
+            yield name_of(path), path, origin
+
+
+def ollama_models(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the models of an Ollama store, by their manifests."""
+    manifests = folder / "manifests"
+    with suppress(OSError):
+        for manifest in sorted(path for path in manifests.glob("*/*/*/*") if path.is_file()):
+            if digest := _weights_digest(manifest):
+                *source, model, tag = manifest.relative_to(manifests).parts
+                name = "/".join([*([] if tuple(source) == OLLAMA_LIBRARY else source), f"{model}:{tag}"])
+                yield name, folder / "blobs" / f"sha256-{digest}"
+
+
+def _weights_digest(manifest: Path) -> str:
+    """Return the checksum of the weights that a manifest names; "" for an invalid manifest."""
+    if manifest.stat().st_size > LONGEST_MANIFEST:
+        return ""
+    try:
+        layers = parse_json(manifest.read_bytes())["layers"]
+        digests = [layer["digest"] for layer in layers if layer["mediaType"] == MODEL_LAYER]
+        found = OLLAMA_DIGEST.fullmatch(digests[0])
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return found[1] if found else ""
+
+
+def name_of(path: Path) -> str:
+    """Return a name for a GGUF file: Ollama's, or the file's own; in the hub's cache with the repository."""
+    if path.parent.name == "blobs":
+        names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
+        if name := next(names, ""):
+            return name
+    repos = [one.name.removeprefix(PREFIX) for one in path.parents if one.name.startswith(PREFIX)]
+    return "/".join([*(repo.replace("--", "/") for repo in repos[:1]), path.stem])
+
+
 def delete(model: InstalledModel, hub: Hub) -> int:
-    """Delete a model of the hub's cache and return the freed bytes. Raises ModelError when that fails."""
+    """Delete a model of the hub's cache and return the freed bytes. Raises ModelError if that fails."""
     if model.origin == "demo":
         raise ModelError("The demo model ships with the app and stays: choose another one.")
     if model.origin == "folder":
@@ -53,7 +190,9 @@ def delete(model: InstalledModel, hub: Hub) -> int:
             f"{model.name} belongs to another program, and Foresight does not delete it: delete it there "
             f"({model.path})."
         )
-    folder = _repo_folder(model, hub)
+    folder = RepoCache(hub.root, model.name).folder
+    if model.origin == "hub-gguf":
+        folder = next(path for path in model.path.parents if path.name.startswith(PREFIX))
     before = disk_size(folder)
     try:
         _delete_files(folder, model)
@@ -67,21 +206,55 @@ def delete(model: InstalledModel, hub: Hub) -> int:
     return before - disk_size(folder)
 
 
-def freed_by(model: InstalledModel, hub: Hub) -> int:
-    """The bytes that deleting this model would free."""
+def _delete_files(folder: Path, model: InstalledModel) -> None:
+    blobs = _own_blobs(model)
     if model.origin == "hub-gguf":
-        return sum(path.stat().st_size for path in _own_blobs(model.path.parent, model.path))
-    if model.origin != "hub":
-        return 0
-    if not model.revision:
+        model.path.unlink()
+        if not any(model.path.parent.iterdir()):
+            model.path.parent.rmdir()
+    elif model.revision:
+        shutil.rmtree(model.path)
+        for ref in folder.glob("refs/**/*"):
+            if ref.is_file() and ref.read_text(encoding="utf-8").strip() == model.path.name:
+                ref.unlink()
+    else:
+        shutil.rmtree(folder)
+    for blob in blobs:
+        blob.unlink()
+
+
+def freed_by(model: InstalledModel, hub: Hub) -> int:
+    """Return the bytes that deleting this model would free."""
+    if model.origin == "hub" and not model.revision:
         return disk_size(RepoCache(hub.root, model.name).folder)
-    if scan := _scanned(model.path):
-        return int(scan.delete_revisions(model.revision).expected_freed_size)
-    return sum(path.stat().st_size for path in _own_blobs(model.path))
+    if model.origin not in ("hub", "hub-gguf"):
+        return 0
+    # A cache without links keeps the bytes in the snapshot.
+    in_snapshot = disk_size(model.path) if model.path.is_dir() else 0
+    return in_snapshot + sum(path.stat().st_size for path in _own_blobs(model))
+
+
+def _own_blobs(model: InstalledModel) -> set[Path]:
+    """Return the blobs to which only this revision links, or only this GGUF file."""
+    if not model.path.is_dir():
+        snapshot, mine = model.path.parent, {model.path}
+    elif model.revision:
+        snapshot, mine = model.path, set(model.path.rglob("*"))
+    else:
+        return set()
+    linked = {path.resolve() for path in snapshot.parent.glob("*/**/*") if path not in mine}
+    own = {path.resolve() for path in mine if path.is_symlink() and path.exists()}
+    return {path for path in own - linked if path.parent == snapshot.parent.parent / "blobs"}
+
+
+def disk_size(folder: Path) -> int:
+    """Return the bytes on the disk below a folder; links count nothing."""
+    paths = folder.rglob("*") if folder.exists() else iter(())
+    return sum(path.lstat().st_size for path in paths if path.is_file() and not path.is_symlink())
 
 
 def verify(model: InstalledModel) -> list[str]:
-    """The damaged files of a model, as sentences. In the hub's cache a file's name is its checksum."""
+    """Return the damaged files of a model, as sentences. In the hub's cache a file's name is its checksum."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
         return list(_damage(model.path, model.path.name))
@@ -102,145 +275,6 @@ def _damage(path: Path, name: str) -> Iterator[str]:
 
 
 def has_checksums(model: InstalledModel) -> bool:
-    """Whether the model's files have known checksums to be compared with."""
+    """Tell whether the model's files have known checksums to be compared with."""
     paths = model.path.iterdir() if model.path.is_dir() else [model.path]
     return any(DIGEST_PATTERN.fullmatch(path.resolve().name) for path in paths)
-
-
-def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
-    """The installed model of this name, or name@revision; of several a complete one. Raises ModelNotFound."""
-    repo, _, revision = name.partition("@")
-    named = [model for model in installed(hub, folders) if model.name == repo]
-    found = [model for model in named if not revision or model.revision.startswith(revision)]
-    if found:
-        return min(found, key=lambda model: model.state == "incomplete")
-    raise ModelNotFound(f"{name} is not installed: `python run.py models list` shows what is.")
-
-
-def disk_size(folder: Path) -> int:
-    """Bytes on the disk below a folder; links count nothing."""
-    paths = folder.rglob("*") if folder.exists() else iter(())
-    return sum(path.lstat().st_size for path in paths if path.is_file() and not path.is_symlink())
-
-
-def _repo_folder(model: InstalledModel, hub: Hub) -> Path:
-    if model.origin == "hub-gguf":
-        return next(path for path in model.path.parents if path.name.startswith(PREFIX))
-    return RepoCache(hub.root, model.name).folder
-
-
-def _delete_files(folder: Path, model: InstalledModel) -> None:
-    if model.origin == "hub-gguf":
-        blobs = _own_blobs(model.path.parent, model.path)
-        for path in (model.path, *blobs):
-            path.unlink()
-        if not any(model.path.parent.iterdir()):
-            model.path.parent.rmdir()
-    elif model.revision:
-        _delete_revision(folder, model.path)
-    else:
-        shutil.rmtree(folder)
-
-
-def _delete_revision(folder: Path, snapshot: Path) -> None:
-    if scan := _scanned(snapshot):
-        return scan.delete_revisions(snapshot.name).execute()
-    # The hub's client skips a model with anything unexpected in it, such as a dangling link.
-    blobs = _own_blobs(snapshot)
-    shutil.rmtree(snapshot)
-    for path in [*blobs, *(ref for ref in folder.glob("refs/**/*") if _points_to(ref, snapshot.name))]:
-        path.unlink()
-    return None
-
-
-def _scanned(snapshot: Path) -> HFCacheInfo | None:
-    """The scan of this model alone: a copy under another name may have the same commit."""
-    folder = snapshot.parent.parent
-    scan = scan_cache_dir(folder.parent)
-    repos = frozenset(repo for repo in scan.repos if repo.repo_path.name == folder.name)
-    return replace(scan, repos=repos) if repos else None
-
-
-def _own_blobs(snapshot: Path, file: Path | None = None) -> set[Path]:
-    """The blobs that nothing else links to than this snapshot, or than this file of it."""
-    mine = {file} if file else set(snapshot.rglob("*"))
-    linked = {path.resolve() for path in snapshot.parent.glob("*/**/*") if path not in mine}
-    own = {path.resolve() for path in mine if path.is_symlink() and path.exists()}
-    return {path for path in own - linked if path.parent == snapshot.parent.parent / "blobs"}
-
-
-def _points_to(ref: Path, revision: str) -> bool:
-    return ref.is_file() and ref.read_text(encoding="utf-8").strip() == revision
-
-
-def _in_cache(root: Path) -> Iterator[InstalledModel]:
-    for folder in sorted(root.glob(PREFIX + "*")):
-        if not folder.is_dir():
-            continue
-        name = folder.name.removeprefix(PREFIX).replace("--", "/")
-        revisions = [
-            path for path in sorted(folder.glob("snapshots/*")) if path.is_dir() and any(path.iterdir())
-        ]
-        for revision in revisions:
-            # Datasets have a prefix of their own; a tokenizer alone, or an image model, is no text model of ours.
-            if not _has_only_gguf(revision):
-                yield _checked_model(name, revision, "hub", revision.name)
-            for file in gguf_files(revision, depth=1):
-                yield _checked_model(name_of(file), file, "hub-gguf")
-        if not revisions:
-            yield _not_finished(name, folder)
-
-
-def _not_finished(name: str, folder: Path) -> InstalledModel:
-    has_partial = any(folder.glob("blobs/*" + PARTIAL))
-    problem = (
-        "Its download is not finished: resume it, or delete what has come."
-        if has_partial
-        else ("It has no files: delete it, or download it again.")
-    )
-    return InstalledModel(name, folder, "hub", disk_size(folder), state="incomplete", problem=problem)
-
-
-def _in_folder(folder: Path) -> Iterator[InstalledModel]:
-    """The model that this folder is, or those right below it, and GGUF files; nothing where it cannot be read."""
-    with suppress(OSError):
-        places = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
-        for place in places:
-            if (place / CONFIG).exists():
-                yield _checked_model(place.name, place, "folder")
-        for file in gguf_files(folder, depth=2):
-            yield _checked_model(name_of(file), file, "folder")
-
-
-def _has_only_gguf(revision: Path) -> bool:
-    return not (revision / CONFIG).exists() and bool(gguf_files(revision, depth=1))
-
-
-def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str = "") -> InstalledModel:
-    state: InstalledState = "ready"
-    problem = ""
-    try:
-        check_model(folder, name)
-    except OnlyDrafts as error:
-        state, problem = "draft head", str(error)
-    except ModelError as error:
-        is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
-        state, problem = ("unusable" if is_whole else "incomplete"), str(error)
-    return InstalledModel(name, folder, origin, model_size(folder), revision, state, problem)
-
-
-def _is_all_here(folder: Path) -> bool:
-    """Whether all files are there, however little they make sense."""
-    if folder.is_file():
-        return True
-    try:
-        return is_complete(folder)
-    except (ModelBroken, OSError):
-        return True
-
-
-def model_size(folder: Path) -> int:
-    """Bytes of a model's files, through links."""
-    if not folder.is_dir():
-        return folder.stat().st_size if folder.exists() else 0
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())

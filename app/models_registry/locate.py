@@ -1,7 +1,7 @@
 """From what a person types to a model's folder on this machine.
 
 demo                  the model that ships with the app
-~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never asked of the hub
+~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never looked up on the hub
 x.gguf                a file of llama.cpp, LM Studio or Ollama, or a folder with one such file
 org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
 org/name:x.gguf       one GGUF file of a repository, in the same order
@@ -15,16 +15,16 @@ from pathlib import Path
 
 from app.errors import ModelBroken, ModelNotFound, OnlyDrafts
 from app.models_registry.downloads.process import download
-from app.models_registry.files.chat_template import chat_template
+from app.models_registry.files.config import chat_template
 from app.models_registry.files.gguf import SUFFIX, gguf_files
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.hub_id import HubId, parse_hub_id
-from app.models_registry.other_apps import name_of
+from app.models_registry.hub.hub_id import parse_hub_id
+from app.models_registry.installed_models import name_of
 from app.settings import DEMO_MODEL, assets_dir
-from app.values.config_limits import CONFIG
 from app.values.gguf_header import is_gguf
 from app.values.messages import ModelFolder, Progress
+from app.values.model import CONFIG
 
 SNAPSHOTS = "snapshots"
 """The folder of the hub's cache whose folders are revisions of a model."""
@@ -32,54 +32,43 @@ PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
 def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder:
-    """The checked folder or GGUF file of the model of this name, downloaded if need be. Raises a ModelError.
+    """Return the checked folder or GGUF file of a model, downloaded if necessary. Raises a ModelError.
 
-    What only drafts is found as well: the engine knows what it was chosen as."""
+    Draft heads are found as well: the engine knows what it was asked to load them as."""
     name = name.strip()
     if name == DEMO_MODEL:
-        return _checked(ModelFolder(assets_dir() / "demo-model", name=DEMO_MODEL, label="demo"))
-    path = Path(os.path.expanduser(name))  # noqa: PTH111 - Path's own fails on an unknown ~user
-    if _exists(path):
-        return _found(_folder(path))
-    hub = hub or Hub()
-    found = parse_hub_id(name, hub.endpoint)
-    if found is None and "://" in name:
-        raise ModelNotFound(
-            f"{name} is not the page of a model on Hugging Face: enter its id, such as org/name."
-        )
-    if found is None and PATH_LIKE.match(name):
-        raise ModelNotFound(f"The {_kind(name)} {name} does not exist: check the path.")
-    if found:
-        return _found(_on_hub(found, progress, hub))
-    raise ModelNotFound(
-        f"There is no folder {name!r}, and it is not a model id: "
-        "enter a folder, an id such as org/name, or 'demo'."
-    )
+        model = ModelFolder(assets_dir() / "demo-model", name=DEMO_MODEL, label="demo")
+        check_model(model.path, model.name)
+        return model
+    model = _folder(_path(name)) if _exists(_path(name)) else _on_hub(name, progress, hub or Hub())
+    with suppress(OnlyDrafts):
+        check_model(model.path, model.name)
+    return model
 
 
 def locate_path(text: str) -> ModelFolder:
-    """The checked model in this folder or GGUF file. Raises a ModelError."""
+    """Return the checked model in this folder or GGUF file. Raises a ModelError."""
     text = text.strip()
-    path = Path(os.path.expanduser(text))  # noqa: PTH111 - as in `locate`
-    if not text or not _exists(path):
+    if not text or not _exists(_path(text)):
         raise ModelNotFound(f"The {_kind(text)} {text or '(none)'} does not exist: check the path.")
-    return _checked(_folder(path))
+    model = _folder(_path(text))
+    check_model(model.path, model.name)
+    return model
 
 
 def find_here(name: str, hub: Hub) -> Path | None:
-    """The folder of a model that is on this machine already; asks no network."""
+    """Return the folder of a model that is on this machine already. Sends no request."""
     name = name.strip()
     if name == DEMO_MODEL:
         return assets_dir() / "demo-model"
-    path = Path(os.path.expanduser(name))  # noqa: PTH111 - as in `locate`
-    if _exists(path):
-        return path.absolute()
-    found = parse_hub_id(name, hub.endpoint)
-    return hub.cached(found) if found else None
+    if _exists(_path(name)):
+        return _path(name).absolute()
+    wanted = parse_hub_id(name, hub.endpoint)
+    return hub.cached(wanted) if wanted else None
 
 
 def folder_here(name: str, hub: Hub) -> ModelFolder | None:
-    """A model that is on this machine already, to be loaded; asks no network."""
+    """Return a model that is on this machine already, to be loaded. Sends no request."""
     path = find_here(name, hub)
     if path is None:
         return None
@@ -88,9 +77,13 @@ def folder_here(name: str, hub: Hub) -> ModelFolder | None:
 
 
 def template_here(name: str, hub: Hub) -> str:
-    """The chat template of a model that is on this machine already; "" where there is none."""
+    """Return the chat template of a model that is on this machine already; "" if there is none."""
     path = find_here(name, hub)
     return chat_template(_folder(path).path) if path else ""
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path's own fails on an unknown ~user
 
 
 def _exists(path: Path) -> bool:
@@ -118,20 +111,21 @@ def _kind(name: str) -> str:
     return "file" if name.lower().endswith(SUFFIX) else "folder"
 
 
-def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
-    path = hub.cached(wanted) or download(hub, wanted, progress)
-    if wanted.file:
-        return ModelFolder(path, name=name_of(path))
-    return ModelFolder(path, name=wanted.repo, revision=path.name)
-
-
-def _found(model: ModelFolder) -> ModelFolder:
-    """Checked, as a model or as what only drafts."""
-    with suppress(OnlyDrafts):
-        check_model(model.path, model.name)
-    return model
-
-
-def _checked(model: ModelFolder) -> ModelFolder:
-    check_model(model.path, model.name)
-    return model
+def _on_hub(name: str, progress: Progress, hub: Hub) -> ModelFolder:
+    """Return a model of the hub, downloaded if necessary. Raises a ModelError, also for a name of no model."""
+    wanted = parse_hub_id(name, hub.endpoint)
+    if wanted:
+        path = hub.cached(wanted) or download(hub, wanted, progress)
+        if wanted.file:
+            return ModelFolder(path, name=name_of(path))
+        return ModelFolder(path, name=wanted.repo, revision=path.name)
+    if "://" in name:
+        raise ModelNotFound(
+            f"{name} is not the page of a model on Hugging Face: enter its id, such as org/name."
+        )
+    if PATH_LIKE.match(name):
+        raise ModelNotFound(f"The {_kind(name)} {name} does not exist: check the path.")
+    raise ModelNotFound(
+        f"There is no folder {name!r}, and it is not a model id: "
+        "enter a folder, an id such as org/name, or 'demo'."
+    )

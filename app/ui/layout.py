@@ -59,8 +59,7 @@ from app.ui.settings.data import ImportRenderer
 from app.ui.settings.view import build_settings_view
 from app.ui.sidebar.render import ChatListRenderer, UndoRenderer
 from app.ui.sidebar.view import SidebarActions, build_sidebar
-from app.ui.welcome.offers import ModelGetter
-from app.ui.welcome.render import WelcomeRenderer
+from app.ui.welcome.view import ModelGetter, WelcomeRenderer
 from app.values.messages import Options
 
 TABS = (("settings", "Settings"), ("live", "Live"), ("xray", "X-ray"))

@@ -17,8 +17,7 @@ from app.ui.frame.top_bar import Notice
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
 from app.ui.layout import build_page, connect_page, views_of
 from app.ui.models.inventory import InventoryCache
-from app.ui.welcome.offers import ModelGetter
-from app.ui.welcome.view import OfferActions
+from app.ui.welcome.view import ModelGetter, OfferActions
 
 
 def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -> fastapi.FastAPI:

@@ -2,7 +2,7 @@
 
 Reading is tolerant: unknown fields are ignored; missing fields and fields of a wrong type get their defaults, or
 else the zero value of their type. What the dataclass itself refuses raises ValueError; then an optional value is
-None, and an element of a list is left out.
+None, and an element of a list or a mapping is left out.
 
     read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
 """
@@ -63,6 +63,8 @@ def _reader(hint: Any) -> Reader:
         return _dataclass_reader(hint)
     if origin is tuple:
         return _list_reader(_reader(kinds[0]))
+    if origin is Mapping:
+        return _mapping_reader(*map(_reader, kinds))
     if origin is Literal:
         return _literal_reader(frozenset(kinds))
     if origin in (Union, UnionType):
@@ -122,6 +124,19 @@ def _list_reader(reader: Reader) -> Reader:
         return tuple(values)
 
     return read_list
+
+
+def _mapping_reader(key_reader: Reader, value_reader: Reader) -> Reader:
+    def read_mapping(found: object) -> object:
+        if not isinstance(found, dict):
+            raise WrongType(found)
+        values = {}
+        for key, value in found.items():
+            with suppress(ValueError):
+                values[key_reader(key)] = value_reader(value)
+        return values
+
+    return read_mapping
 
 
 def _literal_reader(choices: frozenset[str]) -> Reader:

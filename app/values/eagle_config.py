@@ -1,4 +1,4 @@
-"""What the config.json of an EAGLE-3 head says, read without torch and without trust.
+"""Reads the config.json of an EAGLE-3 head, without torch. The file comes from strangers and is not trusted.
 
 The format is that of vllm-project/speculators (`models/eagle3/config.py` there): the config names a
 `speculators_model_type`, and under `transformer_layer_config` what the decoder layer is made of.
@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.errors import ModelBroken, OnlyDrafts
-from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.messages import ModelFolder
+from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.validation import require, require_one_of
 
 KIND = "speculators_model_type"
 LayerType = Literal["llama", "qwen3"]
-"""What the layer of such a head may be made of."""
+"""The kinds of layers that such a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
 """The sizes of such a layer and their largest values."""
 OPTIONAL = {"num_key_value_heads", "head_dim"}
 OTHERS = (
     "hidden_act", "rms_norm_eps", "attention_bias", "mlp_bias", "rope_theta", "rope_scaling", "rope_parameters",
 )  # fmt: skip
-"""What else is told of a layer. Nothing but these and the sizes is handed to transformers."""
+"""Other values of a layer. Only these and the sizes are given to transformers."""
 FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 USUAL_STATES = 3
 MOST_STATES = 8
@@ -37,7 +37,7 @@ class EagleConfig:
     """An EAGLE-3 head. `layer` is the config of its layers, by transformers' names.
 
     `states` are the target's layers whose outputs it reads, counted from 1, () for the usual ones; `target_hidden`
-    is their width. `verifier` is the model that it was trained for, as far as its config tells."""
+    is their width. `verifier` is the model that it was trained for, "" if its config does not tell."""
 
     model_type: LayerType
     layer: Mapping[str, Any]
@@ -64,16 +64,15 @@ class EagleConfig:
 
     @property
     def hidden(self) -> int:
-        """Its own width."""
         return int(self.layer["hidden_size"])
 
     @property
     def vocabulary(self) -> int:
-        """Tokens of its target."""
+        """How many tokens its target knows."""
         return int(self.layer["vocab_size"])
 
     def states_of(self, layers: int) -> tuple[int, ...]:
-        """The layers whose outputs it reads of a target of so many; those of vLLM where its config tells none."""
+        """Return the layers of its target whose outputs it reads; vLLM's choice if its config names none."""
         return self.states or (2, layers // 2, layers - 3)
 
 
@@ -83,12 +82,12 @@ def _require_size(key: str, value: object, most: int) -> None:
 
 
 def is_speculator(folder: Path) -> bool:
-    """Whether this is the folder of layers that draft for another model, and no model itself."""
+    """Tell whether this folder holds layers that draft for another model, and no model of its own."""
     return KIND in _values(folder)
 
 
 def read_eagle_config(folder: Path, name: str) -> EagleConfig:
-    """The config of the head in this folder. Raises ModelBroken for one that makes no sense, or of another kind."""
+    """Read the config of the head in this folder. Raises ModelBroken for an invalid one, or one of another kind."""
     values = _values(folder)
     kind = str(values.get(KIND))[:40]
     if kind != "eagle3":
@@ -99,14 +98,15 @@ def read_eagle_config(folder: Path, name: str) -> EagleConfig:
     try:
         return _parsed(values)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
+        problem = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         raise ModelBroken(
-            f"The config.json of {name} cannot be that of an EAGLE-3 head ({_words(error)}): choose another draft "
+            f"The config.json of {name} cannot be that of an EAGLE-3 head ({problem[:200]}): choose another draft "
             "model, or none."
         ) from error
 
 
 def refuse_speculator(folder: ModelFolder) -> None:
-    """Raise OnlyDrafts where this is chosen as a model and drafts for one, ModelBroken where it cannot do that."""
+    """Raise OnlyDrafts if this only drafts for another model, ModelBroken if it is a head of an unknown kind."""
     if not is_speculator(folder.path):
         return
     config = read_eagle_config(folder.path, folder.name)
@@ -118,7 +118,7 @@ def refuse_speculator(folder: ModelFolder) -> None:
 
 
 def _values(folder: Path) -> dict[str, Any]:
-    """What the config.json says; nothing where there is none, or where it makes no sense."""
+    """Return the values of the config.json; none if there is no valid one."""
     try:
         with (folder / CONFIG).open("rb") as file:
             content = file.read(LONGEST_CONFIG + 1)
@@ -143,13 +143,8 @@ def _parsed(values: dict[str, Any]) -> EagleConfig:
     )
 
 
-def _words(error: Exception) -> str:
-    missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
-    return missing[:200]
-
-
 def _verifier(values: dict[str, Any]) -> str:
-    """A hint for people. Whoever wrote it may have had the model in a folder."""
+    """Return the target's name as a hint for people, unless it is the path of a folder."""
     about = values.get("speculators_config")
     verifier = about.get("verifier") if isinstance(about, dict) else None
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None

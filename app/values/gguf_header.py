@@ -1,4 +1,4 @@
-"""What a GGUF file says of itself before its weights begin, read without torch and without trust.
+"""Reads the header of a GGUF file, without torch. The file comes from strangers and is not trusted.
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
@@ -18,26 +18,16 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_TENSORS, MOST_VALUES = 200_000, 10_000
 MOST_ENTRIES = 4_000_000
-"""Of all lists: the largest vocabularies have 300,000 tokens, with a type, a score and some merges for each."""
+"""Entries of all lists: the largest vocabularies have 300,000 tokens, each with a type, a score and merges."""
 LONGEST_TEXT = 4_000_000
-"""Bytes of one text; chat templates have some thousand."""
+"""Bytes of one text; chat templates have some thousands."""
 KEPT_ENTRIES = 1_024
 """A longer list is kept as its length. Lists with an entry for each layer are shorter."""
 ALIGNMENT = 32
 TEXT, LIST = 8, 9
 NUMBERS = {
-    0: "<B",
-    1: "<b",
-    2: "<H",
-    3: "<h",
-    4: "<I",
-    5: "<i",
-    6: "<f",
-    7: "<?",
-    10: "<Q",
-    11: "<q",
-    12: "<d",
-}
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
+}  # fmt: skip
 BLOCKS: Mapping[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22),
     7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 40), 10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
@@ -48,7 +38,7 @@ BLOCKS: Mapping[int, tuple[str, int, int]] = {
     29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
 }  # fmt: skip
-"""How tensors are stored: a type's name, and the numbers and the bytes of one of its blocks."""
+"""The types of tensors: a type's name, and the numbers and the bytes of one of its blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +53,6 @@ class GgufTensor:
 
     @property
     def numbers(self) -> int:
-        """How many there are in it."""
         return prod(self.shape)
 
 
@@ -77,7 +66,7 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """As llama.cpp calls it."""
+        """The architecture's name in llama.cpp."""
         return str(self.values.get("general.architecture", ""))[:60]
 
     @property
@@ -86,12 +75,12 @@ class GgufHeader:
         return sum(tensor.numbers for tensor in self.tensors)
 
     def value(self, key: str) -> Any:
-        """A value of this architecture; None where the file does not give it."""
+        """Return a value of this architecture; None if the file has none."""
         return self.values.get(f"{self.architecture}.{key}")
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether this is a file that begins as GGUF files do."""
+    """Tell whether this file begins as GGUF files do."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -100,14 +89,14 @@ def is_gguf(path: Path) -> bool:
 
 
 def read_gguf_header(path: Path) -> GgufHeader:
-    """The header of a file. Raises ValueError when it makes no sense, OSError when it cannot be read."""
+    """Read the header of a file. Raises ValueError if it is invalid, OSError if it cannot be read."""
     status = path.stat()
     return _read(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
 def _read(path: Path, size: int, _changed: int) -> GgufHeader:
-    """Read once for as long as the file stays as it is: a large vocabulary takes tenths of a second."""
+    """Read a header once while the file does not change: a large vocabulary takes tenths of a second."""
     with path.open("rb") as file:
         try:
             return _Reader(file, size).header()
@@ -162,17 +151,13 @@ class _Reader:
         self._entries += count
         if kind == TEXT:
             for _ in range(count):
-                self._skip(self._count("<Q", LONGEST_TEXT))
+                # Within the buffer this only moves its pointer; a later read fails if the file is too short.
+                self._file.seek(self._count("<Q", LONGEST_TEXT), 1)
             return count
-        width = struct.calcsize(NUMBERS[kind])
         if count > KEPT_ENTRIES:
-            self._skip(count * width)
+            self._file.seek(count * struct.calcsize(NUMBERS[kind]), 1)
             return count
         return [self._number(NUMBERS[kind]) for _ in range(count)]
-
-    def _skip(self, size: int) -> None:
-        # Within the buffer this is a move of its pointer; a read finds out whether the file is that long.
-        self._file.seek(size, 1)
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._text()

@@ -6,7 +6,7 @@ A `Request` goes in; a reply is a series of events that ends with exactly one `F
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -152,19 +152,24 @@ class Request:
         require(bool(self.prompt), "the prompt must not be empty", self.prompt)
 
 
+NoteName = Literal[
+    "device", "lookahead", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads"
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The loaded model.
+    """The loaded model, with notes for people about how it runs and why it does not run better.
 
-    `lookahead_note` is why it decodes plainly, `chains_note` why its drafts are no trees, "" where they are.
-    `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note` (CUDA
-    graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
-    `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
-    here. `quantised_share` is that of its parameters. `draft_model` names the model or head that drafts for it,
-    `heads` tells whether a head that its checkpoint carries
-    drafts, `heads_note` so or why not, "" if it has none.
-    `offloaded` are bytes of weights that stay in main memory, and are copied to the card in each step.
-    `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
+    Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
+    why no better `device`, `attention` or CUDA `graphs` are used, which layers run in our own kernels or why none
+    do (`fused`), which steps write the same text or why none do (`same-text`), why nothing was compiled here
+    (`compiler`), and whether the `heads` that its checkpoint carries draft.
+
+    `attention` is "" if the model keeps its own. `quantised_share` is a share of its parameters. `draft_model`
+    names the model or head that drafts for it; `heads` tells whether a head of its own checkpoint does.
+    `offloaded` are bytes of weights that stay in main memory and are copied to the card in each step. `server` is
+    the address of the server that runs it, "" if it is loaded here; of a model on a server hardly more than its
     name is known. `devices` are several that share each step."""
 
     name: str
@@ -175,41 +180,38 @@ class ModelInfo:
     context: int
     dtype: str
     device: str
-    lookahead_note: str = ""
-    chains_note: str = ""
     same_text: bool = True
-    same_text_note: str = ""
     quantisation: Quantisation = "none"
     quantised_share: float = 0.0
     attention: AttentionName | Literal[""] = ""
-    attention_note: str = ""
     graphs: bool = False
-    graphs_note: str = ""
     fused: bool = False
-    fused_note: str = ""
-    device_note: str = ""
-    compiler_note: str = ""
     draft_model: str = ""
     heads: bool = False
-    heads_note: str = ""
     server: str = ""
     devices: tuple[str, ...] = ()
     offloaded: int = 0
+    notes: Mapping[NoteName, str] = field(default_factory=dict, hash=False)
+
+    def note(self, *names: NoteName) -> str:
+        """Return the first note of these names; "" if there is none."""
+        return next(filter(None, (self.notes.get(name, "") for name in names)), "")
+
+    def with_note(self, name: NoteName, text: str) -> "ModelInfo":
+        """Return the same model with this note in place of the one of that name."""
+        return replace(self, notes={**self.notes, name: text})
 
     @property
-    def refusals(self) -> dict[str, str]:
-        """Why something that is faster or more exact is not used here, by what it is."""
-        found = {
-            "device": self.device_note,
-            "chains": self.chains_note,
-            "attention": self.attention_note,
-            "graphs": self.graphs_note,
-            "fused": "" if self.fused else self.fused_note,
-            "same-text": "" if self.same_text else self.same_text_note,
-            "compiler": self.compiler_note,
-            "heads": "" if self.heads else self.heads_note,
-        }
-        return {name: note for name, note in found.items() if note}
+    def refusals(self) -> dict[NoteName, str]:
+        """The notes that tell why something faster or more exact is not used here."""
+        used = {"fused": self.fused, "same-text": self.same_text, "heads": self.heads}
+        return {name: text for name in REFUSALS if (text := self.note(name)) and not used.get(name)}
+
+
+REFUSALS: tuple[NoteName, ...] = (
+    "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads"
+)  # fmt: skip
+"""The notes that may tell of a refusal. Those of `fused`, `same-text` and `heads` may also say that it is used."""
 
 
 @dataclass(frozen=True, slots=True)

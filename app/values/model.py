@@ -1,6 +1,6 @@
 """Values about models that cross layers: installed and remote models, whether they fit, and downloads."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +16,28 @@ ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama"
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
+CONFIG = "config.json"
+LONGEST_CONFIG = 2_000_000
+"""Bytes of the largest accepted config.json. It comes from strangers and is not trusted."""
+LARGEST_SIZES = {
+    "num_hidden_layers": 2_000,
+    "hidden_size": 200_000,
+    "intermediate_size": 2_000_000,
+    "num_attention_heads": 10_000,
+    "num_key_value_heads": 10_000,
+    "head_dim": 20_000,
+    "vocab_size": 20_000_000,
+    "max_position_embeddings": 100_000_000,
+}
+"""The largest accepted sizes in a config.json, far above those of any model."""
+DISK_RESERVE = 200_000_000
+"""Bytes that a download leaves free on the disk."""
+USUAL_CONTEXT = 4096
+"""Tokens of context for which models are judged by default."""
+UNKNOWN_CONTEXT = 32_768
+"""Tokens of context of a model whose config names no limit, such as a recurrent one."""
 COPIED = 10e9
-"""Bytes a second that a card gets of main memory: an assumption, below what PCIe 4 can (25 GB/s)."""
+"""Bytes per second that a card reads from main memory: an assumption, below PCIe 4's 25 GB/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +113,6 @@ class MemoryNeed:
 
     @property
     def total(self) -> int:
-        """All of it."""
         return self.weights + self.cache + self.rows + self.runtime
 
 
@@ -109,9 +128,9 @@ class RowPrice:
 class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 
-    `longest_context` is how many tokens fit at this precision, 0 when the weights do not; `peak` is the largest
-    resident size of a process with the model, in bytes. `room` is what its weights may take of the device;
-    `offloaded` those that can stay in main memory where a card is too small, 0 where none need or can."""
+    `longest_context` is how many tokens fit at this precision, 0 if the weights do not; `peak` is the largest
+    resident size of a process with the model, in bytes. `room` are the bytes that its weights may take of the
+    device; `offloaded` are those that stay in main memory if a card is too small, 0 if none need to or can."""
 
     need: MemoryNeed
     memory: Memory
@@ -150,7 +169,7 @@ class DraftModels:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: to begin with."""
+    """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: good to begin with."""
 
     repo: str
     family: str
@@ -170,6 +189,11 @@ class CatalogueEntry:
         for name in ("parameters", "size", "context"):
             require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
         require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
+
+    def matches(self, words: str) -> bool:
+        """Tell whether its description contains all of these words."""
+        description = f"{self.repo} {self.family} {self.use} {self.good_for}".lower()
+        return all(word in description for word in words.lower().split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +227,7 @@ class SearchHit:
 class RemoteModel:
     """A model on the hub before its download. `size` is that of the download.
 
-    `ggufs` are the files to choose one from, where the repository has no other weights; the smallest first."""
+    `ggufs` are the files to choose from if the repository has no other weights; the smallest first."""
 
     repo: str
     commit: str
@@ -216,12 +240,12 @@ class RemoteModel:
     parameters: int = 0
     context: int = 0
     fit: Fit | None = None
-    problems: tuple[str, ...] = field(default=())
-    ggufs: tuple[FileProgress, ...] = field(default=())
+    problems: tuple[str, ...] = ()
+    ggufs: tuple[FileProgress, ...] = ()
 
 
 def copying_words(offloaded: int) -> str:
-    """What it costs that so many bytes of weights stay in main memory."""
+    """Say what it costs that `offloaded` bytes of weights stay in main memory."""
     return (
         f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the card in each step, which "
         f"takes about {max(offloaded / COPIED, 0.1):.1f} s (at {gigabytes(COPIED)} a second)"
@@ -229,9 +253,18 @@ def copying_words(offloaded: int) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """A number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
+    """Return a number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size * 0.9995:
             value = count / size
             return f"{value:.2f} {unit}" if value < 10 else f"{value:.0f} {unit}"
     return f"{count:.0f} bytes"
+
+
+def parameters_label(count: int) -> str:
+    """Return a number of parameters as models are named: "260K", "7.3M", "1.5B"."""
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= 0.9995 * unit:  # what would be 1000 of the smaller unit
+            size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
+            return f"{size.removesuffix('.0')}{letter}"
+    return str(count)

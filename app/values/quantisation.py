@@ -26,19 +26,19 @@ _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Bits per number of a weight, in a Linear or in a table by tokens; 0 when it is not quantised."""
+    """Return the bits per number of a weight, in a Linear or in a table by tokens; 0 if it is not quantised."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8
 
 
 def group_of(bits: int, in_features: int) -> int:
-    """Neighbours in a row that share a scale."""
+    """Return how many neighbours in a row share a scale."""
     return in_features if bits == 8 else GROUP
 
 
 def weight_bytes(shape: tuple[int, int], itemsize: int, bits: int) -> int:
-    """Bytes of a weight [out, in] with so many bits; `itemsize` is that of the activations."""
+    """Return the bytes of a weight [out, in] of `bits` per number; `itemsize` is that of the activations."""
     if not bits:
         return prod(shape) * itemsize
     groups = shape[0] * shape[1] // group_of(bits, shape[1])
@@ -46,9 +46,9 @@ def weight_bytes(shape: tuple[int, int], itemsize: int, bits: int) -> int:
 
 
 def model_bytes(shapes: Mapping[str, tuple[int, ...]], itemsize: int, quantisation: Quantisation) -> int:
-    """Bytes of a checkpoint's weights once loaded, from its tensors' names and shapes.
+    """Return the bytes of a checkpoint's weights once loaded, from its tensors' names and shapes.
 
-    What is tied must be given once."""
+    Tied weights must be given once."""
     return sum(_tensor_bytes(name, shape, itemsize, quantisation) for name, shape in shapes.items())
 
 

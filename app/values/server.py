@@ -101,8 +101,8 @@ def remote_info(choice: ModelChoice) -> ModelInfo:
         context=0,
         dtype="",
         device=host,
-        lookahead_note=NOT_LOCAL.format(host=host),
         server=choice.server,
+        notes={"lookahead": NOT_LOCAL.format(host=host)},
     )
 
 

@@ -1,6 +1,6 @@
-"""Whether two models have the same tokenizer, by the vocabulary in their tokenizer.json: text is not tokenised.
+"""Tells whether two models have the same tokenizer, by the vocabulary in their tokenizer.json.
 
-The file is not trusted: one that makes no sense is a tokenizer that is like no other.
+The file is not trusted: an invalid one equals no other.
 """
 
 from functools import lru_cache
@@ -11,15 +11,12 @@ from typing import Any
 from app.values.dataclass_json import parse_json
 
 LARGEST = 100_000_000
-"""Bytes of a tokenizer.json; one for 256,000 tokens has 33 million."""
-REMEMBERED = 64
-"""Files whose digest is remembered."""
-
+"""Bytes of the largest accepted tokenizer.json; one for 256,000 tokens has 33 million."""
 NO_VOCABULARY = ""
 
 
 def vocabulary_digest(folder: Path) -> str:
-    """A digest of all tokens and their ids; "" where the model has no tokenizer.json that says them."""
+    """Return a digest of all tokens and their ids; "" if the model has no tokenizer.json that lists them."""
     try:
         file = folder / "tokenizer.json"
         about = file.stat()
@@ -28,7 +25,7 @@ def vocabulary_digest(folder: Path) -> str:
     return _digest(file, about.st_size, about.st_mtime_ns)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(64)
 def _digest(file: Path, size: int, _changed: int) -> str:
     if size > LARGEST:
         return NO_VOCABULARY
@@ -39,13 +36,13 @@ def _digest(file: Path, size: int, _changed: int) -> str:
 
 
 def digest_of(vocabulary: dict[str, int]) -> str:
-    """The digest of a vocabulary: token -> id."""
+    """Return the digest of a vocabulary: token -> id."""
     listed = sorted((number, token) for token, number in vocabulary.items())
     return sha256("\0".join(f"{number} {token}" for number, token in listed).encode()).hexdigest()
 
 
 def _read(tokenizer: dict[str, Any]) -> dict[str, int]:
-    """Token -> id, added tokens too. Unigram models list their tokens, others map them."""
+    """Return token -> id, with added tokens. Unigram models list their tokens, others map them."""
     tokens = tokenizer["model"]["vocab"]
     if isinstance(tokens, list):
         known = {str(token): number for number, (token, _) in enumerate(tokens)}

@@ -1,6 +1,7 @@
 """What is on this machine, whoever brought it; what deleting it frees; whether its bytes are right."""
 
-from collections.abc import Callable
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from app.models_registry import (
     find_installed,
     freed_by,
     installed,
+    locate,
     verify,
 )
 from app.models_registry.downloads.process import download
 from app.models_registry.installed_models import has_checksums
 from app.values.model import InstalledModel
+from tests.gguf_models import write_gguf
 from tests.models_registry.downloads.test_downloads import VALUES, wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent, write
@@ -96,16 +99,10 @@ def test_those_that_cannot_be_used_say_why(offline: Hub) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (
-            CONFIG.replace(b'"num_hidden_layers": 2', b'"num_hidden_layers": 1000000000'),
-            "num_hidden_layers is 1000000000",
-        ),
-        (CONFIG.replace(b'"num_hidden_layers": 2', b'"num_hidden_layers": -2'), "num_hidden_layers is -2"),
-        (
-            CONFIG.replace(b'"vocab_size": 16', b'"vocab_size": "../../etc/passwd"'),
-            "vocab_size is ../../etc/passwd",
-        ),
-        (CONFIG.replace(b'"vocab_size": 16', b'"vocab_size": {"a": [1]}'), "vocab_size is"),
+        (CONFIG.replace(b'layers": 2', b'layers": 1000000000'), "num_hidden_layers is 1000000000"),
+        (CONFIG.replace(b'layers": 2', b'layers": -2'), "num_hidden_layers is -2"),
+        (CONFIG.replace(b"16}", b'"../../etc/passwd"}'), "vocab_size is ../../etc/passwd"),
+        (CONFIG.replace(b"16}", b'{"a": [1]}}'), "vocab_size is"),
         (
             b'{"model_type": "llama", "x": ' + 100_000 * b"[" + 100_000 * b"]" + b"}",
             "is not JSON|it is not JSON",
@@ -164,7 +161,7 @@ def test_half_a_download_can_be_deleted(server: FakeHub, hub: Hub, tmp_path: Pat
     server.models["org/small"] = model_files(VALUES)
     server.pace = 5e6
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
-    downloads.start(HubId("org/small"))
+    downloads.start("org/small")
     wait_for(lambda: downloads.snapshot()[0].done > 100_000)
     downloads.close()
     model = others(hub)["org/small"]
@@ -221,9 +218,89 @@ def test_an_installed_model_is_found_by_name_and_revision(offline: Hub) -> None:
             find_installed(name, offline)
 
 
+DIGEST = "ab" * 32
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+def put(tiny: Path, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(tiny, target))
+
+
+def ollama_store(folder: Path, tiny: Path, name: str, layers: object = None, digest: str = DIGEST) -> Path:
+    manifest = folder / "manifests" / name
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    model = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
+    manifest.write_text(
+        json.dumps(
+            {"layers": [{"mediaType": "x", "digest": "sha256:0"}, model]} if layers is None else layers
+        )
+    )
+    return put(tiny, folder / "blobs" / f"sha256-{digest}")
+
+
+def test_files_of_other_programs_are_listed_with_their_origin(home: Path, tiny: Path, offline: Hub) -> None:
+    studio = put(tiny, home / ".lmstudio" / "models" / "org" / "model-GGUF" / "model.Q4_K_M.gguf")
+    put(tiny, studio.with_name("mmproj-model.gguf"))
+    old = put(tiny, home / ".cache" / "lm-studio" / "models" / "org" / "old" / "old.gguf")
+    cached = put(tiny, home / ".cache" / "llama.cpp" / "org_repo_file.gguf")
+    mac = put(tiny, home / "Library" / "Caches" / "llama.cpp" / "mac.gguf")
+    blob = ollama_store(home / ".ollama" / "models", tiny, "registry.ollama.ai/library/llama3.2/3b")
+    ollama_store(home / ".ollama" / "models", tiny, "registry.ollama.ai/library/llama3.2/latest")
+    second = ollama_store(home / ".ollama" / "models", tiny, "hf.co/org/repo-GGUF/Q4_K_M", digest="cd" * 32)
+    snapshot = offline.root / "models--org--repo" / "snapshots" / COMMIT
+    hub_file = put(tiny, snapshot / "repo.Q8_0.gguf")
+    found = others(offline)
+    assert {name: (model.origin, model.path) for name, model in found.items()} == {
+        "model.Q4_K_M": ("lm-studio", studio),
+        "old": ("lm-studio", old),
+        "org_repo_file": ("llama.cpp", cached),
+        "mac": ("llama.cpp", mac),
+        "llama3.2:3b": ("ollama", blob),
+        "hf.co/org/repo-GGUF:Q4_K_M": ("ollama", second),
+        "org/repo/repo.Q8_0": ("hub-gguf", hub_file),
+    }
+    assert all(model.state == "ready" and model.size == tiny.stat().st_size for model in found.values())
+    assert locate(str(blob), silent, offline).name == "llama3.2:3b"
+    assert locate(str(hub_file), silent, offline).name == "org/repo/repo.Q8_0"
+
+
+def test_nothing_of_theirs_is_deleted(home: Path, tiny: Path, offline: Hub) -> None:
+    file = put(tiny, home / ".cache" / "llama.cpp" / "a.gguf")
+    model = others(offline)["a"]
+    with pytest.raises(ModelError, match="belongs to another program, and Foresight does not delete it"):
+        delete(model, offline)
+    assert freed_by(model, offline) == 0 and file.exists()
+    assert verify(model) == [] and not has_checksums(model)
+
+
+def test_a_file_in_a_folder_of_the_persons_is_listed_once(home: Path, tiny: Path, offline: Hub) -> None:
+    folder = home / ".lmstudio" / "models"
+    put(tiny, folder / "org" / "model" / "a.gguf")
+    found = [model for model in installed(offline, [folder]) if model.origin != "demo"]
+    assert [(model.name, model.origin) for model in found] == [("a", "folder")]
+
+
+def test_what_cannot_be_loaded_says_why(home: Path, tiny: Path, offline: Hub) -> None:
+    cut = put(tiny, home / ".cache" / "llama.cpp" / "cut.gguf")
+    cut.write_bytes(cut.read_bytes()[:-5])
+    store = home / ".ollama" / "models"
+    ollama_store(store, tiny, "registry.ollama.ai/library/gone/latest").unlink()
+    found = others(offline)
+    assert found["cut"].state == "unusable" and "is damaged" in found["cut"].problem
+    assert found["gone:latest"].state != "ready" and found["gone:latest"].problem
+
+
 @pytest.mark.parametrize(
-    "ask", [lambda hub: hub.plan(HubId("org/x")), lambda hub: download(hub, HubId("org/x"), silent)]
-)
-def test_an_offline_hub_answers_with_a_sentence(offline: Hub, ask: Callable[[Hub], object]) -> None:
-    with pytest.raises(ModelError, match="Foresight is set to offline"):
-        ask(offline)
+    "manifest", [[], {"layers": 3}, {"layers": []}, {"layers": [{"mediaType": "x"}]},
+                 {"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../x"}]}],
+)  # fmt: skip
+def test_a_manifest_that_makes_no_sense_is_no_model(
+    home: Path, tiny: Path, offline: Hub, manifest: object
+) -> None:
+    ollama_store(home / ".ollama" / "models", tiny, "registry.ollama.ai/library/odd/latest", manifest)
+    assert others(offline) == {}

@@ -8,6 +8,7 @@ import pytest
 from app.errors import ModelError, ModelNotFound
 from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.config import parse_config
+from app.models_registry.model_library import fast_quantisation
 from app.settings import ModelSettings
 from app.values.model import Download, InstalledModel, RowPrice
 from tests.models_registry.downloads.test_downloads import wait_for
@@ -17,6 +18,7 @@ from tests.models_registry.test_installed_models import CONFIG
 
 FILES = {**model_files(500_000), "config.json": CONFIG}
 ONLINE = ModelSettings()
+LINUX = ("Linux", "x86_64")
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def library(server: FakeHub, hub: Hub, tmp_path: Path) -> ModelLibrary:
 
 
 def state(library: ModelLibrary) -> str:
-    return " ".join(download.state for download in library.downloads())
+    return " ".join(download.state for download in library.downloads.snapshot())
 
 
 def others(library: ModelLibrary) -> list[InstalledModel]:
@@ -39,51 +41,25 @@ def test_a_model_is_found_judged_fetched_and_deleted(library: ModelLibrary, serv
     memory = library.memory()
     looked = library.inspect_model(name, memory, "bfloat16", 64)
     assert looked.fit is not None and looked.fit.peak >= looked.fit.need.total
-    assert library.page(name) == f"{server.endpoint}/org/small"
-    library.start(name)
+    assert library.hub.page(name) == f"{server.endpoint}/org/small"
+    library.downloads.start(name)
     wait_for(lambda: state(library) == "done")
     (model,) = others(library)
     fit = library.judge(model, memory, "bfloat16", 64)
     assert (model.state, fit.need.weights) == ("ready", looked.fit.need.weights)
-    library.dismiss(name)
+    library.downloads.dismiss(name)
     assert 0 < library.freed_by(model) <= library.delete(model)
-    assert (others(library), library.downloads()) == ([], ())
-
-
-def test_a_download_is_paused_resumed_and_offered_after_a_restart(
-    library: ModelLibrary, server: FakeHub, hub: Hub, tmp_path: Path
-) -> None:
-    server.pace = 500_000
-    library.start("org/small")
-    wait_for(lambda: any(download.done > 100_000 for download in library.downloads()))
-    library.close()
-    again = ModelLibrary(tmp_path / "data", ONLINE, hub)
-    (left,) = again.downloads()
-    assert (left.state, left.done > 100_000) == ("paused", True)
-    server.pace = 0
-    again.resume("org/small")
-    wait_for(lambda: state(again) == "done")
-    again.dismiss("org/small")
-    assert again.downloads() == ()
-
-
-def test_cancelling_leaves_nothing(library: ModelLibrary, server: FakeHub, hub: Hub) -> None:
-    server.pace = 500_000
-    library.start("org/small")
-    wait_for(lambda: any(download.done for download in library.downloads()))
-    library.pause("org/small")
-    library.cancel("org/small")
-    assert library.downloads() == () and not list(hub.root.glob("models--*"))
+    assert (others(library), library.downloads.snapshot()) == ([], ())
 
 
 def test_offline_ends_all_traffic_and_makes_no_request(library: ModelLibrary, server: FakeHub) -> None:
     server.pace = 500_000
-    library.start("org/small")
-    wait_for(lambda: any(download.done for download in library.downloads()))
+    library.downloads.start("org/small")
+    wait_for(lambda: any(download.done for download in library.downloads.snapshot()))
     library.use(replace(ONLINE, is_offline=True))
     asked = len(server.asked)
     assert (state(library), library.hub.is_offline) == ("paused", True)
-    for action in (library.search, library.resume, library.start, library.log_in):
+    for action in (library.search, library.downloads.resume, library.downloads.start, library.hub.log_in):
         with pytest.raises(ModelError, match="set to offline"):
             action("org/small")
     assert len(server.asked) == asked
@@ -100,9 +76,9 @@ def test_folders_of_the_person_are_listed_where_they_lie(library: ModelLibrary, 
 
 def test_a_token_that_the_hub_does_not_know_is_not_kept(library: ModelLibrary) -> None:
     with pytest.raises(ModelError):
-        library.log_in("hf_bad")
-    assert not library.is_logged_in()
-    library.log_out()
+        library.hub.log_in("hf_bad")
+    assert not library.hub.is_logged_in()
+    library.hub.log_out()
 
 
 def test_the_catalogue_is_judged_for_the_memory(library: ModelLibrary) -> None:
@@ -114,8 +90,8 @@ def test_the_catalogue_is_judged_for_the_memory(library: ModelLibrary) -> None:
 def test_what_is_no_hub_id_is_a_sentence(library: ModelLibrary) -> None:
     assert library.hub_id("two words") == ""
     with pytest.raises(ModelNotFound, match="two words is not a model id"):
-        library.start("two words")
-    assert library.downloads() == tuple[Download, ...]()
+        library.downloads.start("two words")
+    assert library.downloads.snapshot() == tuple[Download, ...]()
 
 
 def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
@@ -130,9 +106,33 @@ def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
     assert server.asked == []
     assert library.row_price(str(folder), "float32") == whole
     assert library.row_price(str(folder), "bfloat16") == half
-    library.start("org/small")
+    library.downloads.start("org/small")
     wait_for(lambda: state(library) == "done")
     assert library.row_price("org/small", "float32") == whole
     demo = library.row_price("demo", "float32")
     assert demo is not None and demo.logits == 4096 * 8
-    library.close()
+    library.downloads.close()
+
+
+def has(*names: str) -> object:
+    return lambda name: name if name in names else None
+
+
+def fastest(
+    gpus: tuple[str, ...] = (), package: str = "torchao", compiler: str = "gcc", system: object = LINUX
+) -> str:
+    return fast_quantisation(gpus, has(package), has(compiler), system)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("compiler", ["cc", "gcc", "clang"])
+def test_int8_is_fastest_on_an_x86_cpu_with_a_compiler_and_torchao(compiler: str) -> None:
+    assert fastest(compiler=compiler) == "int8"
+
+
+def test_elsewhere_no_quantisation_is_known_to_be_faster() -> None:
+    assert fastest(gpus=("cuda:0",)) == "none"
+    assert fastest(package="") == "none"
+    assert fastest(compiler="") == "none"
+    assert fastest(system=("Linux", "aarch64")) == "none"
+    assert fastest(system=("Darwin", "arm64")) == "none"
+    assert fastest(system=("Windows", "AMD64")) == "none"

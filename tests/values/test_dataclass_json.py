@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.chats.json_columns import LETTERS, marks_from_json, marks_to_json, value_from_json, value_to_json
 from app.values.chat import Provenance, TokenMark
 from app.values.dataclass_json import read, to_dict
-from app.values.messages import Origin, Sampling, Split
+from app.values.messages import ModelInfo, Origin, Sampling, Split
 from tests.chats.samples import PROVENANCE
 
 
@@ -30,6 +30,14 @@ def test_provenance_of_an_older_app_gets_defaults_and_of_a_newer_one_loses_what_
         app="",
     )
     assert read(Provenance, found) == older
+
+
+def test_notes_of_a_model_come_back_without_those_of_a_newer_app() -> None:
+    model = PROVENANCE.model.with_note("device", "The card is too old.")
+    found = to_dict(model)
+    found["notes"] |= {"of-later": "Something new.", "heads": 3}
+    assert read(ModelInfo, json.loads(json.dumps(found))) == model
+    assert read(ModelInfo, found | {"notes": "none"}) == PROVENANCE.model
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def replies(plan: Plan) -> Iterator[Row]:
                     "same as plain": f"{same} of {len(plain)}",
                     "tokens per step": tokens / sum(each.steps for each in numbers),
                     "tokens per second": tokens / sum(each.seconds for each in numbers),
-                    "note": info.same_text_note,
+                    "note": info.note("same-text"),
                 }
         session.close()
 

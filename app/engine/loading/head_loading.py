@@ -85,7 +85,7 @@ def drafting_heads(
             sources, note = (source,), USED
         except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
             note = _failure(error)
-    return replace(info, heads=bool(sources), heads_note=note), sources
+    return replace(info, heads=bool(sources)).with_note("heads", note), sources
 
 
 def _failure(error: Exception) -> str:

@@ -80,12 +80,12 @@ class LoadedModel:
         if not isinstance(self.runner, BlockRunner):
             return self.info
         steps = self.runner.steps
-        return replace(self.info, graphs=bool(steps.buckets), graphs_note=steps.note)
+        return replace(self.info, graphs=bool(steps.buckets)).with_note("graphs", steps.note)
 
     @property
     def can_draft(self) -> bool:
         """Whether lookahead works with this model."""
-        return not self.info.lookahead_note
+        return not self.info.note("lookahead")
 
     def decode(self, ids: list[int]) -> str:
         """Decode these ids without special tokens."""
@@ -139,7 +139,7 @@ def load(
                 ready.to(device)
             loaded = prepare(model, tokenizer, whole, choice, quantised, choose)
             info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
-    return replace(loaded, info=replace(info, device_note=chosen.note), draft_models=sources)
+    return replace(loaded, info=info.with_note("device", chosen.note), draft_models=sources)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
@@ -174,16 +174,18 @@ def prepare(
         context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=kernels.lookahead_note,
-        chains_note=kernels.chains_note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
         attention=kernels.attention.name if kernels.attends else "",
-        attention_note=kernels.attention.note if kernels.attends else "",
         fused=kernels.fused,
-        fused_note=kernels.fused_note,
-        compiler_note=compiler_note(choice, model),
         offloaded=offloaded_bytes(model),
+        notes={
+            "lookahead": kernels.lookahead_note,
+            "chains": kernels.chains_note,
+            "attention": kernels.attention.note if kernels.attends else "",
+            "fused": kernels.fused_note,
+            "compiler": compiler_note(choice, model),
+        },
     )
     vocabulary = int(text_config.vocab_size)
     return LoadedModel(info, tokenizer, kernels.runner, eos_ids(model, tokenizer), vocabulary)

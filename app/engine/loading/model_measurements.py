@@ -76,12 +76,8 @@ def measured(
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
     drafter, largest = find_drafter(), profile.free.buckets[-1]
-    info = replace(
-        loaded.info,
-        same_text=is_same_text,
-        same_text_note=profile.note,
-        compiler_note=loaded.info.compiler_note or drafter.note,
-    )
+    info = replace(loaded.info, same_text=is_same_text).with_note("same-text", profile.note)
+    info = info.with_note("compiler", info.note("compiler") or drafter.note)
     make_drafter = best_drafter(drafter)
     learned = cache_key if ranks == 1 else {**cache_key, "ranks": str(ranks)}
     for source in loaded.draft_models:

@@ -84,7 +84,7 @@ def load_in_part(
         folder, choice, sandbox, reads_heads=False, place=part_on_card(fit.room), choose=run_in_part
     )
     note = f"{copying_words(loaded.info.offloaded)}."
-    return replace(loaded, info=replace(loaded.info, device_note=note))
+    return replace(loaded, info=loaded.info.with_note("device", note))
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:

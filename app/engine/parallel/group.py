@@ -78,7 +78,7 @@ class Ranks:
         if not isinstance(loaded.runner, BlockRunner):
             self._hang_up()
             note = f"{loaded.info.name} takes no draft trees, so one device is used."
-            return replace(loaded, info=replace(loaded.info, device_note=note))
+            return replace(loaded, info=loaded.info.with_note("device", note))
         request = {
             "path": str(folder.path.absolute()),
             "name": folder.name,

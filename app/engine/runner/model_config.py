@@ -8,9 +8,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from app.engine.attention.selector import HeadShape
 from app.engine.runner.kv_cache import layer_windows
-
-UNKNOWN_CONTEXT = 32_768
-"""Positions granted to a model whose config sets no limit, such as a recurrent one."""
+from app.values.model import UNKNOWN_CONTEXT
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:

@@ -12,33 +12,35 @@ from any thread, and return when they have taken effect: after `pause` no byte i
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from threading import Thread
 from time import monotonic
+from typing import Literal
 from urllib.parse import quote
 
-from app.errors import AppError, ModelNotFound, SettingsNotSaved
-from app.models_registry.downloads.entry import DownloadEntry, DownloadGoal, SpeedMeter
+from app.errors import AppError, ModelGated, ModelNotFound, SettingsNotSaved
 from app.models_registry.downloads.process import (
     DownloadFailed,
     DownloadFinished,
     DownloadMessage,
     DownloadPlanned,
     DownloadProcess,
+    DownloadProgress,
     DownloadRequest,
-    download_request,
     ended_unexpectedly,
 )
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.hub_id import HubId, require_hub_id
 from app.system.files import write_file
 from app.values.dataclass_json import parse_json, require_types
-from app.values.model import Download
+from app.values.model import Download, DownloadState, FileProgress
 
 SECONDS_TO_END = 10.0
 LONGEST_NAME = 200
@@ -46,20 +48,24 @@ LONGEST_NAME = 200
 NO_THREAD = (
     "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
 )
+SPAN_SECONDS = 5.0
+"""The speed is the mean over this time."""
+QUIET_SECONDS = 5.0
+"""Seconds without a byte after which a note says so."""
+DownloadGoal = Literal["run", "pause", "cancel"]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedDownloads:
-    """Unfinished downloads, one small JSON file each. Their partial files alone say how far they are."""
+    """Unfinished downloads, one small JSON file each. Only their partial files tell how far they are."""
 
     folder: Path
 
     def save(self, wanted: HubId, plan: DownloadPlan | None) -> None:
-        """Save a download. Raises SettingsNotSaved when the data folder cannot be written."""
-        path = self._path(wanted)
-        values = {**asdict(wanted), "plan": plan.to_json() if plan else None}
+        """Save a download. Raises SettingsNotSaved if the data folder cannot be written."""
+        values = {**asdict(wanted), "plan": asdict(plan) if plan else None}
         try:
-            write_file(path, json.dumps(values))
+            write_file(self._path(wanted), json.dumps(values))
         except OSError as error:
             raise SettingsNotSaved(
                 f"{self.folder} cannot be written ({error.strerror}), so a download of {wanted} would be forgotten "
@@ -68,11 +74,10 @@ class SavedDownloads:
 
     def forget(self, wanted: HubId) -> None:
         """Delete the file of a download."""
-        with suppress(FileNotFoundError):
-            self._path(wanted).unlink()
+        self._path(wanted).unlink(missing_ok=True)
 
     def load(self) -> Iterator[tuple[HubId, DownloadPlan | None]]:
-        """The unfinished downloads of the previous run; invalid files are ignored."""
+        """Read the unfinished downloads of the previous run; invalid files are ignored."""
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
                 saved = parse_json(path.read_text(encoding="utf-8"))
@@ -82,9 +87,101 @@ class SavedDownloads:
 
     def _path(self, wanted: HubId) -> Path:
         name = quote(str(wanted), safe="")
-        return (
-            self.folder / f"{name if len(name) <= LONGEST_NAME else sha256(name.encode()).hexdigest()}.json"
+        if len(name) > LONGEST_NAME:
+            name = sha256(name.encode()).hexdigest()
+        return self.folder / f"{name}.json"
+
+
+class SpeedMeter:
+    """Measures bytes per second from totals over time.
+
+    After update(0 s, 0), update(1 s, 10), update(2 s, 40) the speed is 20 bytes per second."""
+
+    def __init__(self, now: float, done: int) -> None:
+        self._marks = deque([(now, done)])
+        self._moved = now
+
+    def update(self, now: float, done: int) -> None:
+        """Note the total number of bytes at a time."""
+        if done != self._marks[-1][1]:
+            self._moved = now
+        if done < self._marks[-1][1]:  # a file was restarted
+            self._marks.clear()
+        self._marks.append((now, done))
+        while len(self._marks) > 2 and self._marks[1][0] <= now - SPAN_SECONDS:
+            self._marks.popleft()
+
+    def speed(self, now: float) -> float:
+        """Return bytes per second; 0 if nothing has come for a while."""
+        begin, before = self._marks[0]
+        span = now - begin
+        return (self._marks[-1][1] - before) / span if span > 0 and self.quiet(now) < QUIET_SECONDS else 0.0
+
+    def quiet(self, now: float) -> float:
+        """Return the seconds since the last byte."""
+        return now - self._moved
+
+
+@dataclass(slots=True)
+class DownloadEntry:
+    """A download's state, and its process while it runs; `goal` is what the user has asked for.
+
+    All of it is read and changed under the lock of `Downloads`."""
+
+    wanted: HubId
+    page: str
+    meter: SpeedMeter
+    state: DownloadState = "queued"
+    goal: DownloadGoal = "run"
+    plan: DownloadPlan | None = None
+    done: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+    asks_token: bool = False
+    folder: Path | None = None
+    child: DownloadProcess | None = None
+    thread: Thread | None = None
+
+    def begin(self, thread: Thread, now: float) -> None:
+        """Update the state before its process starts."""
+        self.state, self.thread = "running", thread
+        self.note, self.asks_token = "", False
+        self.meter = SpeedMeter(now, sum(self.done.values()))
+
+    def handle(self, message: DownloadMessage, now: float) -> None:
+        """Update the state by a message of its process."""
+        match message:
+            case DownloadPlanned(plan):
+                self.plan = plan
+                self.meter = SpeedMeter(now, sum(self.done.values()))
+            case DownloadProgress(done, note):
+                self.done, self.note = done, note
+                self.meter.update(now, sum(done.values()))
+            case DownloadFinished(folder):
+                self.state, self.folder, self.note = "done", folder, ""
+            case DownloadFailed(kind, sentence):
+                self.state, self.note = "failed", sentence
+                self.asks_token = kind == ModelGated.__name__
+
+    def snapshot(self, now: float) -> Download:
+        """Return an immutable copy of the state."""
+        is_running = self.state == "running"
+        files = self.plan.files if self.plan else ()
+        return Download(
+            name=str(self.wanted),
+            state=self.state,
+            files=tuple(FileProgress(f.name, f.size, min(self.done.get(f.name, 0), f.size)) for f in files),
+            speed=self.meter.speed(now) if is_running else 0.0,
+            note=self.note or (self._silence(now) if is_running else ""),
+            asks_token=self.asks_token,
+            page=self.page,
+            folder=self.folder,
         )
+
+    def _silence(self, now: float) -> str:
+        if self.plan and sum(self.done.values()) == self.plan.size:
+            return "Checking the files."
+        seconds = self.meter.quiet(now)
+        return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET_SECONDS else ""
 
 
 class Downloads:
@@ -112,16 +209,19 @@ class Downloads:
             entry = self._entry(wanted, plan)
             entry.state, entry.goal = "paused", "pause"
             with self._lock:
-                self._entries.setdefault(entry.name, entry)
+                self._entries.setdefault(str(wanted), entry)
 
     def snapshot(self) -> tuple[Download, ...]:
-        """The state of all downloads, in the order in which they were started."""
+        """Return the state of all downloads, in the order in which they were started."""
         now = self._clock()
         with self._lock:
             return tuple(entry.snapshot(now) for entry in self._entries.values() if entry.goal != "cancel")
 
-    def start(self, wanted: HubId) -> None:
-        """Download this model, or resume it. Raises AppError when Foresight is offline or nothing can be saved."""
+    def start(self, name: str) -> None:
+        """Download the model of this hub id, or resume it.
+
+        Raises AppError for another text, and if Foresight is offline or nothing can be saved."""
+        wanted = require_hub_id(name, self._hub.endpoint)
         self._hub.require_online(wanted.repo)
         with self._lock:
             known = self._entries.get(str(wanted))
@@ -132,7 +232,7 @@ class Downloads:
         self._set_goal(str(wanted), "run")
 
     def resume(self, name: str) -> None:
-        """Resume a paused or failed download. Raises ModelError when Foresight is offline."""
+        """Resume a paused or failed download. Raises ModelError if Foresight is offline."""
         self._hub.require_online(name)
         self._set_goal(name, "run")
 
@@ -157,16 +257,13 @@ class Downloads:
                 del self._entries[name]
 
     def use(self, hub: Hub) -> None:
-        """Fetch from this hub from now on; all downloads are paused when it is offline."""
+        """Fetch from this hub from now on; all downloads are paused if it is offline."""
         self._hub = hub
         if hub.is_offline:
-            self._pause_all()
+            self.close()
 
     def close(self) -> None:
         """Stop all traffic. `restore` lists unfinished downloads again."""
-        self._pause_all()
-
-    def _pause_all(self) -> None:
         for download in self.snapshot():
             if download.state in ("queued", "running"):
                 self.pause(download.name)
@@ -177,7 +274,7 @@ class Downloads:
         return DownloadEntry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
 
     def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
-        """Bytes of each file on the disk."""
+        """Return the bytes of each file that are on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
         return {file.name: cache.stored_bytes(plan, file) for file in plan.files} if plan else {}
 
@@ -209,9 +306,7 @@ class Downloads:
             running = sum(entry.thread is not None for entry in self._entries.values())
             waiting = [e for e in self._entries.values() if e.state == "queued" and e.thread is None]
             for entry in waiting[: max(0, self.at_once - running)]:
-                thread = threading.Thread(
-                    target=self._run, args=(entry,), name=f"download {entry.name}", daemon=True
-                )
+                thread = Thread(target=self._run, args=(entry,), name=f"download {entry.wanted}", daemon=True)
                 entry.begin(thread, self._clock())
                 try:
                     thread.start()
@@ -231,7 +326,9 @@ class Downloads:
             self._start_waiting()
 
     def _receive(self, entry: DownloadEntry) -> None:
-        with self._launch(download_request(self._hub, entry.wanted, entry.plan)) as child:
+        hub = self._hub
+        request = DownloadRequest(entry.wanted, entry.plan, hub.endpoint, hub.root, hub.retry_policy)
+        with self._launch(request) as child:
             with self._lock:
                 entry.child = child
                 if entry.goal != "run":  # set while the process was starting
@@ -264,4 +361,4 @@ class Downloads:
         if entry.plan and entry.state != "done":
             RepoCache(self._hub.root, entry.wanted.repo).forget(entry.plan)
         self._files.forget(entry.wanted)
-        self._entries.pop(entry.name, None)
+        self._entries.pop(str(entry.wanted), None)

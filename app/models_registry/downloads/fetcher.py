@@ -14,12 +14,11 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from huggingface_hub import hf_hub_url
 
@@ -40,39 +39,38 @@ from app.models_registry.hub.http import (
 )
 from app.system.answer_limits import AnswerLimit
 from app.system.files import make_folder, sync_file, sync_folder
-from app.values.model import DiskUse, gigabytes
+from app.values.model import DISK_RESERVE, DiskUse, gigabytes
 
-RESERVE = 200_000_000
-"""Bytes that a download leaves free on the disk."""
 FreeBytes = Callable[[Path], int]
-"""Returns the free bytes on the disk of a folder, which need not exist yet."""
+"""Returns the free bytes on the disk of a folder, which may not exist yet."""
 AT_ONCE = 4
 """Files of one model that come at the same time."""
 POLL_SECONDS = 0.1
 MAX_RESTARTS = 3
 SYNCED = 64 * 2**20
-"""Bytes after which a partial file is put on the disk: a power cut loses no more."""
+"""Bytes after which a partial file is synced to the disk: a power cut loses no more."""
 
 
 def disk_use(folder: Path) -> DiskUse:
-    """The disk of a folder, which need not exist yet."""
+    """Return how full the disk of a folder is, which may not exist yet."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     usage = shutil.disk_usage(existing)
     return DiskUse(folder, usage.free, usage.total)
 
 
 def free_bytes(folder: Path) -> int:
-    """Bytes free on the folder's disk."""
+    """Return the free bytes on the folder's disk."""
     return disk_use(folder).free
 
 
 def require_space(plan: DownloadPlan, missing: int, folder: Path, free: FreeBytes) -> None:
-    """Raise DiskFull when the rest of a download does not fit."""
+    """Raise DiskFull if the rest of a download does not fit."""
     left = free(folder)
-    if missing and left < missing + RESERVE:
+    if missing and left < missing + DISK_RESERVE:
         raise DiskFull(
             f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
-            f"free and {gigabytes(RESERVE)} should stay so: delete something there, or keep models on another disk."
+            f"free and {gigabytes(DISK_RESERVE)} should stay so: delete something there, or keep models on another "
+            "disk."
         )
 
 
@@ -117,9 +115,8 @@ class Fetcher:
         Raises ModelError for what the user can solve, and the hub client's errors for what the hub answers."""
         cache = RepoCache(self.root, plan.repo)
         state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
-        missing = {
-            file.digest: file for file in plan.files if not cache.has(plan, file)
-        }  # equal files come once
+        # Equal files are fetched once.
+        missing = {file.digest: file for file in plan.files if not cache.has(plan, file)}
         left = sum(file.size - state.done[file.name] for file in missing.values())
         require_space(plan, left, self.root, self.free)
         make_folder(cache.folder / "blobs")
@@ -141,16 +138,12 @@ class Fetcher:
         try:
             while left:
                 ended, left = wait(left, POLL_SECONDS, FIRST_EXCEPTION)
-                _raise_first(ended)
+                for transfer in ended:
+                    transfer.result()  # raises what the transfer has raised
                 report(state)
         finally:
             state.stop.set()  # ends the other transfers at their next byte
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _raise_first(futures: set[Future[None]]) -> None:
-    for future in futures:
-        future.result()
 
 
 @dataclass(slots=True)
@@ -164,12 +157,8 @@ class _Transfer:
     starts: int = 1
 
     @property
-    def _cache(self) -> RepoCache:
-        return RepoCache(self.fetcher.root, self.plan.repo)
-
-    @property
     def _partial(self) -> Path:
-        return self._cache.partial(self.file)
+        return RepoCache(self.fetcher.root, self.plan.repo).partial(self.file)
 
     def run(self) -> None:
         """Fetch the file, check it, and rename it to its digest."""
@@ -180,17 +169,14 @@ class _Transfer:
                 return
             except InvalidPartialFile as problem:
                 self._partial.unlink(missing_ok=True)
-                self._restart(problem)
-
-    def _restart(self, problem: InvalidPartialFile) -> None:
-        if self.starts == MAX_RESTARTS:
-            raise ModelBroken(
-                f"{self.file.name} of {self.plan.repo} {problem}, {MAX_RESTARTS} times over: try again later, or "
-                "from another network."
-            ) from problem
-        self.starts += 1
-        self.state.done[self.file.name] = 0
-        self.state.note = f"{self.file.name} {problem} and is fetched again."
+                if self.starts == MAX_RESTARTS:
+                    raise ModelBroken(
+                        f"{self.file.name} of {self.plan.repo} {problem}, {MAX_RESTARTS} times over: try again "
+                        "later, or from another network."
+                    ) from problem
+                self.starts += 1
+                self.state.done[self.file.name] = 0
+                self.state.note = f"{self.file.name} {problem} and is fetched again."
 
     def _fetch_and_check(self) -> None:
         with self._partial.open("ab", buffering=0) as file:
@@ -203,27 +189,23 @@ class _Transfer:
             if file_hash.finish() != self.file.digest:
                 raise InvalidPartialFile("came damaged (its checksum is wrong)")
         sync_file(self._partial)
-        self._partial.replace(self._cache.blob(self.file))
+        self._partial.replace(RepoCache(self.fetcher.root, self.plan.repo).blob(self.file))
         sync_folder(self._partial.parent)
 
     def _stream_with_retries(self, file_hash: GrowingFileHash) -> None:
-        failures = 0
+        failures, policy = 0, self.fetcher.retry_policy
         while (have := self._have()) < self.file.size and not self.state.stop.is_set():
             try:
                 asyncio.run(self._stream(have, file_hash))
             except Exception as error:
                 failures = 1 if self._have() >= have + ENOUGH else failures + 1
-                if not is_retryable(error) or failures >= self.fetcher.retry_policy.tries:
+                if not is_retryable(error) or failures >= policy.tries:
                     raise
-                self._back_off(error, failures)
-
-    def _back_off(self, error: Exception, failures: int) -> None:
-        retry_policy = self.fetcher.retry_policy
-        seconds = retry_policy.delay(failures, retry_after(error))
-        self.state.note = (
-            f"{reason(error)}: trying again in {seconds:.0f} s ({failures} of {retry_policy.tries})."
-        )
-        self.state.stop.wait(seconds)
+                seconds = policy.delay(failures, retry_after(error))
+                self.state.note = (
+                    f"{reason(error)}: trying again in {seconds:.0f} s ({failures} of {policy.tries})."
+                )
+                self.state.stop.wait(seconds)
 
     def _have(self) -> int:
         return self._partial.stat().st_size
@@ -232,8 +214,11 @@ class _Transfer:
         """Append what the server sends from byte `have` on."""
         seconds, loop = self.fetcher.retry_policy.read_timeout, asyncio.get_running_loop()
         limit, known = AnswerLimit(self.file.size - have + ROOM), have
-        async with asyncio.timeout(seconds) as timeout, open_stream(self._url(), limit, have) as answer:
-            self._require_range(answer, have)
+        plan = self.plan
+        url = hf_hub_url(plan.repo, self.file.name, revision=plan.commit, endpoint=self.fetcher.endpoint)
+        async with asyncio.timeout(seconds) as timeout, open_stream(url, limit, have) as answer:
+            if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+                raise InvalidPartialFile("cannot be resumed, the hub sends it from the beginning")
             with self._partial.open("ab", buffering=0) as file:
                 async for piece in answer.aiter_raw():
                     before, have = have, have + (file.write(piece) or 0)
@@ -254,13 +239,3 @@ class _Transfer:
         file_hash.grew()
         if have > self.file.size:
             raise InvalidPartialFile("is longer than it should be")
-
-    def _url(self) -> str:
-        return hf_hub_url(
-            self.plan.repo, self.file.name, revision=self.plan.commit, endpoint=self.fetcher.endpoint
-        )
-
-    def _require_range(self, answer: Any, have: int) -> None:
-        """Require that the server continues where the partial file ends."""
-        if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-            raise InvalidPartialFile("cannot be resumed, the hub sends it from the beginning")

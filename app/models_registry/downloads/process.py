@@ -32,28 +32,6 @@ class DownloadRequest:
     root: Path | None = None
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
 
-    def to_line(self) -> bytes:
-        """The request as one line of JSON."""
-        values = asdict(self) | {"root": str(self.root) if self.root else None}
-        return json.dumps(values).encode() + b"\n"
-
-
-def request_from_line(line: bytes) -> DownloadRequest:
-    """The request that was written by `to_line`."""
-    values: dict[str, Any] = json.loads(line)
-    return DownloadRequest(
-        wanted=HubId(**values["wanted"]),
-        plan=plan_from_json(values["plan"]) if values["plan"] else None,
-        endpoint=values["endpoint"],
-        root=Path(values["root"]) if values["root"] else None,
-        retry_policy=RetryPolicy(**values["retry_policy"]),
-    )
-
-
-def download_request(hub: Hub, wanted: HubId, plan: DownloadPlan | None) -> DownloadRequest:
-    """The request to fetch this model from this hub."""
-    return DownloadRequest(wanted, plan, hub.endpoint, hub.root, hub.retry_policy)
-
 
 @dataclass(frozen=True, slots=True)
 class DownloadPlanned:
@@ -94,7 +72,7 @@ class DownloadFailed:
         require(are_texts, "an error must have a kind and a sentence", (self.kind, self.sentence))
 
     def error(self) -> ModelError:
-        """The error, to be raised here."""
+        """Return the error, to be raised here."""
         kind = getattr(errors, self.kind, ModelError)
         is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
         return kind(self.sentence) if is_ours else ModelError(self.sentence)
@@ -103,14 +81,25 @@ class DownloadFailed:
 DownloadMessage = DownloadPlanned | DownloadProgress | DownloadFinished | DownloadFailed
 
 
-def to_line(message: DownloadMessage) -> bytes:
-    """A message as one line of JSON."""
-    values = asdict(message)
-    return json.dumps({"is": type(message).__name__, **values}, default=str).encode() + b"\n"
+def to_line(value: DownloadRequest | DownloadMessage) -> bytes:
+    """Encode a request or a message as one line of JSON."""
+    return json.dumps({"is": type(value).__name__, **asdict(value)}, default=str).encode() + b"\n"
+
+
+def request_from_line(line: bytes) -> DownloadRequest:
+    """Decode a request of `to_line`."""
+    values: dict[str, Any] = json.loads(line)
+    return DownloadRequest(
+        wanted=HubId(**values["wanted"]),
+        plan=plan_from_json(values["plan"]) if values["plan"] else None,
+        endpoint=values["endpoint"],
+        root=Path(values["root"]) if values["root"] else None,
+        retry_policy=RetryPolicy(**values["retry_policy"]),
+    )
 
 
 def message_from_line(line: bytes) -> DownloadMessage:
-    """The message that was written by `to_line`."""
+    """Decode a message of `to_line`."""
     values: dict[str, Any] = json.loads(line)
     match values.pop("is"):
         case "DownloadPlanned":
@@ -127,12 +116,16 @@ class DownloadProcess(ChildProcess):
 
     def __init__(self, request: DownloadRequest) -> None:
         self._repo = request.wanted.repo
-        super().__init__(
-            "app.models_registry.downloads.process_main", request.to_line(), _environment(request.endpoint)
-        )
+        # Plain HTTP, no telemetry, no progress bars, and the hub's token.
+        names = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS")
+        environment = dict.fromkeys(names, "1")
+        environment |= {name: os.environ[name] for name in HUB_TOKENS if name in os.environ}
+        if request.endpoint:
+            environment["HF_ENDPOINT"] = request.endpoint
+        super().__init__("app.models_registry.downloads.process_main", to_line(request), environment)
 
     def messages(self) -> Iterator[DownloadMessage]:
-        """Its messages until it ends. Raises ModelError for one that is none."""
+        """Yield its messages until it ends. Raises ModelError for a line that is none."""
         for line in self.lines():
             with understanding(ended_unexpectedly(self._repo)):
                 message = message_from_line(line)
@@ -140,22 +133,15 @@ class DownloadProcess(ChildProcess):
 
 
 def ended_unexpectedly(repo: str) -> ModelError:
-    """The error for a process that ended without DownloadFinished or DownloadFailed."""
+    """Return the error for a process that ended without DownloadFinished or DownloadFailed."""
     return ModelError(f"The download of {repo} ended unexpectedly: resume it. Downloaded bytes are kept.")
-
-
-def _environment(endpoint: str | None) -> dict[str, str]:
-    """Environment variables of the process: plain HTTP, no telemetry, no progress bars, the hub's token."""
-    ours = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    tokens = {name: os.environ[name] for name in HUB_TOKENS if name in os.environ}
-    return {**ours, **tokens, **({"HF_ENDPOINT": endpoint} if endpoint else {})}
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
     """Download a model, wait for it and return its folder or GGUF file. An exception of `progress` stops it."""
     progress(f"Asking the hub for {wanted.repo}", 0, 0)
     plan = hub.plan(wanted)
-    with DownloadProcess(download_request(hub, wanted, plan)) as child:
+    with DownloadProcess(DownloadRequest(wanted, plan, hub.endpoint, hub.root, hub.retry_policy)) as child:
         for message in child.messages():
             match message:
                 case DownloadProgress(done, note):

@@ -1,7 +1,6 @@
 """The child process of one download: reads a request from standard input, reports on standard output."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,41 +41,36 @@ def fetch(line: bytes, send_line: child_process.Say) -> None:
 
 
 def download(request: DownloadRequest, send: Send) -> Path:
-    """Fetch a model, and send its progress; its folder or GGUF file. Raises ModelError."""
+    """Fetch a model, send its progress, and return its folder or GGUF file. Raises ModelError."""
     hub = Hub(request.endpoint, request.root, retry_policy=request.retry_policy)
     repo, revision = request.wanted.repo, request.wanted.revision
     with as_model_errors(repo, revision, hub.page(repo)):
         plan = request.plan or hub.plan(request.wanted)
         send(DownloadPlanned(plan))
-        with _locked(RepoCache(hub.root, repo)):
+        try:
+            lock = RepoCache(hub.root, repo).lock().acquire()
+        except Timeout as error:
+            raise ModelError(
+                f"{repo} is being downloaded by another Foresight already: wait for it, or cancel it there."
+            ) from error
+        with lock:
             fetcher = Fetcher(request.endpoint, hub.root, request.retry_policy)
-            place = fetcher.fetch(plan, _reporter(send)) / request.wanted.file
-            if request.wanted.file or is_complete(place):
-                return place
+            path = fetcher.fetch(plan, _reporter(send)) / request.wanted.file
+            if request.wanted.file or is_complete(path):
+                return path
             # A plan that an older version saved names only shards with the usual names.
             plan = replace(hub.plan(HubId(repo, plan.commit)), revision=plan.revision)
             send(DownloadPlanned(plan))
-            place = fetcher.fetch(plan, _reporter(send))
-    if not is_complete(place):
+            path = fetcher.fetch(plan, _reporter(send))
+    if not is_complete(path):
         raise ModelBroken(
             f"{repo} came without all the files that it is loaded from: delete it, then download it again."
         )
-    return place
-
-
-@contextmanager
-def _locked(cache: RepoCache) -> Iterator[None]:
-    try:
-        with cache.lock():
-            yield
-    except Timeout as error:
-        raise ModelError(
-            f"{cache.repo} is being downloaded by another Foresight already: wait for it, or cancel it there."
-        ) from error
+    return path
 
 
 def _reporter(send: Send) -> Callable[[TransferState], None]:
-    """Sends the progress when it has changed."""
+    """Return a function that sends the progress if it has changed."""
     last: list[DownloadProgress] = []
 
     def report(state: TransferState) -> None:

@@ -34,41 +34,40 @@ class RepoCache:
 
     @property
     def folder(self) -> Path:
-        """The folder of the model in the cache."""
         return self.root / (PREFIX + self.repo.replace("/", "--"))
 
     def blob(self, file: RemoteFile) -> Path:
-        """The final path of a file's bytes."""
+        """Return the final path of a file's bytes."""
         return self.folder / "blobs" / file.digest
 
     def partial(self, file: RemoteFile) -> Path:
-        """The path of a file's bytes while it is downloaded."""
+        """Return the path of a file's bytes while it is downloaded."""
         return self.folder / "blobs" / (file.digest + PARTIAL)
 
     def snapshot(self, commit: str) -> Path:
-        """The folder that a model is loaded from."""
+        """Return the folder that a model is loaded from."""
         return self.folder / "snapshots" / commit
 
     def lock(self) -> FileLock:
-        """The lock of the one process that downloads this model. The system releases it when the process ends."""
-        place = self.root / ".locks" / self.folder.name
-        place.mkdir(parents=True, exist_ok=True)
-        return FileLock(place / "foresight.lock", timeout=0)
+        """Return the lock of the one process that downloads this model. It is released when the process ends."""
+        locks = self.root / ".locks" / self.folder.name
+        locks.mkdir(parents=True, exist_ok=True)
+        return FileLock(locks / "foresight.lock", timeout=0)
 
     def has(self, plan: DownloadPlan, file: RemoteFile) -> bool:
-        """Whether the file is complete."""
-        places = self.blob(file), self.snapshot(plan.commit) / file.name
-        return any(place.exists() and place.stat().st_size == file.size for place in places)
+        """Tell whether the file is complete."""
+        paths = self.blob(file), self.snapshot(plan.commit) / file.name
+        return any(path.exists() and path.stat().st_size == file.size for path in paths)
 
     def stored_bytes(self, plan: DownloadPlan, file: RemoteFile) -> int:
-        """Downloaded bytes of the file."""
+        """Return how many bytes of the file are downloaded."""
         if self.has(plan, file):
             return file.size
         partial = self.partial(file)
         return min(partial.stat().st_size, file.size) if partial.exists() else 0
 
     def install(self, plan: DownloadPlan) -> Path:
-        """Link all files of the plan, whose bytes are here, and return the folder to load from."""
+        """Link all files of the plan, which are complete, and return the folder to load from."""
         snapshot = self.snapshot(plan.commit)
         make_folder(snapshot)
         for file in plan.files:
@@ -85,20 +84,18 @@ class RepoCache:
         """Delete the files of a cancelled download, except those that a snapshot links to."""
         try:
             with self.lock():
-                self._remove(plan)
+                linked = {path.resolve().name for path in self.folder.glob("snapshots/*/**/*")}
+                for file in plan.files:
+                    self.partial(file).unlink(missing_ok=True)
+                    if file.digest not in linked:
+                        self.blob(file).unlink(missing_ok=True)
         except Timeout:  # another program is downloading it, and needs the files
             return
         lock = self.root / ".locks" / self.folder.name
         (lock / "foresight.lock").unlink(missing_ok=True)
         for folder in (self.folder / "blobs", self.folder, lock, lock.parent):
-            _remove_if_empty(folder)
-
-    def _remove(self, plan: DownloadPlan) -> None:
-        linked = {path.resolve().name for path in self.folder.glob("snapshots/*/**/*")}
-        for file in plan.files:
-            self.partial(file).unlink(missing_ok=True)
-            if file.digest not in linked:
-                self.blob(file).unlink(missing_ok=True)
+            with suppress(OSError):  # not empty, or not there
+                folder.rmdir()
 
 
 def _link(blob: Path, pointer: Path) -> None:
@@ -110,8 +107,3 @@ def _link(blob: Path, pointer: Path) -> None:
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
     except OSError:  # Windows without the right to make links: as the hub's client does there
         shutil.move(blob, pointer)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # not empty, or not there
-        folder.rmdir()

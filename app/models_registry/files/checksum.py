@@ -13,30 +13,19 @@ import hashlib
 import threading
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 PIECE = 1 << 20
 
 
-class HashAlgorithm(Protocol):
-    """The part of hashlib's objects that is used here."""
-
-    def update(self, data: memoryview, /) -> None:
-        """Add these bytes."""
-
-    def hexdigest(self) -> str:
-        """The checksum of all bytes so far."""
-
-
-def new_hash(digest: str, size: int) -> HashAlgorithm:
-    """A hash of the kind that `digest` is of: SHA-256, or git's for a file of this size."""
+def new_hash(digest: str, size: int) -> "hashlib._Hash":
+    """Make a hash of the kind of `digest`: SHA-256, or git's for a file of this size."""
     if len(digest) == 64:
         return hashlib.sha256()
     return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
 
 
 def file_digest(path: Path, kind: str) -> str:
-    """The checksum of a whole file, of the kind that `kind` is of."""
+    """Return the checksum of a whole file, of the same kind as the checksum `kind`."""
     with GrowingFileHash(path, new_hash(kind, path.stat().st_size)) as following:
         return following.finish()
 
@@ -44,7 +33,7 @@ def file_digest(path: Path, kind: str) -> str:
 class GrowingFileHash:
     """Hashes a file while it grows; `finish` once it has stopped growing."""
 
-    def __init__(self, path: Path, into: HashAlgorithm) -> None:
+    def __init__(self, path: Path, into: "hashlib._Hash") -> None:
         self._path = path
         self._hash = into
         self._grew = threading.Event()
@@ -63,11 +52,11 @@ class GrowingFileHash:
         self._thread.join()
 
     def grew(self) -> None:
-        """There is more to read."""
+        """Tell the thread that there is more to read."""
         self._grew.set()
 
     def finish(self) -> str:
-        """The checksum of the whole file. Raises OSError when it cannot be read."""
+        """Return the checksum of the whole file. Raises OSError if it cannot be read."""
         self._ended.set()
         self.grew()
         self._thread.join()
@@ -84,7 +73,7 @@ class GrowingFileHash:
             self._problem = error
 
     def _read_on(self, file: FileIO) -> bool:
-        """Read what there is; whether that was the end."""
+        """Read up to the present end of the file. Returns whether that was its last end."""
         self._grew.clear()
         is_last = self._ended.is_set()
         piece = memoryview(bytearray(PIECE))

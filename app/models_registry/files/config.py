@@ -1,7 +1,7 @@
-"""Reads the sizes of a model from its config.json, which is not trusted.
+"""Reads what a model's own files say of it: its sizes, its sampling temperature and its chat template.
 
-The file comes from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
-used, and nothing in the file is ever run.
+The files come from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
+used, and nothing in the files is ever run: the chat template is only searched for what it says of tools.
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.gguf import gguf_config
-from app.values.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES
+from app.values.gguf_header import is_gguf, read_gguf_header
+from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONTEXT
 
-UNKNOWN_CONTEXT = 32_768
 OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "hidden_size": ("n_embd", "d_model"),
@@ -29,8 +29,14 @@ OTHER_NAMES = {
 COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
 """Keys of counts, for each of which a model has a module or a list entry, in any part of config.json."""
 MAX_COUNT = 20_000
-"""The largest accepted count."""
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
+LARGEST_GENERATION_CONFIG = 2_000_000
+USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
+"""The temperature of a model that names none, and the highest that is accepted."""
+TEMPLATES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
+TEMPLATE_CONFIGS = ("chat_template.json", "tokenizer_config.json")
+LARGEST_TEMPLATE_CONFIG = 20_000_000
+"""Bytes: a tokenizer_config.json may hold a large vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,35 +72,43 @@ class ModelConfig:
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
-    """The config of the model in this folder or GGUF file. Raises ModelError for an invalid one."""
-    return parse_config(_read(folder, name), name)
+    """Read the config of the model in this folder or GGUF file. Raises ModelError for an invalid one."""
+    return parse_config(config_of(folder, name), name)
 
 
-def check_config(folder: Path, name: str) -> Mapping[str, int]:
-    """The sizes in this folder's config.json, 0 where it has none.
+def config_of(folder: Path, name: str) -> bytes:
+    """Return the text of the folder's config.json, or one made of the GGUF file's header. Raises ModelError."""
+    if folder.is_file():
+        return json.dumps(gguf_config(folder, name)).encode()
+    with (folder / CONFIG).open("rb") as file:
+        config = file.read(LONGEST_CONFIG + 1)
+    if len(config) > LONGEST_CONFIG:
+        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
+    return config
 
-    Raises ModelError when it is invalid, or needs Python code of its own."""
-    return check_config_text(_read(folder, name), name)
 
+def check_config(config: bytes, name: str) -> dict[str, int]:
+    """Return the sizes of a config.json, 0 for those that it has not.
 
-def check_config_text(config: bytes, name: str) -> Mapping[str, int]:
-    """The same of the text of a config.json."""
-    return _sizes(_text_config(config, name), name)
+    Raises ModelError if it is invalid, or needs Python code of its own."""
+    values = _text_config(config, name)
+    return {key: _size(values, key, name) for key in LARGEST_SIZES}
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:
     """Parse a config.json; `name` is the model's name for error messages."""
-    values = _text_config(config, name)
-    sizes = _sizes(values, name)
+    values, sizes = _text_config(config, name), check_config(config, name)
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
     if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
         raise ModelBroken(
             f"The config.json of {name} does not tell the model's size: choose a text model that "
             "transformers knows."
         )
+    architectures = values.get("architectures")
+    first = architectures[0] if isinstance(architectures, list) and architectures else ""
     return ModelConfig(
         model_type=str(values.get("model_type", "")),
-        architecture=_architecture(values),
+        architecture=first[:80] if isinstance(first, str) else "",
         layers=sizes["num_hidden_layers"],
         hidden=hidden,
         intermediate=sizes["intermediate_size"] or 4 * hidden,
@@ -109,40 +123,22 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
     )
 
 
-def _read(folder: Path, name: str) -> bytes:
-    if folder.is_file():
-        return json.dumps(gguf_config(folder, name)).encode()
-    with (folder / CONFIG).open("rb") as file:
-        config = file.read(LONGEST_CONFIG + 1)
-    if len(config) > LONGEST_CONFIG:
-        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
-    return config
-
-
-def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
-    return {key: _size(values, key, name) for key in LARGEST_SIZES}
-
-
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
-    """The part that describes the text model, with what the whole says of it."""
+    """Return the part that describes the text model, with the values of the whole config."""
     try:
         whole = parse_json(config)
     except ValueError as error:
         raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
     if not isinstance(whole, dict):
         raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
-    _require_no_code(whole, name)
-    _require_few(whole, name)
-    text = whole.get("transformer_layer_config" if KIND in whole else "text_config")
-    return {**whole, **text} if isinstance(text, dict) else whole
-
-
-def _require_no_code(config: Mapping[str, Any], name: str) -> None:
-    if config.get("auto_map") and KIND not in config and not is_known(str(config.get("model_type", ""))):
+    if whole.get("auto_map") and KIND not in whole and not is_known(str(whole.get("model_type", ""))):
         raise ModelUnsafe(
             f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
             "transformers knows."
         )
+    _require_few(whole, name)
+    text = whole.get("transformer_layer_config" if KIND in whole else "text_config")
+    return {**whole, **text} if isinstance(text, dict) else whole
 
 
 def _require_few(config: Mapping[str, Any], name: str) -> None:
@@ -160,7 +156,7 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
 
 
 def is_known(model_type: str) -> bool:
-    """Whether transformers has this kind of model: asked of its folders, for importing it takes seconds."""
+    """Tell whether transformers has this kind of model, by its folders: importing it takes seconds."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
         return False
@@ -168,7 +164,7 @@ def is_known(model_type: str) -> bool:
 
 
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
-    """The value of this key by any of its names; 0 when it is not there."""
+    """Return the value of this key by any of its names; 0 if there is none."""
     found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LARGEST_SIZES[key]:
         raise _impossible(key, found, name)
@@ -181,7 +177,50 @@ def _impossible(key: str, value: object, name: str) -> ModelBroken:
     )
 
 
-def _architecture(values: Mapping[str, Any]) -> str:
-    names = values.get("architectures")
-    first = names[0] if isinstance(names, list) and names else ""
-    return first[:80] if isinstance(first, str) else ""
+def own_temperature(folder: Path) -> float:
+    """Return the temperature of generation_config.json: 0 for no sampling, the usual one if it names none."""
+    file = folder / "generation_config.json"
+    try:
+        is_here = file.is_file() and file.stat().st_size <= LARGEST_GENERATION_CONFIG
+        config = parse_json(file.read_text(encoding="utf-8")) if is_here else None
+    except (OSError, ValueError):
+        config = None
+    if not isinstance(config, dict):
+        return USUAL_TEMPERATURE
+    if config.get("do_sample") is False:
+        return 0.0
+    asked = config.get("temperature")
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not 0 <= asked <= HIGHEST_TEMPERATURE:
+        return USUAL_TEMPERATURE
+    return float(asked)
+
+
+def chat_template(path: Path) -> str:
+    """Return the chat template of the model in this folder or GGUF file, the one for tools if there are several.
+
+    Returns "" if there is none, or if the files cannot be read."""
+    try:
+        if path.is_file():
+            values = read_gguf_header(path).values if is_gguf(path) else {}
+            return _text(values.get("tokenizer.chat_template"))
+        files = [path / name for name in TEMPLATES if (path / name).is_file()]
+        if files:
+            return files[0].read_text(encoding="utf-8")
+        return next(filter(None, (_template_in(path / name) for name in TEMPLATE_CONFIGS)), "")
+    except (OSError, ValueError):
+        return ""
+
+
+def _template_in(file: Path) -> str:
+    if not file.is_file() or file.stat().st_size > LARGEST_TEMPLATE_CONFIG:
+        return ""
+    config = parse_json(file.read_bytes())
+    given = config.get("chat_template") if isinstance(config, dict) else None
+    if isinstance(given, list):
+        named = {one.get("name"): one.get("template") for one in given if isinstance(one, dict)}
+        given = named.get("tool_use", named.get("default"))
+    return _text(given)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

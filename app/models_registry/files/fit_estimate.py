@@ -1,12 +1,12 @@
-"""Will it fit? What a model takes while it decodes, from its shape and its weights' headers, before either is here.
+"""Will it fit? Estimates the memory of a model that decodes, from its config and its weights' headers alone.
 
     weights    every number at its width, and on a CPU a second copy of a tied head, packed for the kernels
     cache      keys and values of the context, grown in chunks
     rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits
-    runtime    Python, torch and what they load, where that is not in memory yet
+    runtime    Python, torch and what they load, unless it is in memory already
 
-On a CPU the file's own pages count into a process's size, too, while they are read. The system takes them back when
-it needs them, so they are in `peak` and not in `need`. `docs/models.md` has what was measured.
+On a CPU the pages of the file count into the size of the process, too, while they are read. The system takes them
+back when it needs them, so they are in `peak` and not in `need`. `docs/models.md` has the measurements.
 """
 
 import platform
@@ -22,16 +22,26 @@ from app.models_registry.files.weights import HEADS, Weights, check_model, read_
 from app.system.machine import PREFIX_SHARE, memories
 from app.values.eagle_config import is_speculator
 from app.values.messages import ModelFolder
-from app.values.model import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, copying_words, gigabytes
+from app.values.model import (
+    USUAL_CONTEXT,
+    Fit,
+    Memory,
+    MemoryNeed,
+    Precision,
+    RowPrice,
+    Verdict,
+    copying_words,
+    gigabytes,
+)
 from app.values.quantisation import model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of one weight that is kept as it is; what quantised weights take `app/values/quantisation.py` knows."""
+"""Bytes of one weight that is not quantised; app/values/quantisation.py counts the others."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 CHUNK = 512
-"""Tokens by which the cache grows, and of a prompt that are read at once."""
+"""Tokens by which the cache grows, and tokens of a prompt that are read at once."""
 LOOKAHEAD_ROWS = 128
-"""The widest step that is tried when a model is loaded."""
+"""Rows of the widest step that is tried when a model is loaded."""
 TIED_SHARE = 1 / 3
 RUNTIME = {"cpu": 440_000_000, "cuda": 600_000_000}
 """Bytes of Python, torch and their libraries on a CPU, and of a CUDA context with its libraries on a device."""
@@ -40,19 +50,17 @@ KERNELS = 45_000_000
 SMALL = 1_000_000
 """Parameters below which nothing is packed."""
 SCORE_COPIES = 3
-"""Float32 score matrices that exist at once where attention is written out, without a fused kernel."""
-USUAL_CONTEXT = 4096
-"""Tokens that a chat should have room for, where nobody says how many."""
+"""Float32 score matrices that exist at once if attention has no fused kernel."""
 MARGIN = 0.05
-"""The share of free memory that is left alone, besides what the prefixes of other conversations may take."""
+"""The share of free memory that stays free, besides that for the prefixes of other conversations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
     """Estimates one model on one kind of device.
 
-    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU our own kernels attend.
-    `is_head`: it is part of another model, and is not quantised with it."""
+    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU attention runs in our own
+    kernels. `is_head`: it is part of another model, and is not quantised with it."""
 
     shape: ModelConfig
     weights: Weights
@@ -63,22 +71,24 @@ class Estimator:
     is_head: bool = False
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
-        """What the model takes at this precision with this many tokens in its context, and its draft models."""
+        """Estimate the memory of the model and its draft models with this many tokens in its context."""
+        has_kernels = self.device == "cpu" and (precision != "float32" or self._numbers() > SMALL)
+        runtime = RUNTIME["cpu" if self.device == "cpu" else "cuda"] + (KERNELS if has_kernels else 0)
         drafts = [one.need(precision, min(context, one.shape.context)) for one in self.draft_models]
         return MemoryNeed(
             weights=self._weights(precision) + sum(one.weights for one in drafts),
             cache=self._cache(precision, context) + sum(one.cache for one in drafts),
             rows=max(self._rows(precision, context), *(one.rows for one in drafts), 0),  # one after the other
-            runtime=self._runtime(precision),
+            runtime=runtime,
         )
 
     def peak(self, precision: Precision, context: int) -> int:
-        """What a process that runs the model will show at most: its need, and the files' pages that it has read."""
+        """Estimate the largest size of the process: its need, and the pages of files that it has read."""
         each = (replace(self, draft_models=()), *self.draft_models)
         return self.need(precision, context).total + sum(one._pages(precision, context) for one in each)
 
     def _pages(self, precision: Precision, context: int) -> int:
-        """Those of this model's file that are there beside its need, at most."""
+        """Estimate the pages of this model's file that are in memory besides its need."""
         if self.device != "cpu":
             return 0
         if STORED_AS.get(precision) == self.weights.stored:
@@ -88,7 +98,7 @@ class Estimator:
         return max(need.runtime + self._kept(precision) + self.weights.size - need.total, 0)
 
     def longest_context(self, precision: Precision, free: int) -> int:
-        """The most tokens that fit into so many bytes; 0 when not even a short chat does."""
+        """Return the most tokens that fit into `free` bytes; 0 if not even a short chat does."""
         low, high = 0, -(-self.shape.context // CHUNK)
         while low < high:
             middle = (low + high + 1) // 2
@@ -97,9 +107,9 @@ class Estimator:
         return min(low * CHUNK, self.shape.context)
 
     def offloaded(self, precision: Precision, room: int) -> int:
-        """Bytes of weights that stay in main memory where a card has so much room for them.
+        """Return the bytes of weights that stay in main memory if a card has this much room for them.
 
-        0 where none need to, and where it cannot be: the embedding is on the card, and room for any other piece."""
+        0 if none need to, or if it is impossible: the card must hold the embedding and any other single piece."""
         weights = replace(self, draft_models=()).need(precision, 1).weights
         if weights <= room or self.device == "cpu" or precision not in STORED_AS or self.weights.is_gguf:
             return 0
@@ -110,11 +120,11 @@ class Estimator:
 
     @property
     def _is_tied(self) -> bool:
-        """Some families tie without saying so: then no head is stored."""
+        """Some families tie without saying so in their config: then no head is stored."""
         return self.shape.is_tied or not self.weights.has_head
 
     def _numbers(self) -> int:
-        """Parameters; a tied head that is stored all the same is read once."""
+        """Count the parameters; a tied head counts once even if it is stored."""
         twice = self._is_tied and self.weights.has_head
         return self.weights.numbers - (self.shape.embedding if twice else 0)
 
@@ -124,12 +134,6 @@ class Estimator:
     def _does_pack(self, precision: Precision) -> bool:
         return self.device == "cpu" and self.packs and precision in ("float32", "bfloat16")
 
-    def _runtime(self, precision: Precision) -> int:
-        if self.device != "cpu":
-            return RUNTIME["cuda"]
-        has_kernels = precision != "float32" or self._numbers() > SMALL
-        return RUNTIME["cpu"] + (KERNELS if has_kernels else 0)
-
     def _weights(self, precision: Precision) -> int:
         tied_share = self.shape.embedding / max(1, self._numbers())
         is_doubled = self._is_tied and tied_share <= TIED_SHARE and self._does_pack(precision)
@@ -137,11 +141,11 @@ class Estimator:
         return self._kept(precision) + second
 
     def _kept(self, precision: Precision) -> int:
-        """Bytes of the weights, each once. A GGUF file's are as wide as activations before they are quantised."""
-        if (self.weights.is_gguf or self.is_head) and precision in ("int8", "int4"):
-            return self._numbers() * self._width(precision)
+        """Count the bytes of the weights, each once. A GGUF file's are not quantised before they are all loaded."""
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
+        if self.weights.is_gguf or self.is_head:
+            return self._numbers() * self._width(precision)
         tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
         return model_bytes({one.name: one.shape for one in tensors}, self._width(precision), precision)
 
@@ -153,7 +157,7 @@ class Estimator:
         return rows * row_price(self.shape, self._width(precision)).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
-        """The larger one of what reading the prompt and what a lookahead step computes."""
+        """Count the bytes that reading the prompt computes, or a lookahead step if they are more."""
         shape, width = self.shape, self._width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate
         chunk = min(CHUNK, context)
@@ -164,34 +168,30 @@ class Estimator:
         return int(max(prompt, step))
 
     def _attention_row(self, context: int, width: int) -> int:
-        """Bytes that attention takes for one row against the context."""
-        if self._has_explicit_scores:
+        """Count the bytes that attention takes for one row against the context."""
+        # torch's kernel has neither soft-capping nor sinks: then the sdpa backend writes scores out.
+        is_special = self.shape.is_softcapped or self.weights.has_sinks
+        if is_special and (self.device == "cpu" or not self.has_triton):
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
         return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
 
-    @property
-    def _has_explicit_scores(self) -> bool:
-        """Whether the sdpa backend writes scores out: torch's kernel has neither soft-capping nor sinks."""
-        is_special = self.shape.is_softcapped or self.weights.has_sinks
-        return is_special and (self.device == "cpu" or not self.has_triton)
-
 
 def row_price(shape: ModelConfig, width: int) -> RowPrice:
-    """What one row takes: its logits as the model gives them and once more in float32, its keys and values.
+    """Return the memory of one row: its logits as the model gives them and again in float32, its keys and values.
 
     `width` is that of an activation in bytes."""
     return RowPrice(logits=shape.vocabulary * (width + 4), cache=shape.cached * width)
 
 
 def activation_bytes(precision: Precision, device: str) -> int:
-    """Bytes of an activation. Beside quantised weights it is in float32 on a CPU, in half precision on a GPU."""
+    """Return the bytes of an activation. With quantised weights it is float32 on a CPU, half precision on a GPU."""
     is_quantised = precision in ("int8", "int4")
     return 4 if precision == "float32" or (is_quantised and device == "cpu") else 2
 
 
 def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:
-    """Whether the model fits this device, in words."""
+    """Judge whether the model fits this device, with a sentence that says so."""
     usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))
     context = min(context, estimator.shape.context)
     need = estimator.need(precision, context)
@@ -226,18 +226,17 @@ def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, contex
 def judge_folder(
     folder: Path, name: str, memory: Memory, precision: Precision, context: int, draft: Path | None = None
 ) -> Fit:
-    """Whether the model in this folder or GGUF file fits, and its draft model.
+    """Judge whether the model in this folder or GGUF file fits, with its draft model.
 
-    Raises ModelError when the files make no sense."""
+    Raises ModelError for invalid files."""
     check_model(folder, name)
-    drafts = (_draft_estimator(draft, memory),) if draft else ()
-    return judge(replace(_estimator(folder, name, memory), draft_models=drafts), memory, precision, context)
-
-
-def _draft_estimator(folder: Path, memory: Memory) -> Estimator:
-    with suppress(OnlyDrafts):
-        check_model(folder, folder.name)
-    return replace(_estimator(folder, folder.name, memory), is_head=is_speculator(folder))
+    estimator = _estimator(folder, name, memory)
+    if draft:
+        with suppress(OnlyDrafts):
+            check_model(draft, draft.name)
+        drafting = replace(_estimator(draft, draft.name, memory), is_head=is_speculator(draft))
+        estimator = replace(estimator, draft_models=(drafting,))
+    return judge(estimator, memory, precision, context)
 
 
 def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
@@ -247,7 +246,7 @@ def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
 def fit_on_device(
     folder: ModelFolder, precision: str, device: str, context: int, draft: Path | None = None
 ) -> Fit | None:
-    """Whether a model fits this device, with a draft model; None where nobody can tell."""
+    """Judge whether `copies` of a model fit this device, with a draft model; None if that is unknown."""
     memory = next((one for one in memories() if one.device == device), None)
     if memory is None or precision not in get_args(Precision):
         return None

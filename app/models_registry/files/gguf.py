@@ -1,4 +1,4 @@
-"""A model in one GGUF file, as LM Studio, Ollama and llama.cpp keep them: whether it can be loaded, and its sizes.
+"""Models in one GGUF file each, as LM Studio, Ollama and llama.cpp keep them: which can be loaded, and their sizes.
 
 transformers reads these files, for the architectures listed here. A part of a split file cannot be read alone.
 """
@@ -18,15 +18,8 @@ READABLE = (
 )  # fmt: skip
 """Architectures of text models that transformers reads from GGUF files, as llama.cpp calls them."""
 ENCODERS = (
-    "bert",
-    "modern-bert",
-    "nomic-bert",
-    "nomic-bert-moe",
-    "jina-bert-v2",
-    "neo-bert",
-    "t5encoder",
-    "t5",
-)
+    "bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "neo-bert", "t5encoder", "t5",
+)  # fmt: skip
 PROJECTORS = ("clip", "mmproj")
 ONE_FILE = (
     "transformers reads a GGUF model from one file: join the parts with llama-gguf-split --merge, and choose the "
@@ -44,14 +37,14 @@ CONFIG_KEYS = {
     "max_position_embeddings": "context_length",
     "attn_logit_softcapping": "attn_logit_softcapping",
 }
-"""Keys of config.json, and of a GGUF file."""
+"""Keys of config.json, and the same keys of a GGUF file."""
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}
-"""Tensors that are counted in a way of their own, by their names in a GGUF file and in transformers."""
+"""Tensors that are counted separately, by their names in a GGUF file and in transformers."""
 
 
 def check_gguf(path: Path, name: str) -> None:
-    """Raise ModelBroken with what to do when this file cannot be loaded."""
+    """Raise ModelBroken with what to do if this file cannot be loaded."""
     if PART.fullmatch(path.name):
         raise ModelBroken(_in_parts(path))
     header = _header(path, name)
@@ -64,18 +57,33 @@ def check_gguf(path: Path, name: str) -> None:
 
 
 def check_kind(header: GgufHeader, name: str) -> None:
-    """Raise ModelBroken when this is no text model that transformers reads."""
-    if problem := _other_kind(header, name):
+    """Raise ModelBroken if this is no text model that transformers reads."""
+    known, kind = header.architecture, header.values.get("general.type")
+    problem = ""
+    if known in PROJECTORS or kind == "mmproj":
+        problem = f"{name} holds only the image part of a model: choose the file of the text model beside it."
+    elif known in ENCODERS or header.value("pooling_type"):
+        problem = f"{name} is an embedding model ({known}), which writes no text: choose a chat model."
+    elif kind == "adapter":
+        problem = f"{name} is an adapter: merge it into its base model first, or choose the base model."
+    elif known not in READABLE:
+        problem = (
+            f"{name} has the architecture {known or 'without a name'!r}, which cannot be read from GGUF files: "
+            "choose the same model in safetensors, or another one."
+        )
+    if problem:
         raise ModelBroken(problem)
 
 
 def gguf_config(path: Path, name: str) -> dict[str, Any]:
-    """The sizes of the model in this file, by the keys of a config.json."""
+    """Return the sizes of the model in this file, by the keys of a config.json."""
     header = _header(path, name)
-    values = {key: _largest(header.value(known)) for key, known in CONFIG_KEYS.items()}
+    values = {key: header.value(known) for key, known in CONFIG_KEYS.items()}
+    # Of values that differ by layer the largest.
+    sizes = {key: max(one, default=None) if isinstance(one, list) else one for key, one in values.items()}
     stored = {tensor.name: tensor.shape for tensor in header.tensors}
     return {
-        **{key: value for key, value in values.items() if value is not None},
+        **{key: value for key, value in sizes.items() if value is not None},
         "model_type": header.architecture,
         "vocab_size": stored.get(EMBEDDING, (0,))[0],
         "tie_word_embeddings": HEAD not in stored,
@@ -83,7 +91,7 @@ def gguf_config(path: Path, name: str) -> dict[str, Any]:
 
 
 def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Name, stored type and shape of each tensor in this file."""
+    """Yield the name, the stored type and the shape of each tensor in this file."""
     for tensor in _header(path, name).tensors:
         # Else attn_output.weight would pass for the head.
         known = NAMES.get(tensor.name, tensor.name.replace("attn_output.", "o_proj."))
@@ -91,7 +99,7 @@ def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, .
 
 
 def gguf_files(folder: Path, depth: int = 0) -> list[Path]:
-    """The models in GGUF files in a folder, and so many folders below it; of a split one its first file."""
+    """Return the models in GGUF files of a folder and of `depth` levels below it; of a split one its first file."""
     found = (path for level in range(depth + 1) for path in folder.glob("*/" * level + "*" + SUFFIX))
     return sorted(path for path in found if _is_model(path))
 
@@ -104,7 +112,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The parts of a split file that are here."""
+    """Return the parts of a split file that are here."""
     own = PART.fullmatch(path.name)
     found = ((other, PART.fullmatch(other.name)) for other in path.parent.iterdir())
     return [other for other, part in found if own and part and part.group(1, 3) == own.group(1, 3)]
@@ -136,28 +144,6 @@ def _header(path: Path, name: str) -> GgufHeader:
         raise ModelBroken(
             f"{name} cannot be read ({error.strerror}): check the file's permissions."
         ) from error
-
-
-def _other_kind(header: GgufHeader, name: str) -> str:
-    """What keeps a whole file from being a text model that transformers reads, if anything."""
-    known = header.architecture
-    if known in PROJECTORS or header.values.get("general.type") == "mmproj":
-        return f"{name} holds only the image part of a model: choose the file of the text model beside it."
-    if known in ENCODERS or header.value("pooling_type"):
-        return f"{name} is an embedding model ({known}), which writes no text: choose a chat model."
-    if header.values.get("general.type") == "adapter":
-        return f"{name} is an adapter: merge it into its base model first, or choose the base model."
-    if known not in READABLE:
-        return (
-            f"{name} has the architecture {known or 'without a name'!r}, which cannot be read from GGUF files: "
-            "choose the same model in safetensors, or another one."
-        )
-    return ""
-
-
-def _largest(value: Any) -> Any:
-    """Of values that differ by layer."""
-    return max(value, default=None) if isinstance(value, list) else value
 
 
 def _damaged(path: Path, how: str) -> ModelBroken:

@@ -1,4 +1,4 @@
-"""Which files make up a model, and whether they are complete; checked without torch and without reading weights.
+"""Which files make up a model, and whether they are complete. They are checked without torch and without weights.
 
 A safetensors file begins with a list of its tensors, so a file that was cut short shows at once:
 
@@ -6,15 +6,15 @@ A safetensors file begins with a list of its tensors, so a file that was cut sho
 """
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.values.config_limits import CONFIG, LONGEST_CONFIG
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import is_speculator
+from app.values.model import CONFIG, LONGEST_CONFIG
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -57,9 +57,9 @@ MAX_TEXT_BYTES = 100_000_000
 
 
 def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
-    """The files of a repository that loading needs: no pickles, no code, no second copies of weights.
+    """Return the files of a repository that loading needs: no pickles, no code, no second copies of weights.
 
-    When there are both model.safetensors and shards, transformers reads the former, and so do we. `shards` are the
+    If there are both model.safetensors and shards, transformers reads the former, and so do we. `shards` are the
     weight files that the index names."""
     names = list(names)
     weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
@@ -68,7 +68,7 @@ def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
 
 
 def require_model(names: Iterable[str], where: str) -> None:
-    """Raise a ModelError that says what is wrong when these files cannot be a model; `where` names them."""
+    """Raise a ModelError that says what is wrong if these files cannot be a model; `where` names them."""
     names = list(names)
     if CONFIG not in names:
         raise ModelBroken(f"{where} is not a model: it has no {CONFIG}. {_other_kind(names)}")
@@ -83,12 +83,12 @@ def require_model(names: Iterable[str], where: str) -> None:
 
 
 def has_weights(names: Iterable[str]) -> bool:
-    """Whether there are safetensors weights among these files."""
+    """Tell whether there are safetensors weights among these files."""
     return not {WHOLE, INDEX}.isdisjoint(names)
 
 
 def has_tokenizer(names: Iterable[str]) -> bool:
-    """Whether any of these files can be a tokenizer."""
+    """Tell whether any of these files can be a tokenizer."""
     names = set(names)
     return not names.isdisjoint(TOKENIZERS) or {VOCABULARY, MERGES} <= names
 
@@ -110,7 +110,7 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise a ModelError with what to do when this folder's model cannot be loaded."""
+    """Raise a ModelError with what to do if this folder's model cannot be loaded."""
     try:
         _check_files(folder)
     except OSError as error:
@@ -120,39 +120,25 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    for path in _opened_files(folder):
-        _check_readable(path)
+    more = folder / MORE_TEMPLATES
+    for path in sorted([*folder.iterdir(), *(more.iterdir() if more.is_dir() else ())]):
+        _check_readable(path)  # everything that transformers may open
     names = file_names(folder)
     require_model(names, f"The folder {folder}")
-    if not is_speculator(folder):
-        _check_whole_model(folder, names)
+    if not is_speculator(folder):  # draft heads use their target's tokenizer
+        if not has_tokenizer(names):
+            raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
+        if "model_type" not in _read_object(folder / CONFIG):
+            raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
     for weights in weight_files(folder):
         _check_weights(weights)
 
 
-def _check_whole_model(folder: Path, names: Iterable[str]) -> None:
-    """What draft heads lack, which use their target's."""
-    if not has_tokenizer(names):
-        raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
-    if "model_type" not in _read_object(folder / CONFIG):
-        raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
-
-
-def _opened_files(folder: Path) -> Iterator[Path]:
-    """Everything that transformers may open."""
-    yield from sorted(folder.iterdir())
-    more = folder / MORE_TEMPLATES
-    if more.is_dir():
-        yield from sorted(more.iterdir())
-
-
 def _check_readable(path: Path) -> None:
-    """Reject what cannot be read to its end: a pipe, a device, a text of gigabytes."""
-    if not path.exists():  # a link to nothing: whatever needs the file reports it as missing
+    """Raise ModelBroken for what cannot be read to its end: a pipe, a device, a text of gigabytes."""
+    if not path.exists() or path.is_dir():  # a link to nothing: whatever needs the file reports it as missing
         return
     status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        return
     if not stat.S_ISREG(status.st_mode):
         raise ModelBroken(f"{path} is a pipe, a socket or a device: delete it, or choose another folder.")
     most = longest(path.name)
@@ -164,13 +150,13 @@ def _check_readable(path: Path) -> None:
 
 
 def longest(name: str) -> int:
-    """Bytes that a file of this name may have; 0 for one that is not read as a whole."""
+    """Return how many bytes a file of this name may have; 0 for one that is not read as a whole."""
     known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
     return known or (MAX_TEXT_BYTES if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether every needed file exists. Their contents are not checked."""
+    """Tell whether every needed file exists. Their contents are not checked."""
     names = file_names(folder)
     if CONFIG not in names or not (has_tokenizer(names) or is_speculator(folder)):
         return False
@@ -178,12 +164,12 @@ def is_complete(folder: Path) -> bool:
 
 
 def file_names(folder: Path) -> list[str]:
-    """The names of the files in a folder, sorted; links to missing files do not count."""
+    """Return the names of the files in a folder, sorted; links to missing files do not count."""
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files that transformers will read, those that are missing included."""
+    """Return the safetensors files that transformers will read, missing ones included."""
     if (folder / WHOLE).exists():
         return [folder / WHOLE]
     index = (folder / INDEX).read_bytes()
@@ -191,24 +177,19 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shard_names(index: bytes, where: str, advice: str) -> list[str]:
-    """The weight files that an index names. Raises ModelBroken for other files than those of its folder."""
-    names = list(_weight_map(index).values())
+    """Return the weight files that an index names. Raises ModelBroken for files outside of its folder."""
+    try:
+        listed = parse_json(index)["weight_map"]  # in which file each tensor is
+    except (ValueError, TypeError, LookupError):
+        listed = {}
+    names = list(listed.values()) if isinstance(listed, dict) else []
     if all(map(_is_weight_file, names)) and 0 < len(found := sorted(set(names))) <= MAX_SHARDS:
         return found
     raise ModelBroken(f"{where} lists no weight files of its folder: {advice}.")
 
 
-def _weight_map(index: bytes) -> dict[str, Any]:
-    """In which file each tensor is; {} where the index makes no sense."""
-    try:
-        listed = parse_json(index)["weight_map"]
-    except (ValueError, TypeError, LookupError):
-        return {}
-    return listed if isinstance(listed, dict) else {}
-
-
 def _is_weight_file(name: object) -> bool:
-    """Whether it is the plain name of a safetensors file, on any system."""
+    """Tell whether it is the plain name of a safetensors file, on any system."""
     if not isinstance(name, str) or not name.endswith(SAFETENSORS):
         return False
     return name.isprintable() and not any(sign in name for sign in "/\\:")
@@ -223,16 +204,17 @@ def _check_weights(path: Path) -> None:
 
 
 def _expected_size(path: Path) -> int:
-    """The size that the file's own header promises; 8 when it is too short to have a header."""
+    """Return the size that the file's own header promises."""
     header_size, tensors = read_header(path)
     try:
-        return 8 + header_size + _data_size(tensors)
+        ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+        return 8 + header_size + int(max(ends))
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise _damaged(path, "it is no safetensors file") from error
 
 
 def read_header(path: Path) -> tuple[int, Any]:
-    """The directory of a safetensors file: how many bytes it takes, and what it says. Raises ModelBroken."""
+    """Return the bytes of a safetensors file's header, and the parsed header. Raises ModelBroken."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > min(MAX_HEADER, path.stat().st_size):
@@ -242,11 +224,6 @@ def read_header(path: Path) -> tuple[int, Any]:
         return size, parse_json(header)
     except ValueError as error:
         raise _damaged(path, "it is no safetensors file") from error
-
-
-def _data_size(tensors: dict[str, Any]) -> int:
-    ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
-    return int(max(ends))
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -260,5 +237,5 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path, how: str) -> ModelBroken:
-    # In the hub's cache the file is a link: only without the file behind it is it fetched anew.
+    # In the hub's cache the file is a link: only if the linked file is gone is it fetched anew.
     return ModelBroken(f"{path} is damaged: {how}. Delete {path.resolve()} and download it again.")

@@ -1,4 +1,4 @@
-"""What a model's weight files hold, by their headers alone: how many numbers, and how they are stored."""
+"""Reads from headers alone what a model's weight files hold: how many numbers, and how they are stored."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.config import check_config
+from app.models_registry.files.config import check_config, config_of
 from app.models_registry.files.gguf import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, read_header, weight_files
 from app.values.eagle_config import refuse_speculator
@@ -23,13 +23,9 @@ STORED_BYTES = {
 }  # fmt: skip
 MOST_SIZES = 8
 NUMBERED = re.compile(r"\.(\d{1,6})\.")
-"""Where a tensor's name says of which layer it is."""
+"""The part of a tensor's name that counts its layer."""
 SINKS = ".sinks"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value < 2**48
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +39,11 @@ class Tensor:
     def __post_init__(self) -> None:
         if self.stored not in STORED_BYTES:
             raise ValueError(f"a tensor must be of a known type, got {self.stored!r}")
-        if len(self.shape) > MOST_SIZES or not all(map(_is_size, self.shape)):
+        if len(self.shape) > MOST_SIZES or not all(isinstance(n, int) and 0 <= n < 2**48 for n in self.shape):
             raise ValueError(f"a tensor must have sizes from 0 on, got {self.shape!r}")
 
     @property
     def numbers(self) -> int:
-        """How many there are in it."""
         return prod(self.shape)
 
 
@@ -61,7 +56,7 @@ class Weights:
 
     @property
     def numbers(self) -> int:
-        """Parameters as stored; a head that is tied may be among them."""
+        """Parameters as stored, perhaps with a tied head."""
         return sum(tensor.numbers for tensor in self.tensors)
 
     @property
@@ -79,13 +74,12 @@ class Weights:
 
     @property
     def layers(self) -> int:
-        """How many layers the tensors' names count; 0 where they do not count."""
+        """How many layers the tensors' names count; 0 if they do not count."""
         found = (NUMBERED.search(tensor.name) for tensor in self.tensors)
         return max((int(place[1]) + 1 for place in found if place), default=0)
 
     @property
     def has_head(self) -> bool:
-        """Whether the head's weight is stored."""
         return any(tensor.name.endswith(HEADS) for tensor in self.tensors)
 
     @property
@@ -95,16 +89,15 @@ class Weights:
 
 
 def read_weights(folder: Path, name: str) -> Weights:
-    """The weights of the model in this folder or GGUF file. Raises ModelBroken when a header makes no sense."""
+    """Read the weights of the model in this folder or GGUF file. Raises ModelBroken for an invalid header."""
     if folder.is_file():
         return Weights(tuple(Tensor(*one) for one in gguf_tensors(folder, name)), is_gguf=True)
-    return Weights(
-        tuple(tensor for path in weight_files(folder) for tensor in tensors(read_header(path)[1], name))
-    )
+    headers = (read_header(path)[1] for path in weight_files(folder))
+    return Weights(tuple(tensor for header in headers for tensor in tensors(header, name)))
 
 
 def tensors(directory: Any, name: str) -> Iterable[Tensor]:
-    """The tensors that a header lists."""
+    """Return the tensors that a header lists."""
     try:
         listed = {key: value for key, value in directory.items() if key != "__metadata__"}
         return [_tensor(key, value) for key, value in listed.items()]
@@ -126,13 +119,13 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 
 
 def check_model(folder: Path, name: str) -> None:
-    """Raise a ModelError with what to do when the model in this folder or GGUF file cannot be loaded.
+    """Raise a ModelError with what to do if the model in this folder or GGUF file cannot be loaded.
 
-    Its config.json is held against its weights: no layer is built to find that there are no weights for it. What
-    only drafts raises OnlyDrafts where its files are in order."""
+    Its config.json is compared with its weights, so that no layer is built for which there are none. Raises
+    OnlyDrafts for a draft head whose files are in order."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder)
     refuse_speculator(ModelFolder(folder, name))
-    sizes = check_config(folder, name)
+    sizes = check_config(config_of(folder, name), name)
     weights = read_weights(folder, name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
     has = {

@@ -1,16 +1,16 @@
-"""What a download is going to fetch: one commit, its files, their sizes and their checksums.
+"""What the hub lists of a repository, and what a download is going to fetch of it.
 
 The hub names two kinds of checksum. A large file has the SHA-256 of its bytes (64 digits); a small one lies in git
 itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. Each is also
 the name under which the hub's cache keeps the file.
 
-Everything here comes from a server, so nothing is believed: a name that is no plain file name, or a checksum that
-is none, never gets as far as a path.
+Everything here comes from a server and is not trusted: a value of a wrong type is refused, and an invalid file name
+or checksum never becomes part of a path.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
@@ -26,13 +26,75 @@ from app.models_registry.files.model_files import (
     shard_names,
 )
 from app.models_registry.hub.hub_id import HubId
-from app.models_registry.hub.repository import LARGEST, ListedFile, Repository
+from app.system.answer_limits import of_type
 from app.values.model import gigabytes
 
+MAX_LICENCE = 200
+"""Characters of a licence that are kept."""
+LARGEST = 2**50
+"""The largest number of bytes or of downloads that is believed."""
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
 MAX_FILES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file as the hub lists it. `size` is None and `digest` is "" if the hub lists none."""
+
+    name: str
+    size: int | None
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository at one commit."""
+
+    commit: str
+    files: Mapping[str, ListedFile]
+    is_gated: bool = False
+    licence: str = ""
+    downloads: int = 0
+
+
+def read_repository(answer: Any, repo: str) -> Repository:
+    """Read the repository that the hub's answer describes. Raises ModelBroken."""
+    try:
+        listed = [_file(one) for one in of_type(answer["siblings"], list, "siblings")]
+        return Repository(
+            commit=of_type(answer["sha"], str, "sha"),
+            files={file.name: file for file in listed},
+            is_gated=bool(answer.get("gated")),
+            licence=_licence(answer.get("tags")),
+            downloads=count_of(answer.get("downloads")),
+        )
+    except (TypeError, LookupError, AttributeError) as error:
+        raise ModelBroken(
+            f"Hugging Face describes {repo} in an invalid way: try again later, or choose another model."
+        ) from error
+
+
+def count_of(value: object) -> int:
+    """Return a number of the hub's answer; 0 for an impossible one."""
+    return value if isinstance(value, int) and 0 <= value <= LARGEST else 0
+
+
+def _file(answer: Any) -> ListedFile:
+    size, large = answer.get("size"), answer.get("lfs")
+    digest = of_type(large, dict, "lfs").get("sha256") if large else answer.get("blobId")
+    return ListedFile(
+        of_type(answer["rfilename"], str, "rfilename"),
+        None if size is None else of_type(size, int, "size"),
+        "" if digest is None else of_type(digest, str, "digest"),
+    )
+
+
+def _licence(tags: object) -> str:
+    names = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    found = (name.removeprefix("license:") for name in names if name.startswith("license:"))
+    return next(found, "")[:MAX_LICENCE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +117,7 @@ class RemoteFile:
 
 
 Read = Callable[[RemoteFile], bytes]
-"""The content of a small file of the repository."""
+"""Returns the content of a small file of the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +141,20 @@ class DownloadPlan:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept on disk and handed to a child process."""
-        return asdict(self)
-
 
 def plan_from_json(saved: dict[str, Any]) -> DownloadPlan:
-    """The plan that was kept; raises ValueError, TypeError or KeyError when it makes no sense."""
+    """Make a plan of its dictionary. Raises ValueError, TypeError or KeyError for an invalid one."""
     return DownloadPlan(**{**saved, "files": tuple(RemoteFile(**file) for file in saved["files"])})
 
 
 def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan:
-    """What to fetch of a repository. Raises a ModelError when its files make no model.
+    """Choose the files to fetch of a repository. Raises a ModelError if they make no model.
 
-    Where the weights are in several files their index is read: it alone says which."""
+    If the weights are in several files, their index is read, because only it names them."""
     try:
         names = [_only(repository.files, wanted)] if wanted.file else _all_needed(repository, wanted, read)
         files = (_required(repository.files[name], wanted.repo) for name in names)
-        # Small files first: a model that cannot be loaded shows before its weights have come.
+        # Small files first: a model that cannot be loaded is refused before its weights have come.
         in_order = sorted(files, key=lambda file: (file.size, file.name))
         return DownloadPlan(wanted.repo, wanted.ref, repository.commit, tuple(in_order))
     except ValueError as error:
@@ -106,7 +164,7 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
 
 
 def _only(names: Iterable[str], wanted: HubId) -> str:
-    """The one GGUF file that is wanted. Raises a ModelError where it is not there or cannot be loaded."""
+    """Return the one GGUF file that is wanted. Raises a ModelError if it is missing or cannot be loaded."""
     if wanted.file not in names:
         raise ModelNotFound(f"{wanted.repo} has no file {wanted.file}: choose one from the model's page.")
     if PART.fullmatch(wanted.file):
@@ -115,28 +173,27 @@ def _only(names: Iterable[str], wanted: HubId) -> str:
 
 
 def _all_needed(repository: Repository, wanted: HubId, read: Read) -> list[str]:
-    names = repository.files
+    names, repo = repository.files, wanted.repo
     if not has_weights(names):
-        _require_no_ggufs(names, wanted.repo)
-    require_model(names, wanted.repo)
-    shards = () if WHOLE in names else _shards(repository, wanted.repo, read)
-    return needed_files(names, shards)
-
-
-def _shards(repository: Repository, repo: str, read: Read) -> list[str]:
-    """The weight files that the index names, all of which are there."""
-    file = _required(repository.files[INDEX], repo)
-    shards = shard_names(read(file), f"The {INDEX} of {repo}", "choose another model")
-    if missing := [name for name in shards if name not in repository.files]:
+        if ggufs := gguf_names(names):
+            raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
+        if any(PART.fullmatch(name.rpartition("/")[2]) for name in names):
+            raise ModelBroken(f"{repo} has only GGUF models in several files. {ONE_FILE}")
+    require_model(names, repo)
+    if WHOLE in names:
+        return needed_files(names, ())
+    index = read(_required(names[INDEX], repo))
+    shards = shard_names(index, f"The {INDEX} of {repo}", "choose another model")
+    if missing := [name for name in shards if name not in names]:
         raise ModelBroken(
             f"{repo} is not complete: its {INDEX} names {missing[0][:100]}, which is not there. "
             "Choose another model."
         )
-    return shards
+    return needed_files(names, shards)
 
 
 def _required(listed: ListedFile, repo: str) -> RemoteFile:
-    """A file that is needed. Raises ModelBroken for one that would be refused when the model is loaded."""
+    """Return a file that is needed. Raises ModelBroken for one that loading would refuse."""
     if listed.size is None:
         raise ModelBroken(
             f"The hub tells no size of {listed.name}: try again later, or choose another model."
@@ -151,15 +208,8 @@ def _required(listed: ListedFile, repo: str) -> RemoteFile:
     return file
 
 
-def _require_no_ggufs(names: Iterable[str], repo: str) -> None:
-    if ggufs := gguf_names(names):
-        raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
-    if any(PART.fullmatch(name.rpartition("/")[2]) for name in names):
-        raise ModelBroken(f"{repo} has only GGUF models in several files. {ONE_FILE}")
-
-
 def gguf_names(names: Iterable[str]) -> list[str]:
-    """The GGUF files that hold a whole model each: no parts, no image part."""
+    """Return the GGUF files that hold a whole model each: no parts, no image part."""
     return sorted(
         name
         for name in names

@@ -65,23 +65,16 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
     if odd := _odd_answer(error, repo, page):
         return ModelError(odd)
     if isinstance(error, NetworkError | IncompleteTransfer | LocalEntryNotFoundError | ConnectionError):
-        return _unreachable()
+        proxy, check = proxy_for(constants.ENDPOINT), "Check your connection and try again"
+        if proxy:
+            check = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
+        through = f" through the proxy {proxy}" if proxy else ""
+        return ModelError(f"Can't reach Hugging Face{through}. {check}, or choose an installed model.")
     return ModelError(f"{repo} could not be downloaded ({first_line(error).rstrip('.:')}): try again.")
 
 
-def _unreachable() -> ModelError:
-    if proxy := proxy_for(constants.ENDPOINT):
-        return ModelError(
-            f"Can't reach Hugging Face through the proxy {proxy}. Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or "
-            "choose an installed model."
-        )
-    return ModelError(
-        "Can't reach Hugging Face. Check your connection and try again, or choose an installed model."
-    )
-
-
 def _odd_answer(error: Exception, repo: str, page: str) -> str:
-    """The sentence for an answer that is none; "" for other errors."""
+    """Return the sentence for an invalid answer; "" for other errors."""
     if type(error).__name__ == "TooManyRedirects":
         return f"Hugging Face redirects {repo} too many times: try again later."
     if type(error).__name__ in FATAL_ERRORS:
@@ -101,7 +94,7 @@ def _odd_answer(error: Exception, repo: str, page: str) -> str:
 
 
 def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
-    """The error for a model that this user may not read; None for other errors."""
+    """Return the error for a model that this user may not read; None for other errors."""
     if isinstance(error, GatedRepoError):
         return ModelGated(
             f"{repo} is gated: accept its terms at {page}, log in with a token of that account "
@@ -123,7 +116,7 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
 
 
 def _missing(error: Exception, repo: str, revision: str) -> str:
-    """The sentence for what does not exist; "" for other errors."""
+    """Return the sentence for what does not exist; "" for other errors."""
     if isinstance(error, DisabledRepoError):
         return f"Hugging Face has disabled {repo}: choose another model."
     if isinstance(error, RepositoryNotFoundError):

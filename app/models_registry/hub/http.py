@@ -1,7 +1,7 @@
 """HTTP requests to the hub by the hub client's HTTP library and with its login, and retries.
 
-The hub is not believed: answers are limited in bytes (answer_limits.py), and in seconds from the request to the
-last byte of its answer, so that a server that drips bytes is given up like a silent one.
+The hub is not trusted: answers are limited in bytes (answer_limits.py), and in seconds from the request to the last
+byte of its answer, so that a server that drips bytes is given up like a silent one.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from app.values.dataclass_json import parse_json
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes that are worth a retry."""
 FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
-"""Errors of the HTTP library that a retry would repeat. Its 1.x and 2.x share only the names."""
+"""Errors of the HTTP library that a retry would only repeat. Its 1.x and 2.x share only their names."""
 LIBRARY = NetworkError.__module__.partition(".")[0]
-"""httpx, or httpx2: what the hub client is built with."""
+"""The HTTP library that the hub client uses: httpx, or httpx2."""
 SECONDS_TO_ANSWER = 10.0
 SLOWEST = 20_000
 """Bytes for which an answer gets one more second."""
@@ -33,11 +33,11 @@ LONGEST_JSON = 5_000_000
 ENOUGH = 1_000
 """Bytes of a file that count as progress."""
 ROOM = 1_000_000
-"""Bytes that may come beyond those that were asked for: a server may know no ranges, and is left after them."""
+"""Bytes that may come after the requested ones: a server may ignore ranges, and is then disconnected."""
 
 
 def session() -> Any:
-    """The hub client's session. Raises NetworkSettingsUnusable."""
+    """Return the hub client's session. Raises NetworkSettingsUnusable."""
     with network_settings():
         return get_session()
 
@@ -46,9 +46,9 @@ def session() -> Any:
 async def open_stream(
     url: str, limit: AnswerLimit, start: int = 0, end: int | None = None, token: str | None = None
 ) -> AsyncIterator[Any]:
-    """The hub's answer to a request for the bytes from `start` on, still open; raises the client's errors.
+    """Request the bytes from `start` on, and yield the hub's open answer. Raises the client's errors.
 
-    Its type is of another library in the client's 2.x than in its 1.x. Another host gets no token."""
+    The answer's type is of another library in the client's 2.x than in its 1.x. Another host gets no token."""
     headers = build_hf_headers(token=token) | UNCOMPRESSED
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
@@ -67,7 +67,7 @@ async def open_stream(
 
 
 def _raise_for_status(answer: Any) -> None:
-    """Raise the hub client's error for a refusal, by its status and headers alone: its words are not shown."""
+    """Raise the hub client's error for a refusal, by its status and headers alone: its text is not shown."""
     if answer.status_code in (200, 206):
         return
     headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]
@@ -76,12 +76,12 @@ def _raise_for_status(answer: Any) -> None:
 
 
 def read_part(url: str, start: int, count: int) -> bytes:
-    """At most so many bytes of a file; never more, however much the hub sends."""
+    """Return at most `count` bytes of a file, however much the hub sends."""
     return asyncio.run(_read(url, start, count))
 
 
 def read_json(url: str, token: str | None = None) -> Any:
-    """What the hub answers, as JSON. Raises NoJson."""
+    """Return the hub's answer as parsed JSON. Raises NoJson."""
     answer = asyncio.run(_read(url, 0, LONGEST_JSON, is_part=False, token=token))
     try:
         return parse_json(answer)
@@ -115,10 +115,10 @@ class NoJson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a transfer is waited for. In each `read_timeout` seconds ENOUGH bytes have to come.
+    """When a transfer is given up. In each `read_timeout` seconds ENOUGH bytes have to come.
 
-    After a failure it waits `first_wait` seconds, then twice as long, up to `longest_wait`; `tries` without
-    ENOUGH bytes between them are the end."""
+    After a failure it waits `first_wait` seconds, then twice as long, up to `longest_wait`. It is given up after
+    `tries` failures without ENOUGH bytes between them."""
 
     read_timeout: float = 20.0
     first_wait: float = 1.0
@@ -126,13 +126,13 @@ class RetryPolicy:
     tries: int = 6
 
     def delay(self, failures: int, requested: float = 0.0) -> float:
-        """Seconds before the next try after so many failures in a row; the server may request more."""
+        """Return the seconds before the next try after `failures` in a row; the server may request more."""
         doubled: float = self.first_wait * 2 ** (failures - 1)
         return min(max(doubled, requested), self.longest_wait)
 
 
 def is_retryable(error: Exception) -> bool:
-    """Whether a retry may succeed."""
+    """Tell whether a retry may succeed."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in RETRIED_STATUS
     is_network = isinstance(error, IncompleteTransfer | NetworkError | TimeoutError)
@@ -140,7 +140,7 @@ def is_retryable(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float:
-    """The seconds of the server's Retry-After header."""
+    """Return the seconds of the server's Retry-After header."""
     if not isinstance(error, HfHubHTTPError):
         return 0.0
     asked = error.response.headers.get("Retry-After", "")
@@ -148,12 +148,12 @@ def retry_after(error: Exception) -> float:
 
 
 def reason(error: Exception) -> str:
-    """What happened, for the user."""
+    """Say in words what happened."""
     if isinstance(error, HfHubHTTPError):
         code = error.response.status_code
-        return (
-            "Hugging Face asks to slow down" if code == 429 else f"Hugging Face has a problem (HTTP {code})"
-        )
+        if code == 429:
+            return "Hugging Face asks to slow down"
+        return f"Hugging Face has a problem (HTTP {code})"
     if "Timeout" in type(error).__name__:
         return "Hugging Face does not answer"
     return "The connection was lost"

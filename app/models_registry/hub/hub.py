@@ -1,4 +1,4 @@
-"""The Hugging Face hub, and its cache on this machine that every other program shares.
+"""The Hugging Face hub, and its cache on this machine, which other programs share.
 
 A download is pinned to one commit: the revision's commit is looked up once, every file is fetched at that commit,
 and only when all are here and checked does a snapshot of them appear. So a download that broke off is never taken
@@ -7,6 +7,7 @@ for a model, and the next try fetches only the bytes that had not come.
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,17 +15,22 @@ from huggingface_hub import constants, get_token, hf_hub_url, logout, try_to_loa
 
 from app.errors import ModelBroken, ModelError, ModelGated, SettingsNotSaved
 from app.models_registry.files.checksum import new_hash
-from app.models_registry.files.config import check_config_text
+from app.models_registry.files.config import check_config
 from app.models_registry.files.model_files import has_tokenizer, is_complete
-from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile, make_plan
+from app.models_registry.hub.download_plan import (
+    DownloadPlan,
+    RemoteFile,
+    Repository,
+    make_plan,
+    read_repository,
+)
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.http import RetryPolicy, read_json, read_part, session
 from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
-from app.models_registry.hub.repository import Repository, read_repository
 from app.system.answer_limits import plain_words
 from app.system.files import write_file
-from app.values.config_limits import CONFIG
 from app.values.eagle_config import KIND
+from app.values.model import CONFIG
 
 PREFIX = "models--"
 """How the names of models' folders begin in the cache."""
@@ -56,7 +62,7 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError when Foresight is offline, or no connection can be opened; `what` is wanted."""
+        """Raise ModelError if Foresight is offline or cannot open connections; `what` is wanted."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: allow downloads in the settings, "
@@ -65,7 +71,7 @@ class Hub:
         session()
 
     def cached(self, wanted: HubId) -> Path | None:
-        """The model's folder, or its GGUF file, when all of it is in the cache already; asks no network."""
+        """Return the model's folder or GGUF file if all of it is in the cache. Sends no request."""
         with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
             found = try_to_load_from_cache(wanted.repo, wanted.file or CONFIG, self.cache, wanted.ref)
         if not isinstance(found, str):
@@ -76,41 +82,37 @@ class Hub:
         return folder if is_complete(folder) else None
 
     def look_up(self, wanted: HubId) -> Repository:
-        """The hub's description of a repository and its files. Raises ModelError."""
+        """Ask the hub for a repository and its files. Raises ModelError."""
         self.require_online(wanted.repo)
         url = f"{self.address}/api/models/{wanted.repo}/revision/{quote(wanted.ref, safe='')}?blobs=true"
         with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
             return read_repository(read_json(url), wanted.repo)
 
     def plan(self, wanted: HubId) -> DownloadPlan:
-        """What a download of this model will fetch. Raises ModelError for one that could not be loaded."""
+        """Plan the download of this model. Raises ModelError for one that could not be loaded."""
         plan = self.plan_of(self.look_up(wanted), wanted)
         if not wanted.file:
-            self.check_loadable(plan, self.read_config(plan))
+            self.read_config(plan)
         return plan
 
     def plan_of(self, repository: Repository, wanted: HubId) -> DownloadPlan:
-        """What to fetch of a repository that was looked up. Raises ModelError."""
-
-        def read(file: RemoteFile) -> bytes:
-            return self._read(wanted, repository.commit, file)
-
-        return make_plan(repository, wanted, read)
+        """Plan the download of a repository that was looked up. Raises ModelError."""
+        return make_plan(repository, wanted, partial(self._read, wanted, repository.commit))
 
     def read_config(self, plan: DownloadPlan) -> bytes:
-        """The config.json of a model. Raises ModelError."""
-        wanted = HubId(plan.repo, "" if plan.revision == DEFAULT_REVISION else plan.revision)
-        (config,) = [file for file in plan.files if file.name == CONFIG]
-        return self._read(wanted, plan.commit, config)
+        """Return the config.json of a model.
 
-    def check_loadable(self, plan: DownloadPlan, config: bytes) -> None:
-        """Raise a ModelError for what loading would refuse, as far as a config and names of files tell."""
-        check_config_text(config, plan.repo)
+        Raises ModelError if loading would refuse it, as far as its config and the names of its files tell."""
+        wanted = HubId(plan.repo, "" if plan.revision == DEFAULT_REVISION else plan.revision)
+        (file,) = [file for file in plan.files if file.name == CONFIG]
+        config = self._read(wanted, plan.commit, file)
+        check_config(config, plan.repo)
         if not has_tokenizer(file.name for file in plan.files) and KIND not in json.loads(config):
             raise ModelBroken(f"{plan.repo} has no tokenizer that can be read: choose another model.")
+        return config
 
     def _read(self, wanted: HubId, commit: str, file: RemoteFile) -> bytes:
-        """A small file of a repository: from the cache if it is there, checked in either case."""
+        """Return a small file of a repository, from the cache if it is there. Its checksum is compared."""
         blob = self.root / (PREFIX + wanted.repo.replace("/", "--")) / "blobs" / file.digest
         if blob.is_file() and blob.stat().st_size == file.size:
             content = blob.read_bytes()
@@ -127,6 +129,28 @@ class Hub:
             )
         return content
 
+    def is_logged_in(self) -> bool:
+        """Tell whether a token is saved. Sends no request."""
+        return get_token() is not None
+
+    def log_in(self, token: str) -> str:
+        """Check a token with the hub and save it. Returns the account's name. Raises ModelError."""
+        token = token.strip()
+        if not token or not token.isascii() or any(character.isspace() for character in token):
+            raise ModelGated(f"This is not a token: copy one from {self.address}/settings/tokens.")
+        self.require_online("Your account")
+        with as_model_errors("your account", "", self.address):
+            answer = read_json(f"{self.address}/api/whoami-v2", token)
+        name = answer.get("name") if isinstance(answer, dict) else None
+        if not isinstance(name, str):
+            raise ModelError(f"{self.address} does not tell whose token this is: try again later.")
+        _save_token(token)
+        return plain_words(name, 100)
+
+    def log_out(self) -> None:
+        """Delete the saved token."""
+        logout()
+
 
 def _has_digest(content: bytes, file: RemoteFile) -> bool:
     known = new_hash(file.digest, file.size)
@@ -134,27 +158,7 @@ def _has_digest(content: bytes, file: RemoteFile) -> bool:
     return known.hexdigest() == file.digest
 
 
-def is_logged_in() -> bool:
-    """Whether a token is there; asks no network."""
-    return get_token() is not None
-
-
-def log_in(hub: Hub, token: str) -> str:
-    """Check a token with the hub, keep it, and return whose it is. Raises ModelError when the hub refuses it."""
-    token = token.strip()
-    if not token or not token.isascii() or any(character.isspace() for character in token):
-        raise ModelGated(f"This is not a token: copy one from {hub.address}/settings/tokens.")
-    hub.require_online("Your account")
-    with as_model_errors("your account", "", hub.address):
-        told = read_json(f"{hub.address}/api/whoami-v2", token)
-    name = told.get("name") if isinstance(told, dict) else None
-    if not isinstance(name, str):
-        raise ModelError(f"{hub.address} does not tell whose token this is: try again later.")
-    _keep_token(token)
-    return plain_words(name, 100)
-
-
-def _keep_token(token: str) -> None:
+def _save_token(token: str) -> None:
     """Write a token where the hub's client reads it. Its own `login` asks the hub once more, without a limit."""
     path = Path(constants.HF_TOKEN_PATH)
     try:
@@ -164,8 +168,3 @@ def _keep_token(token: str) -> None:
             f"The token could not be saved in {path.parent} ({error.strerror}): free some disk space, or check the "
             "folder's permissions."
         ) from error
-
-
-def log_out() -> None:
-    """Forget the token."""
-    logout()

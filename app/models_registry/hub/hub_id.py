@@ -1,4 +1,4 @@
-"""What a person pastes for a model on the hub, and the repository and revision that it names.
+"""Reads what a person pastes for a model on the hub: the repository, the revision and the file that it names.
 
 org/name                                    the newest version
 org/name@v1.0                               a branch, a tag or a commit
@@ -29,7 +29,7 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, the revision that was asked for ("" is the newest), and the one file that is wanted, if any."""
+    """A repository, the wanted revision ("" is the newest), and the one wanted file ("" is the whole model)."""
 
     repo: str
     revision: str = ""
@@ -43,7 +43,7 @@ class HubId:
 
     @property
     def ref(self) -> str:
-        """What git calls the revision: the default branch where none was asked for."""
+        """The revision's name in git: the default branch if none was asked for."""
         return self.revision or DEFAULT_REVISION
 
     def __str__(self) -> str:
@@ -52,27 +52,24 @@ class HubId:
 
 
 def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
-    """The hub id that this text is, or the one in a hub page's address; None when it is neither."""
+    """Return the hub id that this text is, or the one in a hub page's address; None if it is neither."""
     text = text.strip()
-    found = HUB_ID.fullmatch(text) or _in_address(text, endpoint)
-    if found is None or ".." in (found["revision"] or ""):
+    found = HUB_ID.fullmatch(text)
+    if not found:
+        parts = urlsplit(text)
+        hosts = (*HOSTS, urlsplit(endpoint or constants.ENDPOINT).netloc)
+        if parts.scheme in ("http", "https") and parts.netloc.lower() in hosts:
+            found = PAGE.fullmatch(unquote(parts.path))
+    if not found or ".." in (found["revision"] or ""):
         return None
     return HubId(found["repo"], found["revision"] or "", found["file"] or "")
 
 
 def require_hub_id(text: str, endpoint: str | None = None) -> HubId:
-    """The hub id that this text names. Raises ModelNotFound when it names none."""
+    """Return the hub id that this text names. Raises ModelNotFound if it names none."""
     wanted = parse_hub_id(text, endpoint)
     if wanted is None:
         raise ModelNotFound(
             f"{text} is not a model id: enter one such as org/name, or the address of its page."
         )
     return wanted
-
-
-def _in_address(text: str, endpoint: str | None) -> re.Match[str] | None:
-    parts = urlsplit(text)
-    own = urlsplit(endpoint or constants.ENDPOINT).netloc
-    if parts.scheme not in ("http", "https") or parts.netloc.lower() not in (*HOSTS, own):
-        return None
-    return PAGE.fullmatch(unquote(parts.path))

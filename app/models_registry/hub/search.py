@@ -1,33 +1,41 @@
-"""Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights."""
+"""Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
+
+All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. Loading dequantises them, so
+one header tells what each of them takes in memory.
+"""
 
 import fnmatch
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlencode
 
 from huggingface_hub import hf_hub_url
 
 from app.errors import ModelBroken, ModelError, ModelGated
-from app.models_registry.files.config import ModelConfig, parse_config
+from app.models_registry.files.config import ModelConfig, parse_config, read_config
 from app.models_registry.files.fit_estimate import Estimator, judge
-from app.models_registry.files.model_files import MAX_HEADER, SAFETENSORS
-from app.models_registry.files.weights import Tensor, Weights, tensors
-from app.models_registry.hub.download_plan import DownloadPlan
+from app.models_registry.files.gguf import check_kind
+from app.models_registry.files.model_files import MAX_HEADER, SAFETENSORS, has_weights
+from app.models_registry.files.weights import Tensor, Weights, read_weights, tensors
+from app.models_registry.hub.download_plan import DownloadPlan, Repository, count_of, gguf_names
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.gguf_repo import gguf_files_of, remote_gguf
 from app.models_registry.hub.http import read_json, read_part
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HUB_ID, HubId
-from app.models_registry.hub.repository import Repository, count_of
 from app.values.dataclass_json import parse_json
+from app.values.gguf_header import read_gguf_header
 from app.values.model import FileProgress, Memory, Precision, RemoteModel, SearchHit
 
-FIRST = 100_000
-"""Bytes of the first request. Most headers are shorter."""
+FIRST_BYTES = 100_000
+"""Bytes of the first request for a safetensors header. Most headers are shorter."""
 MAX_HEADERS = 50_000_000
 """Bytes of all headers of a model. The largest models take a fifth of it."""
+FIRST_GGUF_BYTES, MAX_GGUF_BYTES = 4_000_000, 64_000_000
+"""Bytes of a GGUF file's beginning: of the first try, and of the last. A vocabulary takes some millions."""
 AT_ONCE = 8
 MAX_HITS = 50
 LONGEST_ID = 200
@@ -36,7 +44,7 @@ FORMATS = ("safetensors", "gguf")
 
 
 def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
-    """Text models with these words in their names, the most downloaded first. Raises ModelError."""
+    """Find text models with these words in their names, the most downloaded first. Raises ModelError."""
     what = "The list of models on Hugging Face"
     hub.require_online(what)
     search_one = partial(_search, hub, words, min(limit, MAX_HITS))
@@ -49,13 +57,25 @@ def _search(hub: Hub, words: str, limit: int, tag: str) -> list[SearchHit]:
     query = {"search": words, "sort": "downloads", "direction": -1, "limit": limit}
     query |= {"pipeline_tag": "text-generation", "filter": tag}
     # The client's own search tries six times before it says that there is no network.
-    return _hits(read_json(f"{hub.address}/api/models?{urlencode(query)}"))
+    listed = read_json(f"{hub.address}/api/models?{urlencode(query)}")
+    return list(map(_hit, filter(_is_model, listed))) if isinstance(listed, list) else []
+
+
+def _is_model(listed: Any) -> bool:
+    name = listed.get("id") if isinstance(listed, dict) else None
+    return isinstance(name, str) and len(name) <= LONGEST_ID and bool(HUB_ID.fullmatch(name))
+
+
+def _hit(model: dict[str, Any]) -> SearchHit:
+    return SearchHit(
+        model["id"], count_of(model.get("downloads")), count_of(model.get("likes")), bool(model.get("gated"))
+    )
 
 
 def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int) -> RemoteModel:
-    """A model on the hub with its files and whether it fits. Why it cannot be used is among its `problems`.
+    """Return a model on the hub with its files and whether it fits. Its `problems` say why it cannot be used.
 
-    Raises ModelError when it does not exist, or the hub cannot be reached."""
+    Raises ModelError if it does not exist, or the hub cannot be reached."""
     found = hub.look_up(wanted)
     known = RemoteModel(
         repo=str(wanted) if wanted.file else wanted.repo,
@@ -65,20 +85,25 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
         is_gated=found.is_gated,
         licence=found.licence,
         downloads=found.downloads,
+        ggufs=() if wanted.file else gguf_files_of(found),
     )
-    ggufs = () if wanted.file else gguf_files_of(found)
     try:
-        if ggufs:
-            known = replace(known, ggufs=ggufs)
-            one = replace(wanted, file=ggufs[0].name)
+        if known.ggufs:
+            one = replace(wanted, file=known.ggufs[0].name)
             config, weights = remote_gguf(hub, one, hub.plan_of(found, one).commit)
         else:
             plan = hub.plan_of(found, wanted)
             files = tuple(FileProgress(file.name, file.size) for file in plan.files)
             known = replace(known, size=plan.size, files=files)
-            config, weights = _config_and_weights(hub, wanted, plan)
-    except ModelGated as error:  # perhaps its index is closed, too
-        return replace(known, size=known.size or _usual_size(found), problems=(str(error),))
+            if wanted.file:
+                config, weights = remote_gguf(hub, wanted, plan.commit)
+            else:
+                config = parse_config(hub.read_config(plan), plan.repo)
+                weights = remote_weights(hub, plan)
+    except ModelGated as error:  # perhaps its index, too: count weights with the usual names
+        usual = fnmatch.filter(found.files, "*-of-*.safetensors")
+        size = known.size or sum(count_of(found.files[name].size) for name in usual)
+        return replace(known, size=size, problems=(str(error),))
     except ModelError as error:
         return replace(known, problems=(str(error),))
     return replace(
@@ -90,37 +115,44 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
     )
 
 
-def _usual_size(found: Repository) -> int:
-    """Bytes of the weights of a model whose index may not be read, if they have the usual names."""
-    return sum(count_of(found.files[name].size) for name in fnmatch.filter(found.files, "*-of-*.safetensors"))
+def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
+    """Return the GGUF files of a repository that has no other weights, the smallest first."""
+    sizes = {name: count_of(file.size) for name, file in repository.files.items()}
+    names = [] if has_weights(sizes) else gguf_names(sizes)
+    return tuple(sorted((FileProgress(name, sizes[name]) for name in names), key=lambda file: file.size))
 
 
-def _config_and_weights(hub: Hub, wanted: HubId, plan: DownloadPlan) -> tuple[ModelConfig, Weights]:
-    if wanted.file:
-        return remote_gguf(hub, wanted, plan.commit)
-    config = hub.read_config(plan)
-    hub.check_loadable(plan, config)
-    return parse_config(config, plan.repo), remote_weights(hub, plan)
+def remote_gguf(hub: Hub, wanted: HubId, commit: str) -> tuple[ModelConfig, Weights]:
+    """Read the sizes and the tensors of a GGUF file on the hub. Raises ModelError."""
+    hub.require_online(wanted.repo)
+    url = hf_hub_url(wanted.repo, wanted.file, revision=commit, endpoint=hub.endpoint)
+    with (
+        TemporaryDirectory(prefix="foresight-") as folder,
+        as_model_errors(wanted.repo, wanted.revision, hub.page(wanted.repo)),
+    ):
+        file = Path(folder) / "header.gguf"
+        _read_beginning(url, file, wanted.file)
+        return read_config(file, wanted.file), read_weights(file, wanted.file)
 
 
-def _hits(listed: Any) -> list[SearchHit]:
-    """The valid entries of the hub's list."""
-    models = [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
-    return [_hit(model) for model in models if _is_id(model.get("id"))]
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_ID and bool(HUB_ID.fullmatch(value))
-
-
-def _hit(model: dict[str, Any]) -> SearchHit:
-    return SearchHit(
-        model["id"], count_of(model.get("downloads")), count_of(model.get("likes")), bool(model.get("gated"))
-    )
+def _read_beginning(url: str, file: Path, name: str) -> None:
+    """Write as much of a GGUF file as its header takes. Raises ModelBroken if it is no text model."""
+    content = b""
+    while True:
+        wanted = min(max(FIRST_GGUF_BYTES, 2 * len(content)), MAX_GGUF_BYTES)
+        content += read_part(url, len(content), wanted - len(content))
+        file.write_bytes(content)
+        try:
+            return check_kind(read_gguf_header(file), name)
+        except ValueError as error:
+            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # the whole file has no header
+                raise ModelBroken(
+                    f"{name} is damaged on Hugging Face: {error}. Choose another one."
+                ) from error
 
 
 def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
-    """The tensors of a model on the hub. Raises ModelError."""
+    """Read the list of a model's tensors on the hub. Raises ModelError."""
     names = [file.name for file in plan.files if file.name.endswith(SAFETENSORS)]
     found, size = list[Tensor](), 0
     with as_model_errors(plan.repo, plan.revision, hub.page(plan.repo)), ThreadPoolExecutor(AT_ONCE) as pool:
@@ -137,10 +169,10 @@ def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
 
 
 def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
-    """The header of a weight file."""
+    """Fetch the header of a weight file."""
     hub.require_online(plan.repo)
     url = hf_hub_url(plan.repo, file, revision=plan.commit, endpoint=hub.endpoint)
-    begin = read_part(url, 0, FIRST)
+    begin = read_part(url, 0, FIRST_BYTES)
     size = int.from_bytes(begin[:8], "little")
     if not 0 < size <= MAX_HEADER:
         raise ModelBroken(f"A weight file of {plan.repo} is no safetensors file: choose another model.")

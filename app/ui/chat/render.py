@@ -194,7 +194,7 @@ def decoder_of(state: ReplyState, chosen: DecoderName, model: ModelInfo | None) 
     """Return how the reply is decoded: as chosen, unless the model cannot. A finished reply says it itself."""
     if state.finished:
         return state.finished.decoder
-    return "plain" if model and model.lookahead_note else chosen
+    return "plain" if model and model.note("lookahead") else chosen
 
 
 def note_html(state: ReplyState) -> str:

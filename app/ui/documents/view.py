@@ -107,7 +107,7 @@ class SemanticSearch:
         library, models = self._services.settings.library, self._services.models
         repo = models.hub_id(library.embedder)
         obstacle = "Foresight is offline" if library.is_offline else ""
-        unfinished = (one for one in models.downloads() if one.name == repo and one.state != "done")
+        unfinished = (one for one in models.downloads.snapshot() if one.name == repo and one.state != "done")
         return EmbeddingModelStatus(
             library.embedder,
             models.is_here(library.embedder),
@@ -119,9 +119,9 @@ class SemanticSearch:
         """Start or resume the download. Raises AppError."""
         status, models = self.status(), self._services.models
         if status.download and status.download.state in ("paused", "failed"):
-            models.resume(status.download.name)
+            models.downloads.resume(status.download.name)
         elif not status.is_downloading:
-            models.start(status.name)
+            models.downloads.start(status.name)
 
 
 class DocumentsActions:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.api.access import ApiSwitch
 from app.conversation import Conversations, Overflow, ReplySettings
@@ -13,11 +14,14 @@ from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
 from app.database import Database
 from app.documents import Documents
+from app.remote import Servers
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.system.network_log import NetworkLog
-from app.ui.frame.models_service import ModelsService, ServersService
 from app.values.chat import ChatSettings
 from app.values.messages import DecoderName, ModelChoice, Options
+
+if TYPE_CHECKING:  # the hub's client reads its environment while it is imported: see main
+    from app.models_registry import ModelLibrary
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,12 @@ class Services:
         self,
         conversations: Conversations,
         engine: ModelEngine,
-        models: ModelsService,
+        models: "ModelLibrary",
         race: Race,
         documents: Documents,
         file: SettingsFile,
         settings: Settings,
-        servers: ServersService,
+        servers: Servers,
     ) -> None:
         self.conversations = conversations
         self.engine = engine

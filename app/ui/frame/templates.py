@@ -28,7 +28,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(counted=counted, gigabytes=gigabytes, parameters=parameters_in_words)
+    made.filters.update(counted=counted, gigabytes=gigabytes)
     return made
 
 
@@ -45,15 +45,6 @@ def render_macro(template: str, macro: str, **values: Any) -> Markup:
 def problem_html(sentence: str) -> Markup:
     """Return a sentence that says what is wrong, to be shown near what it is about; nothing for none."""
     return render("problem.html", sentence=sentence) if sentence else Markup()
-
-
-def parameters_in_words(count: int) -> str:
-    """Return a count of parameters as models are named: 260K, 7.3M, 1.5B."""
-    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if count >= 0.9995 * unit:  # what would be 1000 of the smaller unit
-            size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
-            return f"{size.removesuffix('.0')}{letter} parameters"
-    return f"{count} parameters"
 
 
 def without_number(title: str) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.ui.frame.page_events import LISTEN, PageEvents
-from app.ui.frame.templates import parameters_in_words, render
+from app.ui.frame.templates import render
 from app.ui.frame.theme import asset
 from app.values.messages import EngineStatus, ModelInfo
+from app.values.model import parameters_label
 
 MOSTLY_QUANTISED = 0.8
 """Share of the weights from which on a model is simply called quantised."""
@@ -43,7 +44,7 @@ def describe(model: ModelInfo) -> str:
     if model.server:
         return f"{model.name} · remote · {model.device}"
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
-    size = parameters_in_words(model.parameters)
+    size = f"{parameters_label(model.parameters)} parameters"
     attention = f"{model.attention} attention" if model.attention else ""
     quantised = "" if model.quantisation == "none" else f"{model.quantisation} weights"
     # Experts and a tied head are not quantised: if they are much of the model, the share is given.

@@ -142,15 +142,15 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
     """The id and the text of each note: why the model is on the CPU, why it decodes plainly, and the like."""
     if model is None:
         return
-    graphs = f"CUDA graphs: {model.graphs_note}" if model.graphs_note else ""
+    graphs = f"CUDA graphs: {model.note('graphs')}" if model.note("graphs") else ""
     for name, note in (
-        ("device-note", model.device_note),
-        ("lookahead-note", model.lookahead_note or model.chains_note),
-        ("attention-note", model.attention_note),
+        ("device-note", model.note("device")),
+        ("lookahead-note", model.note("lookahead", "chains")),
+        ("attention-note", model.note("attention")),
         ("same-text-note", model.refusals.get("same-text", "")),
         ("graphs-note", graphs),
         ("fused-note", model.refusals.get("fused", "")),
-        ("compiler-note", model.compiler_note),
+        ("compiler-note", model.note("compiler")),
         ("heads-note", model.refusals.get("heads", "")),
     ):
         if note:

@@ -12,12 +12,12 @@ from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import Notify, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.models.discover import Filters, SearchResults, Size, Task, matching, results_html, searching_html
-from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
+from app.ui.models.discover import TEMPLATE, Filters, SearchResults, Size, Task, results_html
+from app.ui.models.inventory import InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
 from app.values.messages import ModelChoice
-from app.values.model import Download, InstalledModel, gigabytes
+from app.values.model import USUAL_CONTEXT, Download, InstalledModel, gigabytes
 
 NO_QUESTION = ""
 
@@ -30,29 +30,28 @@ class ModelsActions:
         self._inventory = inventory
         self._notify = notify
         self._loading = LoadActions(services, inventory)
-        models = services.models
-        self._at_once: dict[str, Callable[[str], object]] = {
-            "download": models.start,
-            "pause": models.pause,
-            "resume": models.resume,
-            "dismiss": models.dismiss,
-            "cancel-now": models.cancel,
-            "delete-now": self._delete,
-            "unload-now": self._stop_and_unload,
-            "forget-folder": self._remove_folder,
-            "renew": lambda _: self._inventory.refresh(),
-            "list-server": lambda address: services.servers.add(address, ""),
-            "remove-server": self._remove_server,
-        }
-        self._with_question: dict[str, Callable[[str, str], str]] = {
+        downloads = services.models.downloads
+        self._handlers: dict[str, Callable[[str, str], object]] = {
+            "download": lambda name, _: downloads.start(name),
+            "download-file": self._download_file,
+            "pause": lambda name, _: downloads.pause(name),
+            "resume": lambda name, _: downloads.resume(name),
+            "dismiss": lambda name, _: downloads.dismiss(name),
             "cancel": self._cancel,
+            "cancel-now": lambda name, _: downloads.cancel(name),
             "delete": self._confirm_delete,
+            "delete-now": self._delete,
             "load": self._load_installed,
             "choose": lambda _, value: self._load(ModelChoice(*json.loads(value))),
             "load-now": self._stop_and_load,
             "unload": self._unload,
-            "download-file": self._download_file,
+            "unload-now": self._stop_and_unload,
+            "forget-folder": self._remove_folder,
+            "renew": lambda *_: self._inventory.refresh(),
+            "list-server": lambda address, _: services.servers.add(address, ""),
+            "remove-server": self._remove_server,
         }
+        """What the buttons do. A handler that returns a text has not done it yet, but asks this question first."""
 
     def open(self) -> None:
         """Renew the lists when the view is opened."""
@@ -68,8 +67,8 @@ class ModelsActions:
         if do in ("ask-load", "load-download"):
             self._try(lambda: self._loading.open(dialog, self._model_of(do, name)))
             return *self._shown(results), NO_QUESTION
-        question = self._try(lambda: self._do(do, name, value))
-        return *self._shown(results), question or NO_QUESTION
+        question = self._try(lambda: self._handlers[do](name, value)) if do in self._handlers else None
+        return *self._shown(results), question if isinstance(question, str) else NO_QUESTION
 
     def search(self, text: str) -> Iterator[tuple[Any, ...]]:
         """Search for models. A model id or the URL of its page is inspected directly."""
@@ -77,13 +76,13 @@ class ModelsActions:
         if not text:
             yield SearchResults(), ""
             return
-        yield gr.skip(), searching_html(text)
+        yield gr.skip(), render_macro(TEMPLATE, "searching", text=text)
         name = self._services.models.hub_id(text)
         yield self._shown(self._inspect(SearchResults(name), name) if name else self._search(text))
 
     def open_path(self, dialog: LoadDialog, path: str) -> None:
         """Ask how to load the model in this folder or GGUF file."""
-        self._try(lambda: self._loading.open_path(dialog, path))
+        self._try(lambda: self._loading.open(dialog, self._services.models.open_path(path)))
 
     def filter(self, filters: Filters, size: Size, task: Task) -> None:
         """Show only these models of the catalogue."""
@@ -95,9 +94,9 @@ class ModelsActions:
 
     def add_folder(self, folder: str) -> str:
         """List the models of this folder. Clears the box."""
-        folders = self._services.settings.library.folders
-        if folder.strip() and folder.strip() not in folders:
-            self._change_settings(folders=(*folders, folder.strip()))
+        folder, folders = folder.strip(), self._services.settings.library.folders
+        if folder and folder not in folders:
+            self._change_settings(folders=(*folders, folder))
         return ""
 
     def add_server(self, address: str, key: str) -> tuple[str, str]:
@@ -108,31 +107,25 @@ class ModelsActions:
 
     def log_in(self, token: str) -> str:
         """Save an access token. Clears the box if the hub accepts it."""
-        if self._try(lambda: self._services.models.log_in(token)) is None:
+        if self._try(lambda: self._services.models.hub.log_in(token)) is None:
             return token
         self.open()
         return ""
 
     def log_out(self) -> None:
         """Delete the access token."""
-        self._try(self._services.models.log_out)
+        self._try(self._services.models.hub.log_out)
         self.open()
-
-    def _do(self, do: str, name: str, value: str) -> str:
-        if do in self._at_once:
-            self._at_once[do](name)
-        if do in self._with_question:
-            return self._with_question[do](name, value)
-        return NO_QUESTION
 
     def _shown(self, results: SearchResults) -> tuple[SearchResults, str]:
         inventory = self._inventory.get()
-        known = installed_or_downloading(inventory, self._services.models.downloads())
+        known = installed_or_downloading(inventory, self._services.models.downloads.snapshot())
         return results, results_html(results, known, inventory.disk.free if inventory else 0)
 
     def _search(self, text: str) -> SearchResults:
         inventory = self._inventory.get()
-        recommended = tuple(matching(inventory, text)) if inventory else ()
+        offers = inventory.recommended if inventory else ()
+        recommended = tuple(one for one in offers if one.entry.matches(text))
         try:
             return SearchResults(text, recommended, tuple(self._services.models.search(text)))
         except AppError as error:
@@ -143,87 +136,82 @@ class ModelsActions:
         found = inventory.get()
         try:
             memory = found.memory if found else models.memory("")
-            model = models.inspect_model(name, memory, inventory.precision, CONTEXT)
-            return replace(results, inspected=((model, models.page(name)), *results.inspected), problem="")
+            model = models.inspect_model(name, memory, inventory.precision, USUAL_CONTEXT)
+            return replace(
+                results,
+                inspected=((model, models.hub.page(model.repo.partition(":")[0])), *results.inspected),
+                problem="",
+            )
         except AppError as error:
             return replace(results, problem=str(error))
 
-    def _load(self, choice: ModelChoice) -> str:
+    def _load(self, choice: ModelChoice) -> str | None:
         if self._services.is_busy:
             value, name = json.dumps(astuple(choice)), choice.name.partition("@")[0]
             return _dialog("switch_dialog", name=name, choice=choice, value=value)
         self._services.choose_model(choice)
-        return NO_QUESTION
+        return None
 
-    def _load_installed(self, path: str, _value: str) -> str:
+    def _load_installed(self, path: str, _value: str) -> str | None:
         """Load a model as it was loaded last."""
-        return self._load(self._services.settings.choice_of(load_name(self._installed(path))))
+        return self._load(self._services.settings.choice_of(load_name(self._inventory.find(path))))
 
     def _model_of(self, do: str, name: str) -> InstalledModel:
-        """The model of a row: of the installed ones by its path, of the downloads by its name."""
+        """Return the model of a row: an installed one by its path, a download by its name."""
         if do == "ask-load":
-            return self._installed(name)
+            return self._inventory.find(name)
         finished = self._download(name)
-        return self._installed(str(finished and finished.folder))
+        return self._inventory.find(str(finished and finished.folder))
 
-    def _stop_and_load(self, _name: str, value: str) -> str:
+    def _stop_and_load(self, _name: str, value: str) -> None:
         self._services.conversations.stop_all()
         self._services.choose_model(ModelChoice(*json.loads(value)))
-        return NO_QUESTION
 
-    def _unload(self, _name: str, _value: str) -> str:
+    def _unload(self, _name: str, _value: str) -> str | None:
         if self._services.is_busy:
             return _dialog("unload_dialog")
         self._services.engine.unload()
-        return NO_QUESTION
+        return None
 
-    def _stop_and_unload(self, _name: str) -> None:
+    def _stop_and_unload(self, _name: str, _value: str) -> None:
         self._services.conversations.stop_all()
         self._services.engine.unload()
 
-    def _cancel(self, name: str, _value: str) -> str:
+    def _cancel(self, name: str, _value: str) -> str | None:
         download = self._download(name)
         if download and download.done:
             return _dialog("cancel_dialog", download=download, done=gigabytes(download.done))
-        self._services.models.cancel(name)
-        return NO_QUESTION
+        self._services.models.downloads.cancel(name)
+        return None
 
     def _confirm_delete(self, path: str, _value: str) -> str:
-        model = self._installed(path)
+        model = self._inventory.find(path)
         if load_name(model) == self._services.model.name and self._services.is_busy:
             raise AppError(f"{model.name} is writing a reply. Wait until it has finished, or stop it.")
         frees = gigabytes(self._services.models.freed_by(model))
         return _dialog("delete_dialog", model=model, frees=frees)
 
-    def _delete(self, path: str) -> None:
-        self._services.models.delete(self._installed(path))
+    def _delete(self, path: str, _value: str) -> None:
+        self._services.models.delete(self._inventory.find(path))
         self._inventory.refresh()
 
-    def _remove_folder(self, folder: str) -> None:
+    def _remove_folder(self, folder: str, _value: str) -> None:
         rest = tuple(one for one in self._services.settings.library.folders if one != folder)
         self._services.choose_library(replace(self._services.settings.library, folders=rest))
         self._inventory.refresh()
 
-    def _remove_server(self, address: str) -> None:
-        """Forget a server. Where its model is in use, the last local one takes its place."""
+    def _remove_server(self, address: str, _value: str) -> None:
+        """Forget a server. If its model is in use, the last local one takes its place."""
         self._services.servers.remove(address)
         if self._services.model.server == address:
             self._services.choose_model(self._services.settings.local_model)
 
-    def _download_file(self, repo: str, value: str) -> str:
-        """Download one file of a repository: the one that is chosen in its form."""
-        self._services.models.start(f"{repo}:{form_values(value).get('file', '')}")
-        return NO_QUESTION
+    def _download_file(self, repo: str, value: str) -> None:
+        """Download the file of a repository that is chosen in its form."""
+        self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
 
     def _download(self, name: str) -> Download | None:
-        return next((one for one in self._services.models.downloads() if one.name == name), None)
-
-    def _installed(self, path: str) -> InstalledModel:
-        inventory = self._inventory.get()
-        model = inventory.find(path) if inventory else None
-        if model is None:
-            raise AppError("This model is no longer installed. Open Models again.")
-        return model
+        return next((one for one in self._services.models.downloads.snapshot() if one.name == name), None)
 
     def _change_settings(self, **changes: Any) -> None:
         def change() -> None:
@@ -235,7 +223,7 @@ class ModelsActions:
         self._try(change)
 
     def _try(self, action: Callable[[], Any]) -> Any:
-        """The action's result, or None if it failed, after the person was told why."""
+        """Return the action's result, or None if it failed, after a note that says why."""
         return try_or_notify(self._notify, action, None)
 
 

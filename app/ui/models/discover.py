@@ -1,16 +1,29 @@
-"""What the Discover tab shows: picks for this machine, the catalogue by filters, and the results of a search."""
+"""The Discover tab: models recommended for this machine, the catalogue by filters, and the results of a search."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from markupsafe import Markup
 
-from app.ui.frame.templates import parameters_in_words, render_macro
-from app.ui.models.fit_bar import COLOURS, MEMORY_PARTS, fit_values
-from app.ui.models.inventory import Inventory
-from app.ui.models.recommended import best_gguf, best_models, quantisation_of
-from app.values.model import FileProgress, Recommendation, RemoteModel, SearchHit, Use, gigabytes
+from app.settings import Settings
+from app.ui.frame.templates import render_macro
+from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values, load_name
+from app.values.messages import ModelChoice
+from app.values.model import (
+    DISK_RESERVE,
+    FileProgress,
+    Fit,
+    InstalledModel,
+    Recommendation,
+    RemoteModel,
+    SearchHit,
+    Use,
+    gigabytes,
+    parameters_label,
+)
+from app.values.quantisation import Quantisation
 
 TEMPLATE = "discover.html"
 Size = Literal["any", "1", "5", "10", "20"]
@@ -24,6 +37,11 @@ SIZES: dict[Size, str] = {
 """Largest downloads in gigabytes, and their names on the page."""
 Task = Use | Literal["any"]
 TASKS: dict[Task, str] = {"any": "Any task", "chat": "Chat", "code": "Code", "reasoning": "Reasoning"}
+MOST = 3
+"""How many models are recommended."""
+CPU_PARAMETERS = 4_500_000_000
+"""The most parameters on a CPU. It reads every weight for every step: with more it is slower than people read."""
+QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -34,7 +52,7 @@ class Filters:
     task: Task = "any"
 
     def admits(self, one: Recommendation) -> bool:
-        """Whether a model is shown."""
+        """Tell whether a model is shown."""
         is_small = self.size == "any" or one.entry.size <= int(self.size) * 1_000_000_000
         return is_small and self.task in ("any", one.entry.use)
 
@@ -51,14 +69,63 @@ class SearchResults:
     problem: str = ""
 
 
+def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
+    """Choose the largest first model that suits this machine, the largest of at most half that download, and so on.
+
+    So there is one to stay with, one that is here soon, and one that is quick."""
+    chosen: list[Recommendation] = []
+    for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
+        is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2
+        if len(chosen) < MOST and is_smaller and _suits(one, inventory):
+            chosen.append(one)
+    return tuple(chosen)
+
+
+def _suits(one: Recommendation, inventory: Inventory) -> bool:
+    entry, is_cpu = one.entry, inventory.memory.device == "cpu"
+    is_quick = not is_cpu or entry.parameters <= CPU_PARAMETERS
+    return entry.is_first and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
+
+
+def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quantisation:
+    """Return the fastest quantisation for a model of the catalogue whose weights fit in float32; else "none".
+
+    The weights are read in float32 and then quantised. Other models may have layers that cannot be quantised."""
+    is_known = any(one.entry.repo == name for one in inventory.recommended)
+    if not is_known or fit is None:
+        return "none"
+    widening = 1 if fit.precision == "float32" else 2
+    in_float32 = fit.need.total + fit.need.weights * (widening - 1)
+    return inventory.fast if in_float32 <= fit.memory.free else "none"
+
+
+def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
+    """Return how an offered model is loaded once it is downloaded."""
+    repo = one.entry.repo
+    return _choice(settings, inventory, repo, repo, one.fit).quantisation
+
+
+def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
+    """Return how an offered model that is installed is loaded."""
+    return _choice(settings, inventory, load_name(model), model.name, inventory.fit_of(model))
+
+
+def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit: Fit | None) -> ModelChoice:
+    """Load it as it was loaded last by this name; else with the fastest quantisation for this repository."""
+    choice = settings.choice_of(name)
+    if settings.was_loaded(name):
+        return choice
+    return replace(choice, quantisation=quantisation_for(inventory, repo, fit))
+
+
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
-    """The models recommended for this machine; those in `known` cannot be downloaded again."""
+    """Render the models recommended for this machine; those in `known` cannot be downloaded again."""
     picks = [_row(one) for one in best_models(inventory)] if inventory else []
     return render_macro(TEMPLATE, "picks", picks=picks, known=known)
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """All models of the catalogue that the filters admit, a line each; those that are too big come last."""
+    """Render the models of the catalogue that the filters admit, a line each; those that are too big come last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     return render_macro(
         TEMPLATE,
@@ -76,26 +143,15 @@ def _row(one: Recommendation) -> dict[str, object]:
     return {
         "entry": entry,
         "size": gigabytes(entry.size),
-        "facts": [parameters_in_words(entry.parameters), f"{entry.context:,} tokens of context"],
+        "facts": [f"{parameters_label(entry.parameters)} parameters", f"{entry.context:,} tokens of context"],
         "verdict": one.fit.verdict.capitalize(),
         "colour": COLOURS[one.fit.verdict],
         "fit": fit_values(one.fit),
     }
 
 
-def matching(inventory: Inventory, text: str) -> list[Recommendation]:
-    """The models of the catalogue whose descriptions contain all of these words."""
-    words = text.lower().split()
-    return [one for one in inventory.recommended if all(word in _description(one) for word in words)]
-
-
-def _description(one: Recommendation) -> str:
-    entry = one.entry
-    return f"{entry.repo} {entry.family} {entry.use} {entry.good_for}".lower()
-
-
 def results_html(results: SearchResults, known: frozenset[str], free: int = 0) -> Markup:
-    """The results of a search; nothing before one. `free` are bytes of the disk."""
+    """Render the results of a search; nothing before one. `free` are bytes of the disk."""
     inspected = {model.repo for model, _ in results.inspected}
     return render_macro(
         TEMPLATE,
@@ -108,23 +164,21 @@ def results_html(results: SearchResults, known: frozenset[str], free: int = 0) -
     )
 
 
-def searching_html(text: str) -> Markup:
-    """What is shown while the hub is searched."""
-    return render_macro(TEMPLATE, "searching", text=text)
-
-
 def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) -> dict[str, object]:
-    # A gated model has a note of its own, which says what to do before it can be checked.
-    problems = () if model.is_gated and model.files else model.problems
-    fit = fit_values(model.fit) if model.fit else None
-    files = [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else []
+    facts = (
+        f"{parameters_label(model.parameters)} parameters" if model.parameters else "",
+        gigabytes(model.size) if model.size else "",
+        f"{model.context:,} tokens" if model.context else "",
+        model.licence,
+    )
     return {
         "model": model,
         "page": page,
-        "facts": list(_facts(model)),
-        "problems": problems,
-        "fit": fit,
-        "files": files,
+        "facts": list(filter(None, facts)),
+        # A gated model has a note of its own, which says what to do before it can be checked.
+        "problems": () if model.is_gated and model.files else model.problems,
+        "fit": fit_values(model.fit) if model.fit else None,
+        "files": [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else [],
         "best": best_gguf(model.ggufs, free),
     }
 
@@ -135,12 +189,16 @@ def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, obj
     return {"name": file.name, "words": words, "size": gigabytes(file.size), "is_here": is_here}
 
 
-def _facts(model: RemoteModel) -> Iterator[str]:
-    if model.parameters:
-        yield parameters_in_words(model.parameters)
-    if model.size:
-        yield gigabytes(model.size)
-    if model.context:
-        yield f"{model.context:,} tokens"
-    if model.licence:
-        yield model.licence
+def quantisation_of(name: str) -> str:
+    """Return how a GGUF file is quantised, by its name: "Q4_K_M"; "" if its name does not tell."""
+    found = QUANTISATION.search(name.removesuffix(".gguf"))
+    return found[1].upper() if found else ""
+
+
+def best_gguf(files: Sequence[FileProgress], free: int) -> str:
+    """Return the largest of these files that fits the free disk, preferably one of at most 8 bits.
+
+    All of them take the same memory once they are loaded; a larger one rounds less. "" if none fits."""
+    fitting = [file for file in files if file.size + DISK_RESERVE <= free]
+    packed = [file for file in fitting if not quantisation_of(file.name).endswith(("F16", "F32"))]
+    return max(packed or fitting, key=lambda file: file.size).name if fitting else ""

@@ -8,16 +8,28 @@ from app.errors import AppError, ModelError
 from app.settings import ModelSettings
 from app.ui.frame.services import Services
 from app.values.messages import ModelChoice, ModelInfo
-from app.values.model import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
+from app.values.model import (
+    USUAL_CONTEXT,
+    DiskUse,
+    Fit,
+    InstalledModel,
+    Memory,
+    Precision,
+    Recommendation,
+    Verdict,
+    gigabytes,
+)
 from app.values.quantisation import Quantisation
 
 log = logging.getLogger(__name__)
 
 FLOATS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 AUTO_PRECISION: Precision = "bfloat16"
-"""What "auto" is taken for while no model is loaded."""
-CONTEXT = 4096
-"""Tokens of context that models are checked with, unless one is loaded with fewer or more."""
+"""The precision that "auto" stands for while no model is loaded."""
+MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
+"""What takes memory: the field of `MemoryNeed`, and its name on the page."""
+COLOURS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too big": "big"}
+"""A verdict's CSS class. The verdict is always there in words, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +55,11 @@ class Inventory:
     fast: Quantisation = "none"
 
     def find(self, path: str) -> InstalledModel | None:
-        """The installed model at this path."""
+        """Return the installed model at this path."""
         return next((one.model for one in self.installed if str(one.model.path) == path), None)
 
     def fit_of(self, model: InstalledModel) -> Fit | None:
-        """Whether an installed model fits, as it was judged."""
+        """Return whether an installed model fits, as it was judged."""
         return next((one.fit for one in self.installed if one.model == model), None)
 
 
@@ -62,19 +74,22 @@ class InventoryCache:
 
     @property
     def precision(self) -> Precision:
-        """What "auto" is, as far as the loaded model tells."""
+        """The precision that "auto" stands for, by the loaded model if there is one."""
         is_auto = self._services.settings.model.dtype == "auto"
         return precision_of(self._services.engine.status().model if is_auto else None)
 
     def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
-        """Whether a model fits, loaded by this choice. Raises ModelError when its files make no sense."""
-        return self._services.models.judge(
-            model,
-            memory,
-            precision_for(choice, self.precision),
-            choice.context or CONTEXT,
-            choice.draft_model,
-        )
+        """Judge whether a model fits, loaded by this choice. Raises ModelError for invalid files."""
+        precision, context = precision_for(choice, self.precision), choice.context or USUAL_CONTEXT
+        return self._services.models.judge(model, memory, precision, context, choice.draft_model)
+
+    def find(self, path: str) -> InstalledModel:
+        """Return the installed model at this path. Raises AppError if there is none."""
+        inventory = self.get()
+        model = inventory.find(path) if inventory else None
+        if model is None:
+            raise AppError("This model is no longer installed. Open Models again.")
+        return model
 
     def refresh(self) -> None:
         """Renew the inventory."""
@@ -82,11 +97,11 @@ class InventoryCache:
             self._renew()
 
     def get(self) -> Inventory | None:
-        """The inventory; None until the first refresh."""
-        if self._inventory is not None and self._is_outdated():
+        """Return the inventory; None until the first refresh."""
+        if self._inventory is not None and self._version != self._current_version():
             try:
                 with self._lock:
-                    if self._is_outdated():  # else another page has renewed it meanwhile
+                    if self._version != self._current_version():  # else another page has renewed it meanwhile
                         self._renew()
             except (AppError, OSError):  # nobody asked for it: the old inventory stays until somebody does
                 log.warning("the list of models could not be renewed", exc_info=True)
@@ -96,33 +111,33 @@ class InventoryCache:
         self._version = self._current_version()
         self._inventory = self._find()
 
-    def _is_outdated(self) -> bool:
-        return self._version != self._current_version()
-
     def _current_version(self) -> object:
-        """What changes the inventory by itself: finished downloads, and the loaded model."""
-        finished = frozenset(one.name for one in self._services.models.downloads() if one.state == "done")
-        return finished, self._services.engine.status().model
+        """Return what changes the inventory by itself: finished downloads, and the loaded model."""
+        downloads = self._services.models.downloads.snapshot()
+        return {one.name for one in downloads if one.state == "done"}, self._services.engine.status().model
 
     def _device(self) -> str:
-        """The device that models run on; "" if that is not known before one is loaded."""
+        """Return the device that models run on; "" if that is not known before one is loaded."""
         chosen, info = self._services.settings.model.device, self._services.engine.status().model
-        is_here = info is not None and not info.server
-        return info.device if info and is_here else chosen if chosen == "cpu" else ""
+        if info and not info.server:
+            return info.device
+        return chosen if chosen == "cpu" else ""
 
     def _find(self) -> Inventory:
         models, status = self._services.models, self._services.engine.status()
-        memory, info = _plus(models.memory(self._device()), status.peak), status.model
+        free, info = models.memory(self._device()), status.model
+        # As much as is free once the loaded model has been unloaded.
+        memory = replace(free, free=min(free.total, free.free + status.peak))
         installed = tuple(models.installed())
         loaded = next((one for one in installed if info and is_same_model(one, info)), None)
         return Inventory(
             memory,
             tuple(models.gpus()),
             models.disk(),
-            tuple(models.recommended(memory, self.precision, CONTEXT)),
+            tuple(models.recommended(memory, self.precision, USUAL_CONTEXT)),
             tuple(InstalledFit(model, self._fit(model, memory)) for model in installed),
             self._services.settings.library,
-            models.is_logged_in(),
+            models.hub.is_logged_in(),
             self._fit(loaded, memory) if loaded else None,
             models.fast_quantisation(),
         )
@@ -136,34 +151,52 @@ class InventoryCache:
             return None
 
 
-def _plus(memory: Memory, freed: int) -> Memory:
-    """The memory once the loaded model has been unloaded."""
-    return replace(memory, free=min(memory.total, memory.free + freed))
-
-
 def precision_of(info: ModelInfo | None) -> Precision:
-    """The precision of a loaded model's activations."""
-    return _as_precision(info.dtype) if info else AUTO_PRECISION
+    """Return the precision of a loaded model's activations."""
+    return next((known for known in FLOATS if info and known == info.dtype), AUTO_PRECISION)
 
 
 def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
-    """The precision of weights that are loaded by this choice."""
+    """Return the precision of weights that are loaded by this choice."""
     if choice.quantisation != "none":
         return choice.quantisation
     return choice.dtype if choice.dtype != "auto" else automatic
 
 
-def _as_precision(dtype: str) -> Precision:
-    return next((known for known in FLOATS if known == dtype), AUTO_PRECISION)
-
-
 def is_same_model(model: InstalledModel, info: ModelInfo) -> bool:
-    """Whether this installed model is the loaded one."""
+    """Tell whether this installed model is the loaded one."""
     return (model.name, model.revision, "") == (info.name, info.revision, info.server)
 
 
 def load_name(model: InstalledModel) -> str:
-    """The name that loads exactly this model: its name and revision in the cache, or its folder."""
+    """Return the name that loads exactly this model: its name and revision in the cache, or its folder."""
     if model.origin == "hub":
         return f"{model.name}@{model.revision}"
     return model.name if model.origin == "demo" else str(model.path)
+
+
+def fit_values(fit: Fit) -> dict[str, object]:
+    """Return the values of the memory bar, and the verdict in words."""
+    total, free = fit.need.total, fit.memory.free
+    words = f"needs {gigabytes(total)} in {fit.precision}, {gigabytes(free)} are free"
+    if fit.verdict == "fits":
+        words = (
+            f"needs {gigabytes(total)} of {gigabytes(free)} free · chats up to {fit.longest_context:,} tokens"
+        )
+    elif fit.longest_context:
+        words += f" · {fit.longest_context:,} tokens of context would fit"
+    needs = [(part, name, getattr(fit.need, part)) for part, name in MEMORY_PARTS]
+    scale = max(free, total, 1)
+    return {
+        "verdict": fit.verdict.capitalize(),
+        "colour": COLOURS[fit.verdict],
+        "words": words,
+        "parts": ", ".join(f"{name} {gigabytes(size)}" for _, name, size in needs),
+        "widths": [(part, share(size, scale)) for part, _, size in needs],
+        "limit": share(free, scale) if total > free else "",
+    }
+
+
+def share(part: int, whole: int) -> str:
+    """Return a part of a whole as a width for CSS."""
+    return f"{part / max(1, whole):.2%}"

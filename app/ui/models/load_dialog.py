@@ -1,37 +1,149 @@
-"""The Load dialog: how a model is loaded, whether it fits so, and what went wrong when it was tried."""
+"""The Load dialog: what a model can be loaded with on this machine, whether it fits so, and why loading failed."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from app.errors import AppError, BadOption
+from app.errors import AppError, BadOption, impossible_values
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import unexpected
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.models.fit_bar import fit_values
-from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
-from app.ui.models.load_options import (
-    DraftOptions,
-    LoadOptions,
-    choice_from,
-    contexts,
-    draft_options,
-    options_here,
-)
-from app.ui.models.recommended import quantisation_for
+from app.ui.models.discover import quantisation_for
+from app.ui.models.inventory import InventoryCache, fit_values, load_name
 from app.values.messages import EngineStatus, ModelChoice
-from app.values.model import Fit, InstalledModel, copying_words, gigabytes
+from app.values.model import USUAL_CONTEXT, DraftModels, Fit, InstalledModel, copying_words, gigabytes
 from app.values.quantisation import Quantisation
 
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value of a field of `ModelChoice`; `words` say what it brings and what it costs."""
+
+    value: str
+    label: str
+    words: str = ""
+
+
+AUTO = Option("auto", "Automatic")
+PRECISIONS = (AUTO, Option("float32", "float32"), Option("bfloat16", "bfloat16 (half the memory of float32)"))
+FLOAT16 = Option("float16", "float16 (for cards without bfloat16)")
+PLAIN = Option("none", "None", "The weights keep the precision chosen above.")
+INT8_ON_CPU = (
+    "About 5 times as fast as float32, with perplexity 0.4% higher (measured with SmolLM2-135M, one token per "
+    "step, a C compiler installed)."
+)
+ON_CPU = (
+    Option("int8", "int8", f"Its weights take a quarter of float32's memory. {INT8_ON_CPU}"),
+    Option(
+        "int4",
+        "int4",
+        "The least memory. It changes the text most, and in float32 it is slower than without quantisation.",
+    ),
+)
+ON_GPU = (
+    Option("int8", "int8", "Half the memory of bfloat16, with little change of the text."),
+    Option("int4", "int4", "The least memory. It changes the text most, above all with small models."),
+)
+SDPA = Option("sdpa", "sdpa (torch)")
+NATIVE = Option("native", "native (Foresight's own for CPUs)")
+GPU_ATTENTION = {"triton": Option("triton", "triton"), "flash_attn": Option("flash", "flash (flash-attn)")}
+"""Backends for a card, by the package that they need."""
+NO_DRAFT_MODEL = Option("", "None")
+FIELDS = ("dtype", "quantisation", "device", "attention", "draft_model")
+CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 STOP = "stop"
 """The name of the button that also stops the reply which is being written."""
 LONGEST = 10_000_000
 PACKED: tuple[Quantisation, ...] = ("int8", "int4")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """The options for each field of `ModelChoice`. A single option is not shown."""
+
+    dtype: tuple[Option, ...]
+    quantisation: tuple[Option, ...]
+    device: tuple[Option, ...]
+    attention: tuple[Option, ...]
+
+    def allowed(self, choice: ModelChoice) -> ModelChoice:
+        """Return the choice without what does not exist here: it may have been made on another machine."""
+        for field in fields(self):
+            known = [option.value for option in getattr(self, field.name)]
+            if getattr(choice, field.name) not in known:
+                choice = replace(choice, **{field.name: known[0]})
+        return choice
+
+
+def options_here(
+    gpus: Sequence[str], has_package: Any = find_spec, system: tuple[str, str] | None = None
+) -> LoadOptions:
+    """Return the options of this machine, by its cards, its packages, and its (system, processor)."""
+    name, processor = system or (platform.system(), platform.machine())
+    has_gpu = bool(gpus) or (name, processor) == ("Darwin", "arm64")
+    packed = (ON_GPU if has_gpu else ON_CPU) if has_package("torchao") else ()
+    cuda = [Option("cuda", f"GPU ({gpus[0]})")] if gpus else []
+    kernels = [option for package, option in GPU_ATTENTION.items() if gpus and has_package(package)]
+    if name == "Linux" and not gpus:
+        kernels.append(NATIVE)
+    return LoadOptions(
+        dtype=(*PRECISIONS, FLOAT16) if has_gpu else PRECISIONS,
+        quantisation=(PLAIN, *packed),
+        device=(AUTO, Option("cpu", "CPU"), *cuda) if has_gpu else (AUTO,),
+        attention=(AUTO, SDPA, *kernels),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """The models that can draft for a model, "None" first; `hint` names one that is known to suit."""
+
+    models: tuple[Option, ...]
+    hint: str = ""
+
+
+def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
+    """The draft models to choose from. One that was chosen by its folder stays, though it is in no list."""
+    models = [Option(load_name(one), one.name) for one in found.installed]
+    if chosen and all(one.value != chosen for one in models):
+        models.append(Option(chosen, Path(chosen).name))
+    return DraftOptions((NO_DRAFT_MODEL, *models), _known_one(found) if found.known else "")
+
+
+def _known_one(found: DraftModels) -> str:
+    is_here = any(one.name == found.known for one in found.installed)
+    return f"{found.known} is known to suit{'.' if is_here else ': download it in Models.'}"
+
+
+def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
+    """Return the context lengths to choose from, in tokens; 0 is the model's own."""
+    shorter = sorted({one for one in (*CONTEXTS, chosen) if 0 < one < longest})
+    return [(0, f"Model's own ({longest:,} tokens)"), *((one, f"{one:,} tokens") for one in shorter)]
+
+
+def choice_from(choice: ModelChoice, values: dict[str, Any]) -> ModelChoice:
+    """Return the choice with the values of a form, in which a box without a tick is missing. Raises BadOption."""
+    changes: dict[str, Any] = {name: values[name] for name in FIELDS if name in values}
+    with impossible_values():
+        context, offload = int(values.get("context", choice.context)), "offload" in values
+        return replace(choice, context=context, offload=offload, **changes)
+
+
+def form_values(value: str) -> dict[str, Any]:
+    """Return the values of a form. Raises BadOption."""
+    try:
+        values = json.loads(value or "{}")
+    except ValueError as error:
+        raise BadOption(unexpected(error)) from error
+    return values if isinstance(values, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +171,28 @@ class LoadDialog:
 
 
 class LoadActions:
-    """Opens the dialog, and does what its controls say."""
+    """Opens the dialog, and handles the events of its controls."""
 
     def __init__(self, services: Services, inventory: InventoryCache) -> None:
         self._services = services
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Ask how to load this model: as it was loaded last, else with the quantisation that suits it best."""
+        """Ask how to load this model: by default as it was loaded last, else with the best quantisation for it."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
         drafts = draft_options(self._services.models.draft_models(model), choice.draft_model)
         fit = self._fit(model, replace(choice, quantisation="none"))
         recommended = quantisation_for(found, model.name, fit) if found else "none"
-        form = self._judged(LoadForm(model, choice, options, self._longest(model), drafts, fit, recommended))
+        longest = self._fit(model, ModelChoice(load_name(model), context=LONGEST))
+        context = longest.context if longest else USUAL_CONTEXT
+        form = self._judged(LoadForm(model, choice, options, context, drafts, fit, recommended))
         is_new = not self._services.settings.was_loaded(choice.name)
         dialog.form = self._preselected(form) if is_new else form
 
-    def open_path(self, dialog: LoadDialog, path: str) -> None:
-        """Ask how to load the model in this folder or GGUF file. Raises ModelError."""
-        self.open(dialog, self._services.models.open_path(path))
-
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
-        """A control was changed, or a button pressed."""
+        """Handle a control that was changed, or a button that was pressed."""
         do, name, value = pressed(event)
         form = dialog.form
         if do == "close-load" or form is None:
@@ -98,7 +208,7 @@ class LoadActions:
 
     def _load(self, dialog: LoadDialog, form: LoadForm, is_stopping: bool) -> None:
         if self._services.is_busy and not is_stopping:
-            return  # it is drawn anew, with what to do about the reply
+            return  # the dialog is drawn again, and says what to do about the reply
         self._services.conversations.stop_all()
         dialog.form = loading = replace(form, is_loading=True)
         self._services.choose_model(form.choice, self._ended(dialog, loading))
@@ -113,24 +223,17 @@ class LoadActions:
         return ended
 
     def _preselected(self, form: LoadForm) -> LoadForm:
-        """The form of a model that was never loaded: with the recommended quantisation, or one that fits."""
+        """Return the form of a model that was never loaded: with the recommended quantisation, or one that fits."""
         if form.recommended != "none":
-            return self._judged(replace(form, choice=replace(form.choice, quantisation=form.recommended)))
-        return form if form.fit is None or form.fit.verdict == "fits" else self._quantised(form)
-
-    def _quantised(self, form: LoadForm) -> LoadForm:
-        """The form with the first quantisation that fits; as it is where none does."""
+            return self._quantised(form, form.recommended)
+        if form.fit is None or form.fit.verdict == "fits":
+            return form
         here = {option.value for option in form.options.quantisation}
-        tried = (
-            self._judged(replace(form, choice=replace(form.choice, quantisation=one)))
-            for one in PACKED
-            if one in here
-        )
+        tried = (self._quantised(form, one) for one in PACKED if one in here)
         return next((one for one in tried if one.fit and one.fit.verdict == "fits"), form)
 
-    def _longest(self, model: InstalledModel) -> int:
-        fit = self._fit(model, ModelChoice(load_name(model), context=LONGEST))
-        return fit.context if fit else CONTEXT
+    def _quantised(self, form: LoadForm, quantisation: Quantisation) -> LoadForm:
+        return self._judged(replace(form, choice=replace(form.choice, quantisation=quantisation)))
 
     def _judged(self, form: LoadForm) -> LoadForm:
         return replace(form, fit=self._fit(form.model, form.choice))
@@ -144,26 +247,16 @@ class LoadActions:
             return None
 
 
-def form_values(value: str) -> dict[str, Any]:
-    """The values of the form. Raises BadOption."""
-    try:
-        values = json.loads(value or "{}")
-    except ValueError as error:
-        raise BadOption(unexpected(error)) from error
-    return values if isinstance(values, dict) else {}
-
-
 def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool) -> Markup:
-    """The dialog; nothing while it is closed."""
+    """Render the dialog; nothing while it is closed."""
     if form is None:
         return Markup()
-    choice = form.choice
     return render_macro(
         "load_dialog.html",
         "load_dialog",
         form=form,
         facts=[gigabytes(form.model.size), f"{form.longest:,} tokens of context"],
-        contexts=contexts(form.longest, choice.context),
+        contexts=contexts(form.longest, form.choice.context),
         fit=fit_values(form.fit) if form.fit else None,
         slow=f"Slow: about {copying_words(form.fit.offloaded)}." if form.fit and form.fit.offloaded else "",
         progress=(status.note or "Loading…") if form.is_loading else "",

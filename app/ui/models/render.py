@@ -1,7 +1,9 @@
 """What the Models view shows: reads the services and renders the lists of assets/ui/templates/models.html."""
 
-from collections.abc import Sequence
-from dataclasses import astuple
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from typing import cast, get_args
 
 from markupsafe import Markup
 
@@ -10,12 +12,19 @@ from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.top_bar import PHASES, describe
 from app.ui.models.discover import Filters, catalogue_html, picks_html
-from app.ui.models.fit_bar import COLOURS, fit_values, share
-from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, is_same_model
-from app.ui.models.load_dialog import LoadDialog, load_dialog_html
-from app.ui.models.picker import picker_html, remote_rows
-from app.values.messages import EngineStatus, ModelChoice
+from app.ui.models.inventory import (
+    COLOURS,
+    InstalledFit,
+    Inventory,
+    InventoryCache,
+    fit_values,
+    is_same_model,
+    share,
+)
+from app.ui.models.load_dialog import LoadDialog, load_dialog_html, options_here
+from app.values.messages import DType, EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
+from app.values.quantisation import Quantisation
 from app.values.server import Server
 
 TEMPLATE = "models.html"
@@ -27,7 +36,7 @@ STATES: dict[DownloadState, str] = {
     "done": "Downloaded",
 }
 DELETABLE = ("hub", "hub-gguf")
-"""What Foresight may delete: what lies in the hub's cache."""
+"""Origins of models that Foresight may delete: those in the hub's cache."""
 ORIGINS = {
     "demo": "part of Foresight",
     "hub": "Hugging Face cache",
@@ -53,9 +62,9 @@ class ModelsRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """The view's parts; the same object while nothing has changed."""
+        """Return the view's parts; the same object while nothing has changed."""
         services = self._services
-        inventory, downloads = self._inventory.get(), services.models.downloads()
+        inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
         status, choice = services.engine.status(), services.settings.model
         form, filters, is_busy = self._dialog.form, astuple(self._filters), services.is_busy
         servers = services.servers.servers()
@@ -89,20 +98,20 @@ class ModelsRenderer:
 
 
 def installed_or_downloading(inventory: Inventory | None, downloads: Sequence[Download]) -> frozenset[str]:
-    """The names of models that need no download."""
+    """Return the names of models that need no download."""
     models = [one.model for one in inventory.installed] if inventory else []
     installed = {model.name for model in models if model.state == "ready"}
     return frozenset(installed | {download.name.partition("@")[0] for download in downloads})
 
 
 def downloads_html(downloads: Sequence[Download]) -> Markup:
-    """All downloads; nothing if there are none."""
+    """Render all downloads; nothing if there are none."""
     rows = [{"download": one, "state": STATES[one.state], "facts": download_words(one)} for one in downloads]
     return render_macro(TEMPLATE, "downloads", rows=rows)
 
 
 def download_count(downloads: Sequence[Download]) -> str:
-    """The label of the Models button: "2 downloading, 1 paused"; nothing if all downloads have finished."""
+    """Return the count in the Models button: "2 downloading, 1 paused"; "" if all downloads have finished."""
     states = [download.state for download in downloads]
     running = states.count("running") + states.count("queued")
     stopped = states.count("paused") + states.count("failed")
@@ -111,7 +120,7 @@ def download_count(downloads: Sequence[Download]) -> str:
 
 
 def download_words(download: Download) -> str:
-    """ "120 MB of 1.2 GB · 12 MB/s · 2 min left"."""
+    """Return the state of a download: "120 MB of 1.2 GB · 12 MB/s · 2 min left"."""
     if not download.size:
         return "Contacting the hub" if download.state == "running" else ""
     if download.state == "done":
@@ -125,7 +134,7 @@ def download_words(download: Download) -> str:
 
 
 def duration(seconds: float) -> str:
-    """ "40 s", "3 min", "2 h 5 min"."""
+    """Return a time in words: "40 s", "3 min", "2 h 5 min"."""
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
@@ -133,7 +142,7 @@ def duration(seconds: float) -> str:
 
 
 def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
-    """The loaded model with its estimated and measured memory, or what the engine is doing."""
+    """Render the loaded model with its estimated and measured memory, or what the engine is doing."""
     info = status.model if status.phase in ("ready", "busy") else None
     fit = inventory.loaded_fit if inventory else None
     memory = [
@@ -152,20 +161,18 @@ def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
 
 
 def installed_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
-    """All installed models, the model folders, and the use of the disk."""
+    """Render all installed models, the model folders, and the use of the disk."""
     rows = [_installed(one, status) for one in inventory.installed] if inventory else []
     disk = _disk(inventory) if inventory else {}
     return render_macro(TEMPLATE, "installed", inventory=inventory, rows=rows, disk=disk)
 
 
-def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
-    """The servers with their models."""
-    return render_macro(TEMPLATE, "servers", servers=[(one, remote_rows((one,), choice)) for one in servers])
+def _is_loaded(one: InstalledFit, status: EngineStatus) -> bool:
+    return status.model is not None and is_same_model(one.model, status.model)
 
 
 def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
-    model = one.model
-    is_loaded = status.model is not None and is_same_model(model, status.model)
+    model, is_loaded = one.model, _is_loaded(one, status)
     return {
         "model": model,
         "is_loaded": is_loaded,
@@ -189,7 +196,69 @@ def _disk(inventory: Inventory) -> dict[str, object]:
 
 
 def token_html(inventory: Inventory | None) -> Markup:
-    """Whether an access token is saved."""
+    """Render whether an access token is saved."""
     is_saved = inventory is not None and inventory.is_logged_in
     words = "A token is saved where Hugging Face's own tools keep it." if is_saved else "No token is saved."
     return render_macro("macros.html", "facts", words=[words])
+
+
+def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
+    """Render the servers with their models."""
+    return render_macro(TEMPLATE, "servers", servers=[(one, remote_rows((one,), choice)) for one in servers])
+
+
+def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str, object]]:
+    """Return the models of all servers, each with whether it is chosen, and the value that its button sends."""
+    choices = [
+        (server, ModelChoice(name, server=server.address)) for server in servers for name in server.models
+    ]
+    return [
+        {
+            "name": choice.name,
+            "server": server,
+            "is_chosen": (choice.name, choice.server) == (chosen.name, chosen.server),
+            "value": json.dumps(astuple(choice)),
+        }
+        for server, choice in choices
+    ]
+
+
+def picker_html(
+    inventory: Inventory | None, status: EngineStatus, choice: ModelChoice, servers: Sequence[Server] = ()
+) -> Markup:
+    """Render the list that the model's button in the bar opens: what is installed, the precision, and Unload.
+
+    `choice` is the model that the next message goes to."""
+    here = options_here(inventory.gpus if inventory else ())
+    weights = choice.quantisation if choice.quantisation != "none" else choice.dtype
+    is_local = status.model is not None and not status.model.server
+    return render_macro(
+        "model_picker.html",
+        "picker",
+        rows=list(_picker_rows(inventory, status)) if inventory else None,
+        precisions=[
+            (one.value, one.words or one.label, one.value == weights, _with_weights(choice, one.value))
+            for one in (*here.dtype, *here.quantisation)
+            if one.value != "none"
+        ],
+        name=status.model.name if status.model and is_local else "",
+        remote=remote_rows(servers, choice),
+    )
+
+
+def _picker_rows(inventory: Inventory, status: EngineStatus) -> Iterator[dict[str, object]]:
+    for one in inventory.installed:
+        if one.model.state == "ready":
+            fit = one.fit.verdict if one.fit and one.fit.verdict != "fits" else ""
+            facts = " · ".join(filter(None, (gigabytes(one.model.size), fit)))
+            is_loaded = _is_loaded(one, status)
+            yield {"name": one.model.name, "path": one.model.path, "facts": facts, "is_loaded": is_loaded}
+
+
+def _with_weights(choice: ModelChoice, weights: str) -> str:
+    """Return the same model with weights of this precision, as a button sends it."""
+    if weights in get_args(Quantisation):
+        changed = replace(choice, dtype="auto", quantisation=cast(Quantisation, weights), offload=False)
+    else:
+        changed = replace(choice, dtype=cast(DType, weights), quantisation="none")
+    return json.dumps(astuple(changed))

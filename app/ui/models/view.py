@@ -64,7 +64,7 @@ class ModelsView:
     def connect(
         self, actions: ModelsActions, loading: LoadActions, picker: gr.HTML, events: PageEvents
     ) -> None:
-        """Join events with actions. Buttons in a list arrive as one event: see assets/ui/foresight.js."""
+        """Connect events with actions. Buttons in a list arrive as one event: see assets/ui/foresight.js."""
         here, discover = self.installed, self.discover
         for submitted in (discover.search.click, discover.text.submit):
             events.on(submitted, actions.search, discover.text, [self.found, discover.results])
@@ -79,10 +79,6 @@ class ModelsView:
         filters = [self.filters, discover.size, discover.task]
         for control in (discover.size, discover.task):
             events.on(control.input, actions.filter, filters)
-        self._connect_boxes(actions, events)
-
-    def _connect_boxes(self, actions: ModelsActions, events: PageEvents) -> None:
-        here, discover = self.installed, self.discover
         for submitted in (here.open_path.click, here.path.submit):
             events.on(submitted, actions.open_path, [self.dialog, here.path])
         for submitted in (here.add_folder.click, here.folder.submit):
@@ -99,7 +95,13 @@ class ModelsView:
 def build_models_view(library: ModelSettings) -> ModelsView:
     """Create the components inside the current Blocks."""
     with gr.Row(elem_id="models"), gr.Column(elem_id="local-models"):
-        gr.HTML(_tabs(), elem_id="models-tabs", js_on_load=None)
+        tabs = "".join(
+            f'<button type="button" role="tab" id="models-tab-{tab}" data-models-tab="{tab}"'
+            f' aria-controls="models-{tab}" aria-selected="false">{words}</button>'
+            for tab, words in TABS
+        )
+        tabs = f'<div role="tablist" aria-label="Models">{tabs}</div>'
+        gr.HTML(tabs, elem_id="models-tabs", js_on_load=None)
         downloads = _list("downloads")
         with gr.Column(elem_id="models-installed", elem_classes="models-page"):
             installed = _installed()
@@ -112,15 +114,6 @@ def build_models_view(library: ModelSettings) -> ModelsView:
     return ModelsView(downloads, installed, discover, question, loading, *values)
 
 
-def _tabs() -> str:
-    tabs = "".join(
-        f'<button type="button" role="tab" id="models-tab-{tab}" data-models-tab="{tab}"'
-        f' aria-controls="models-{tab}" aria-selected="false">{words}</button>'
-        for tab, words in TABS
-    )
-    return f'<div role="tablist" aria-label="Models">{tabs}</div>'
-
-
 def _list(name: str) -> gr.HTML:
     return gr.HTML(elem_id=name, js_on_load=LISTEN)
 
@@ -130,17 +123,6 @@ def _installed() -> InstalledTab:
     with gr.Row(elem_id="open-path", elem_classes="box-and-button"):
         path = _box("Folder or GGUF file", "path", "Path of a GGUF file or a model's folder")
         open_path = _button("Load…", "open-path-button")
-    server = _servers()
-    with gr.Accordion("Model folders", open=False, elem_id="folders"):
-        folder = gr.Textbox(
-            label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
-            info="Lists the models in this folder and one level below. Nothing is copied.",
-        )  # fmt: skip
-        add = gr.Button("Add", elem_id="add-folder", size="sm")
-    return InstalledTab(loaded, installed, path, open_path, folder, add, *server)
-
-
-def _servers() -> tuple[gr.HTML, gr.Textbox, gr.Textbox, gr.Button]:
     servers = _list("servers")
     with gr.Accordion("Add a server…", open=False, elem_id="add-a-server"):
         address = gr.Textbox(
@@ -151,8 +133,14 @@ def _servers() -> tuple[gr.HTML, gr.Textbox, gr.Textbox, gr.Button]:
             label="Key", type="password", max_lines=1, elem_id="server-key",
             info="If the server asks for one. It is kept in a file that only you can read.",
         )  # fmt: skip
-        add = gr.Button("List its models", elem_id="add-server", size="sm")
-    return servers, address, key, add
+        add_server = gr.Button("List its models", elem_id="add-server", size="sm")
+    with gr.Accordion("Model folders", open=False, elem_id="folders"):
+        folder = gr.Textbox(
+            label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
+            info="Lists the models in this folder and one level below. Nothing is copied.",
+        )  # fmt: skip
+        add = gr.Button("Add", elem_id="add-folder", size="sm")
+    return InstalledTab(loaded, installed, path, open_path, folder, add, servers, address, key, add_server)
 
 
 def _discover(library: ModelSettings) -> DiscoverTab:
@@ -168,7 +156,16 @@ def _discover(library: ModelSettings) -> DiscoverTab:
         library.is_offline, label="Offline", info="Makes no requests to Hugging Face and to servers",
         elem_id="offline", elem_classes="switch",
     )  # fmt: skip
-    return DiscoverTab(text, search, results, picks, size, task, catalogue, is_offline, *_token())
+    with gr.Accordion("Hugging Face token", open=False, elem_id="access"):
+        gr.HTML(elem_id="access-note", js_on_load=None)
+        token = gr.Textbox(
+            label="Token", type="password", max_lines=1, elem_id="token", placeholder="hf_…",
+            info="Only needed for gated models. Create one in your account's settings.",
+        )  # fmt: skip
+        with gr.Row(elem_classes="pair"):
+            save = gr.Button("Save", elem_id="save-token", size="sm")
+            forget = gr.Button("Forget", elem_id="forget-token", size="sm")
+    return DiscoverTab(text, search, results, picks, size, task, catalogue, is_offline, token, save, forget)
 
 
 def _box(label: str, name: str, placeholder: str) -> gr.Textbox:
@@ -184,16 +181,3 @@ def _button(label: str, name: str) -> gr.Button:
 def _filter(label: str, name: str, choices: Iterable[tuple[str, str]]) -> gr.Dropdown:
     named = [(words, value) for value, words in choices]
     return gr.Dropdown(named, value="any", label=label, elem_id=name, filterable=False, min_width=120)
-
-
-def _token() -> tuple[gr.Textbox, gr.Button, gr.Button]:
-    with gr.Accordion("Hugging Face token", open=False, elem_id="access"):
-        gr.HTML(elem_id="access-note", js_on_load=None)
-        token = gr.Textbox(
-            label="Token", type="password", max_lines=1, elem_id="token", placeholder="hf_…",
-            info="Only needed for gated models. Create one in your account's settings.",
-        )  # fmt: skip
-        with gr.Row(elem_classes="pair"):
-            save = gr.Button("Save", elem_id="save-token", size="sm")
-            forget = gr.Button("Forget", elem_id="forget-token", size="sm")
-    return token, save, forget

@@ -77,14 +77,14 @@ def hardware(memories: Sequence[Memory], status: EngineStatus) -> Facts:
 
 def _model_notes(model: ModelInfo) -> Facts:
     notes = {
-        "Device": model.device_note,
-        "Lookahead": model.lookahead_note or model.chains_note,
-        "Attention": model.attention_note,
-        "Step graphs": model.graphs_note,
-        "Layers": model.fused_note,
-        "C compiler": model.compiler_note,
-        "Same text": model.same_text_note,
-        "Drafting heads": model.heads_note,
+        "Device": model.note("device"),
+        "Lookahead": model.note("lookahead", "chains"),
+        "Attention": model.note("attention"),
+        "Step graphs": model.note("graphs"),
+        "Layers": model.note("fused"),
+        "C compiler": model.note("compiler"),
+        "Same text": model.note("same-text"),
+        "Drafting heads": model.note("heads"),
     }
     return [(name, note) for name, note in notes.items() if note]
 

@@ -1,15 +1,213 @@
-"""The empty chat's view: what it says, its starters, and models to get."""
+"""The empty chat: prompts to start with, and models to get while the demo model is in use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import gradio as gr
 
+from app.settings import DEMO_MODEL, Settings
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import LISTEN, Notify, PageEvents, try_or_notify
+from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
-from app.ui.models.inventory import InventoryCache
-from app.ui.welcome.offers import ModelGetter
+from app.ui.frame.templates import render
+from app.ui.models.discover import MOST, best_models, choice_of, quantisation_of_offer
+from app.ui.models.inventory import Inventory, InventoryCache
+from app.ui.models.load_dialog import INT8_ON_CPU
+from app.ui.models.render import download_words
+from app.values.messages import EngineStatus
+from app.values.model import Download, InstalledModel, Recommendation, gigabytes, parameters_label
+from app.values.quantisation import Quantisation
+
+MEGABITS = 50
+"""The speed of a connection, in Mbit/s, for which the time of a download is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """A prompt that an empty chat offers, and the text of its button; `detail` is its second line.
+
+    Each is answered well by the model, and lookahead pays: greedy in float32, the demo model wrote 1.5 to 4.8
+    tokens per step at 16 rows for its four, SmolLM2-135M 1.9 to 5.9 for the others."""
+
+    title: str
+    detail: str
+    prompt: str
+
+
+SOURCES = """Answer from the sources and cite them like [1].
+
+[1] The Kelora library opened in 1874 and was designed by Bina Tavor.
+
+[2] Tickets for the Mizan museum cost 45 coins and are sold by Pedo.
+
+[3] The code of the Savu tower is 48213.
+
+Question: What do the sources say about Savu?"""
+MUSEUM = """The harbour museum opens at ten and closes at six, except on Mondays, when it stays closed all day. \
+Tickets cost eight euros for adults and four for children; on the first Sunday of each month everybody gets in \
+free. The old lighthouse behind the museum can be climbed from May to September, in groups of at most twelve \
+people, and only in dry weather."""
+FOR_DEMO = (
+    Starter("Quote from a text", "Three sources, and a question about one of them", SOURCES),
+    Starter("What can you do?", "The demo model introduces itself", "What can you do?"),
+    Starter(
+        "How does lookahead decoding work?",
+        "In three sentences, with lookahead",
+        "How does lookahead decoding work?",
+    ),
+    Starter("Find me a flight to Berlin.", "It knows how bookings begin", "Find me a flight to Berlin."),
+)
+"""What the demo model was trained on: see assets/demo-model/README.md."""
+FOR_OTHERS = (
+    Starter(
+        "Summarise a text", "The hours and prices of a museum, in three sentences",
+        f"Summarize this text in three sentences:\n\n{MUSEUM}",
+    ),
+    Starter(
+        "Quote from a text", "The sentence about tickets, word for word",
+        f"Copy the sentence about tickets from this text, word for word:\n\n{MUSEUM}",
+    ),
+    Starter(
+        "Write an HTML table", "The opening hours of a shop",
+        "Write HTML for a table with the days of the week and opening hours of a shop.",
+    ),
+    Starter(
+        "Write a Python class", "A shopping list, and how to use it",
+        "Write a Python class for a shopping list with methods to add, remove and print items, then use it.",
+    ),
+)  # fmt: skip
+
+
+def starters_for(model: str) -> tuple[Starter, ...]:
+    """Return the starters for the model of this name."""
+    return FOR_DEMO if model == DEMO_MODEL else FOR_OTHERS
+
+
+class ModelGetter:
+    """Downloads models and loads the last one that was asked for. All pages share it."""
+
+    def __init__(self, services: Services, inventory: InventoryCache) -> None:
+        self._services = services
+        self._inventory = inventory
+        self._wanted = ""
+
+    def get(self, name: str) -> None:
+        """Download a model, and load it once it is here. Raises AppError."""
+        self._services.models.downloads.start(name)
+        self._wanted = name
+
+    def load(self, path: str) -> None:
+        """Load an installed model. Raises AppError."""
+        model, inventory = self._inventory.find(path), self._inventory.get()
+        assert inventory
+        self._services.choose_model(choice_of(self._services.settings, inventory, model))
+
+    def load_downloaded(self) -> None:
+        """Load the model that was asked for if it is here now and no reply is being written."""
+        downloads = {one.name: one for one in self._services.models.downloads.snapshot()}
+        download, inventory = downloads.get(self._wanted), self._inventory.get()
+        if not self._wanted or self._services.is_busy:
+            return
+        if download is None:  # cancelled, or dismissed in the Models view
+            self._wanted = ""
+        elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
+            self._wanted = ""
+            self._services.choose_model(choice_of(self._services.settings, inventory, model))
+
+
+class WelcomeRenderer:
+    """Renders the offers of one page, and loads a model that was asked for here once it is downloaded."""
+
+    def __init__(self, services: Services, inventory: InventoryCache, getter: ModelGetter) -> None:
+        self._services = services
+        self._inventory = inventory
+        self._getter = getter
+        self._inputs: object = None
+        self._parts: Parts = {}
+
+    def render(self) -> Parts:
+        """Return the parts; the same object while nothing has changed."""
+        services = self._services
+        inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
+        choice, status = services.model, services.engine.status()
+        inputs = (inventory, downloads, choice, status.phase)
+        if inputs != self._inputs:
+            self._getter.load_downloaded()
+            self._inputs = inputs
+            name = "" if choice.server else choice.name
+            offers = ""
+            if name == DEMO_MODEL and inventory:
+                offers = offers_html(inventory, downloads, status, services.settings)
+            self._parts = {"starters": render("starters.html", starters=starters_for(name)), "offers": offers}
+        return self._parts
+
+
+def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
+    """Return the largest installed models that fit, without the demo model."""
+    fitting = [
+        one.model
+        for one in inventory.installed
+        if one.model.origin != "demo" and one.model.state == "ready" and one.fit and one.fit.verdict == "fits"
+    ]
+    return tuple(sorted(fitting, key=lambda model: model.size, reverse=True)[:MOST])
+
+
+def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:
+    """Return the models to download that are listed below the installed ones."""
+    here = {model.name for model in installed}
+    best = [one for one in best_models(inventory) if one.entry.repo not in here]
+    return tuple(best[: max(0, MOST - len(installed))])
+
+
+def offers_html(
+    inventory: Inventory, downloads: Sequence[Download], status: EngineStatus, settings: Settings
+) -> str:
+    """Render the models to get or to load, with their sizes and the progress of their downloads."""
+    by_name = {download.name: download for download in downloads}
+    here = usable(inventory)
+    others = () if inventory.library.is_offline else other_models(inventory, here)
+    installed = [(model, choice_of(settings, inventory, model).quantisation) for model in here]
+    offered = [(one, quantisation_of_offer(settings, inventory, one)) for one in others]
+    return render(
+        "offers.html",
+        parameters=f"{parameters_label(status.model.parameters)} parameters" if status.model else "",
+        installed=[
+            {
+                "path": str(model.path),
+                "name": model.name,
+                "facts": _facts(model.size, "on this computer", quantisation),
+            }
+            for model, quantisation in installed
+        ],
+        others=[_offer(one, quantisation, by_name.get(one.entry.repo)) for one, quantisation in offered],
+        megabits=MEGABITS,
+        int8=INT8_ON_CPU if any(quantisation == "int8" for _, quantisation in (*installed, *offered)) else "",
+    )
+
+
+def _facts(size: int, when: str, quantisation: Quantisation) -> str:
+    return " · ".join((gigabytes(size), when, *(() if quantisation == "none" else (quantisation,))))
+
+
+def _offer(one: Recommendation, quantisation: Quantisation, download: Download | None) -> dict[str, object]:
+    entry = one.entry
+    facts = _facts(entry.size, minutes_in_words(entry.size), quantisation)
+    return {
+        "entry": entry,
+        "facts": download_words(download) or "Queued" if download else facts,
+        "download": download,
+        "is_stopped": download is not None and download.state in ("paused", "failed"),
+    }
+
+
+def minutes_in_words(size: int) -> str:
+    """Return how long `size` bytes take at `MEGABITS`: "about 9 min"."""
+    minutes = ceil(size * 8 / (MEGABITS * 1_000_000) / 60)
+    hours, rest = divmod(minutes, 60)
+    return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
+
 
 WELCOME = """
 <h2>Several tokens per step, all checked.</h2>
@@ -19,7 +217,7 @@ pass, each checked by the model itself.</p>
 
 
 class OfferActions:
-    """What the buttons of the offered models do, for any page."""
+    """The event handlers of the offered models' buttons, for any page."""
 
     def __init__(
         self, services: Services, inventory: InventoryCache, getter: ModelGetter, notify: Notify
@@ -30,16 +228,16 @@ class OfferActions:
             "get": getter.get,
             "load": getter.load,
             "resume": getter.get,
-            "cancel": services.models.cancel,
+            "cancel": services.models.downloads.cancel,
         }
 
     def look(self) -> None:
-        """Find out which models there are, unless that is known. A page that is opened does not wait for it."""
+        """Find out which models there are, unless that is known. Opening a page does not wait for it."""
         if self._inventory.get() is None:
             try_or_notify(self._notify, self._inventory.refresh, None)
 
     def click(self, event: gr.EventData) -> None:
-        """Do what a button says."""
+        """Handle a button that was pressed."""
         do, name, _ = pressed(event)
         if action := self._actions.get(do):
             try_or_notify(self._notify, lambda: action(name), None)
@@ -53,13 +251,13 @@ class WelcomeView:
     offers: gr.HTML
 
     def connect(self, blocks: gr.Blocks, actions: OfferActions, events: PageEvents) -> None:
-        """Join the events of the offers with their actions."""
+        """Connect the events of the offers with their actions."""
         events.on(blocks.load, actions.look)
         events.on(self.offers.click, actions.click)
 
 
 def build_welcome() -> WelcomeView:
-    """Build the view inside the current Blocks."""
+    """Create the components inside the current Blocks."""
     with gr.Column(elem_id="welcome"):
         gr.HTML(WELCOME, js_on_load=None)
         starters = gr.HTML(elem_id="starters", js_on_load=LISTEN)

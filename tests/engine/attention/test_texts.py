@@ -37,7 +37,7 @@ def zoo(name: str, dtype: torch.dtype = torch.float32) -> LoadedModel:
 def test_the_demo_model_says_the_same_with_lookahead(dtype: torch.dtype) -> None:
     """In half precision by blocks of one width, so that only attention could tell drafted from committed."""
     loaded = demo(dtype)
-    assert (loaded.info.attention, loaded.info.lookahead_note) == ("triton", "")
+    assert (loaded.info.attention, loaded.info.note("lookahead")) == ("triton", "")
     prompt = loaded.tokenizer("Once upon").input_ids
     loaded.runner.same_text_buckets = () if dtype == torch.float32 else (5,)
     expected = write(loaded.runner, prompt, plain, limit=4)
@@ -64,7 +64,7 @@ def test_half_precision_keeps_the_bits_of_logits_when_drafts_become_the_text() -
 def test_models_with_windows_caps_sinks_and_other_shapes_earn_lookahead(name: str) -> None:
     """Their trial at load holds our attention to transformers' own."""
     info = zoo(name).info
-    assert (info.attention, info.lookahead_note) == ("triton", "")
+    assert (info.attention, info.note("lookahead")) == ("triton", "")
 
 
 def test_heads_that_are_too_large_are_refused_with_a_sentence() -> None:

@@ -44,7 +44,7 @@ def read(quantisation: Quantisation) -> LoadedModel:
 def test_layers_and_attention_are_ours(loaded: LoadedModel) -> None:
     assert loaded.info.attention == "native"
     for words in ("norms", "gated activations", "rotary embeddings", "residual sums"):
-        assert words in loaded.info.fused_note
+        assert words in loaded.info.note("fused")
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

@@ -169,7 +169,7 @@ def test_a_hybrid_drafts_chains_with_it(folders: dict[str, Path]) -> None:
     plainly = replace(options, decoding=Decoding("plain"))
     expected, _ = ask(without, replace(CPU, name="hybrid"), plainly, LogitsSettings())
     assert ids_of(found) == ids_of(expected)
-    assert finished.model.chains_note
+    assert finished.model.note("chains")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Opened:
 
 def opened(folder: Path, kind: str, taught: Taught) -> Opened:
     loaded = load(write_with_head(folder, kind, taught), CHOICE)
-    assert loaded.info.heads, loaded.info.heads_note
+    assert loaded.info.heads, loaded.info.note("heads")
     assert isinstance(loaded.runner, BlockRunner)
     (source,) = loaded.draft_models
     return Opened(loaded, loaded.runner, source)

@@ -141,4 +141,4 @@ def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path, dtyp
     again = Session(locate, tmp_path).open(choice, progress)
     assert "Measuring the model's step" not in seen
     assert again.profile == first.profile
-    assert again.info.same_text_note == first.info.same_text_note != ""
+    assert again.info.note("same-text") == first.info.note("same-text") != ""

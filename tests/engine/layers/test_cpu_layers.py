@@ -73,7 +73,7 @@ def logits_of(runner: BlockRunner, prefix: int, block: Block) -> Tensor:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_layers_of_8_bits_are_one_call_each(name: str) -> None:
     assert len(layers(runner_of(name))) == 2
-    assert "2 whole layers" in loaded(name).info.fused_note
+    assert "2 whole layers" in loaded(name).info.note("fused")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -114,5 +114,5 @@ def test_layers_of_float32_are_not_one_call() -> None:
         ModelFolder(Path("models/made"), "made"),
         ModelChoice("made", attention="native"),
     )
-    assert "residual sums" in made.info.fused_note
-    assert "whole layers" not in made.info.fused_note
+    assert "residual sums" in made.info.note("fused")
+    assert "whole layers" not in made.info.note("fused")

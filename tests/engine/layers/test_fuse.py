@@ -45,8 +45,8 @@ def test_a_cpu_keeps_a_model_in_half_precision() -> None:
 def test_a_loaded_model_has_them_where_it_can() -> None:
     machine = capabilities_of(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     info = load(LLAMA.make().to(machine.device)).info
-    assert info.fused_note.startswith("One kernel of our own each" if can_have(machine) else "")
-    assert bool(info.fused_note) == can_have(machine)
+    assert info.note("fused").startswith("One kernel of our own each" if can_have(machine) else "")
+    assert bool(info.note("fused")) == can_have(machine)
 
 
 def test_it_is_told_what_runs_as_one_kernel() -> None:

@@ -28,7 +28,7 @@ EVERY = (*BRANCHING, *UNBRANCHED)
 @pytest.mark.parametrize("architecture", BRANCHING, ids=str)
 def test_attention_that_knows_who_sees_whom_earns_lookahead(zoo: Zoo, architecture: Architecture) -> None:
     loaded = zoo.loaded(architecture)
-    assert loaded.info.lookahead_note == ""
+    assert loaded.info.note("lookahead") == ""
     assert loaded.can_draft
     assert isinstance(loaded.runner, BlockRunner)
 
@@ -41,14 +41,14 @@ def test_other_models_take_chains_or_decode_plainly_and_a_sentence_says_why(
     info, runner = loaded.info, loaded.runner
     assert isinstance(runner, SequentialRunner)
     if architecture.name in READ_BY_ROWS | DRIFTING:
-        assert (loaded.can_draft, runner.max_rows, info.chains_note) == (False, 1, "")
-        assert info.lookahead_note.endswith("so it decodes plainly, token by token.")
-        forgets = "and forgets them when it is fed several tokens at once" in info.lookahead_note
+        assert (loaded.can_draft, runner.max_rows, info.note("chains")) == (False, 1, "")
+        assert info.note("lookahead").endswith("so it decodes plainly, token by token.")
+        forgets = "and forgets them when it is fed several tokens at once" in info.note("lookahead")
         assert forgets == (architecture.name in READ_BY_ROWS)
     else:
-        assert (loaded.can_draft, runner.max_rows, info.lookahead_note) == (True, LONGEST_CHAIN, "")
-        assert info.chains_note.endswith("so lookahead drafts a chain of tokens, not a tree.")
-    note = info.lookahead_note or info.chains_note
+        assert (loaded.can_draft, runner.max_rows, info.note("lookahead")) == (True, LONGEST_CHAIN, "")
+        assert info.note("chains").endswith("so lookahead drafts a chain of tokens, not a tree.")
+    note = info.note("lookahead") or info.note("chains")
     assert note.startswith("This model")
     if architecture in RECURRENT and architecture.name not in (
         "rwkv",
@@ -127,7 +127,7 @@ def test_a_forward_that_does_not_take_part_is_found_out(kind: type[LlamaForCausa
     model = kind(stock.config)
     model.load_state_dict(stock.state_dict())
     loaded = load(model.train(False))
-    assert loaded.info.chains_note.startswith("This model has attention code of its own")
+    assert loaded.info.note("chains").startswith("This model has attention code of its own")
     assert write(loaded.runner, LONG, plain).tokens == transformers_says(LLAMA, LONG)
 
 

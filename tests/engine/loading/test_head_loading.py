@@ -47,7 +47,9 @@ def test_a_head_that_passes_its_trial_drafts(carrying: Path) -> None:
     loaded = load(ModelFolder(carrying, "carrying"), CPU)
     (source,) = loaded.draft_models
     assert loaded.info.heads
-    assert loaded.info.heads_note == "Its own head for multi-token prediction drafts, too, where that pays."
+    assert (
+        loaded.info.note("heads") == "Its own head for multi-token prediction drafts, too, where that pays."
+    )
     assert "heads" not in loaded.info.refusals
     assert 0 < source.budget.question < 1
     assert hooks_of(loaded) == 1
@@ -55,19 +57,19 @@ def test_a_head_that_passes_its_trial_drafts(carrying: Path) -> None:
 
 def test_the_head_of_a_quantised_model_drafts(carrying: Path) -> None:
     loaded = load(ModelFolder(carrying, "carrying"), replace(CPU, quantisation="int8"))
-    assert loaded.info.heads, loaded.info.heads_note
+    assert loaded.info.heads, loaded.info.note("heads")
 
 
 def test_a_model_without_heads_keeps_no_states(tmp_path: Path) -> None:
     loaded = load(write_tiny(tmp_path / "tiny"), CPU)
-    assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
+    assert (loaded.info.heads, loaded.info.note("heads"), loaded.draft_models) == (False, "", ())
     assert hooks_of(loaded) == 0
 
 
 def test_heads_that_nobody_would_ask_are_not_read(carrying: Path) -> None:
     """Those of a draft model, and of a rank above 0."""
     loaded = load(ModelFolder(carrying, "carrying"), CPU, reads_heads=False)
-    assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
+    assert (loaded.info.heads, loaded.info.note("heads"), loaded.draft_models) == (False, "", ())
     assert hooks_of(loaded) == 0
 
 
@@ -77,8 +79,8 @@ def test_heads_that_transformers_drops_are_told_of(tmp_path: Path) -> None:
         tmp_path / "tiny", tmp_path / "other", lambda weights: weights | {"mtp.fc.weight": torch.ones(2, 2)}
     )
     loaded = load(folder, CPU)
-    assert loaded.info.heads_note == f"{CARRIES} that transformers does not load."
-    assert loaded.info.refusals["heads"] == loaded.info.heads_note
+    assert loaded.info.note("heads") == f"{CARRIES} that transformers does not load."
+    assert loaded.info.refusals["heads"] == loaded.info.note("heads")
     assert not loaded.draft_models
 
 
@@ -88,7 +90,7 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -
     model = loaded.runner.model
     runner, carried = SequentialRunner(model, 256), CarriedHeads(read_heads(model))
     info, sources = drafting_heads(carried, model, runner, loaded.info)
-    assert (sources, info.heads_note) == (
+    assert (sources, info.note("heads")) == (
         (),
         f"{CARRIES}, which draft here only for models that take draft trees.",
     )
@@ -112,7 +114,7 @@ def test_a_head_that_fails_its_trial_leaves_the_model_as_it_is(
     carrying: Path, tmp_path: Path, change: Callable[[Weights], Weights]
 ) -> None:
     loaded = load(changed(carrying, tmp_path / "changed", change), CPU)
-    assert loaded.info.heads_note.startswith(f"{CARRIES}, whose trial failed (")
+    assert loaded.info.note("heads").startswith(f"{CARRIES}, whose trial failed (")
     assert not loaded.info.heads
     assert not loaded.draft_models
     assert hooks_of(loaded) == 0
@@ -142,9 +144,9 @@ def test_without_weights_a_config_that_tells_of_heads_is_no_matter(carrying: Pat
         lambda weights: {name: weight for name, weight in weights.items() if ".layers.2." not in name},
     )
     loaded = load(folder, CPU)
-    assert (loaded.info.heads_note, loaded.draft_models) == ("", ())
+    assert (loaded.info.note("heads"), loaded.draft_models) == ("", ())
 
 
 def test_a_draft_model_that_was_chosen_drafts_alone(carrying: Path) -> None:
     loaded = load(ModelFolder(carrying, "carrying"), replace(CPU, draft_model="another"))
-    assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
+    assert (loaded.info.heads, loaded.info.note("heads"), loaded.draft_models) == (False, "", ())

@@ -17,10 +17,11 @@ from app.engine.cpu_kernels import cpu_kernels
 from app.engine.loading.loading import compiler_note, load
 from app.engine.loading.weights import placement, read_weights
 from app.engine.machine.compiling import Compiled
-from app.engine.runner.model_config import UNKNOWN_CONTEXT, context_of
+from app.engine.runner.model_config import context_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.values.messages import ModelChoice, ModelFolder
+from app.values.model import UNKNOWN_CONTEXT
 from tests.engine.architectures import LLAMA
 from tests.engine.tiny import DEMO, write_tiny
 
@@ -48,7 +49,7 @@ def test_a_whole_model_is_loaded_and_described(folder: ModelFolder) -> None:
     loaded = load(folder, CPU)
     info, own = loaded.info, LlamaConfig.from_pretrained(folder.path)
     assert (info.name, info.revision, info.architecture) == ("tiny", "abc", "LlamaForCausalLM")
-    assert (info.context, info.dtype, info.device, info.lookahead_note) == (256, "float32", "cpu", "")
+    assert (info.context, info.dtype, info.device, info.note("lookahead")) == (256, "float32", "cpu", "")
     assert info.parameters == sum(weight.numel() for weight in LlamaForCausalLM(own).parameters())
     assert loaded.can_draft
     assert isinstance(loaded.runner, BlockRunner)
@@ -91,7 +92,7 @@ def test_weights_of_8_bits_without_a_compiler_are_told_on_a_cpu_alone() -> None:
 def test_the_demo_model_is_loaded_by_the_same_code() -> None:
     loaded = load(ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", "bfloat16", "cpu"))
     assert (loaded.info.label, loaded.info.dtype, loaded.info.context) == ("demo", "bfloat16", 1024)
-    assert (loaded.info.attention, loaded.info.attention_note) == ("sdpa", "")
+    assert (loaded.info.attention, loaded.info.note("attention")) == ("sdpa", "")
     assert loaded.can_draft
 
 

@@ -282,7 +282,7 @@ def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: 
     loaded, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
     assert steps == [MEASURING, ASKING]
     assert loaded.profile.free.buckets[0] == 1 and loaded.profile.free.buckets[-1] == LONGEST_CHAIN
-    assert loaded.info.same_text and "the same text" in loaded.info.same_text_note
+    assert loaded.info.same_text and "the same text" in loaded.info.note("same-text")
     first, runner = first_of(loaded), loaded.runner
     assert isinstance(runner, SequentialRunner)
     for token in (0, 7, 127):

@@ -109,7 +109,7 @@ def test_it_is_described_and_goes_when_it_is_unloaded(folder: ModelFolder) -> No
     loaded, whole = in_part(folder), load(folder, CPU, reads_heads=False)
     assert (loaded.info.device, loaded.info.parameters) == ("cpu", whole.info.parameters)
     assert 0 < loaded.info.offloaded < 4 * loaded.info.parameters
-    assert loaded.info.fused_note == "Layers keep torch's kernels: part of the model is in main memory."
+    assert loaded.info.note("fused") == "Layers keep torch's kernels: part of the model is in main memory."
     assert not loaded.info.fused and not loaded.info.graphs and not whole.info.offloaded
     assert isinstance(loaded.runner, BlockRunner) and isinstance(whole.runner, BlockRunner)
     notes = [cache_key_of(one.runner.model, one.info) for one in (loaded, whole)]  # type: ignore[attr-defined]
@@ -176,7 +176,7 @@ def says(fit: Fit | None) -> Callable[..., Fit | None]:
 
 def test_what_fits_is_loaded_whole(folder: ModelFolder) -> None:
     loaded = load_in_part(folder, (), CPU, None, says(make_fit("fits")), no_progress)
-    assert loaded.info.offloaded == 0 and loaded.info.device_note == ""
+    assert loaded.info.offloaded == 0 and loaded.info.note("device") == ""
 
 
 def test_what_nobody_can_estimate_is_refused(folder: ModelFolder) -> None:

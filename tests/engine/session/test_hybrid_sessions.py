@@ -60,8 +60,8 @@ def ask(
 
 def test_it_drafts_chains_and_says_so(session: Session) -> None:
     loaded = session.open(HYBRID, no_progress)
-    assert loaded.info.chains_note.endswith("so lookahead drafts a chain of tokens, not a tree.")
-    assert loaded.info.refusals["chains"] == loaded.info.chains_note
+    assert loaded.info.note("chains").endswith("so lookahead drafts a chain of tokens, not a tree.")
+    assert loaded.info.refusals["chains"] == loaded.info.note("chains")
     _, finished = ask(session, "auto", QUESTION)
     assert finished.decoder == "auto"
 

@@ -70,7 +70,7 @@ def test_a_download_runs_to_its_end_and_tells_how_it_goes(
     server: FakeHub, downloads: Downloads, hub: Hub
 ) -> None:
     server.pace = PACE
-    downloads.start(SMALL)
+    downloads.start("org/small")
     in_the_middle(downloads)
     seen = the(downloads)
     assert seen.state == "running" and 0 < seen.done < seen.size == sum(
@@ -90,7 +90,7 @@ def test_a_pause_ends_the_traffic_and_a_resume_goes_on_where_it_was(
     server: FakeHub, downloads: Downloads
 ) -> None:
     server.pace = PACE
-    downloads.start(SMALL)
+    downloads.start("org/small")
     in_the_middle(downloads)
     downloads.pause("org/small")
     kept = the(downloads)
@@ -110,7 +110,7 @@ def test_a_cancel_ends_the_traffic_and_leaves_nothing_behind(
     server: FakeHub, downloads: Downloads, hub: Hub, tmp_path: Path
 ) -> None:
     server.pace = PACE
-    downloads.start(SMALL)
+    downloads.start("org/small")
     in_the_middle(downloads)
     downloads.cancel("org/small")
     assert downloads.snapshot() == ()
@@ -127,7 +127,7 @@ def test_a_cancel_at_any_time_leaves_nothing_behind(
     server: FakeHub, downloads: Downloads, hub: Hub, seconds: float
 ) -> None:
     server.pace = PACE
-    downloads.start(SMALL)
+    downloads.start("org/small")
     time.sleep(seconds)
     downloads.cancel("org/small")
     assert downloads.snapshot() == () and (not hub.root.exists() or files_of(hub) == [])
@@ -138,8 +138,8 @@ def test_a_cancelled_download_that_waits_or_pauses_is_gone(
 ) -> None:
     downloads.at_once = 1
     server.pace = PACE
-    downloads.start(SMALL)
-    downloads.start(HubId("org/other"))
+    downloads.start("org/small")
+    downloads.start("org/other")
     in_the_middle(downloads)
     assert the(downloads, "org/other").state == "queued"
     downloads.cancel("org/other")
@@ -149,10 +149,10 @@ def test_a_cancelled_download_that_waits_or_pauses_is_gone(
 
 
 def test_a_cancel_leaves_an_installed_model_alone(downloads: Downloads, hub: Hub) -> None:
-    downloads.start(SMALL)
+    downloads.start("org/small")
     wait_for(lambda: the(downloads).state == "done")
     folder = hub.cached(SMALL)
-    downloads.start(HubId("org/small", COMMIT))
+    downloads.start(f"org/small@{COMMIT}")
     downloads.cancel(f"org/small@{COMMIT}")
     assert hub.cached(SMALL) == folder is not None
 
@@ -160,7 +160,7 @@ def test_a_cancel_leaves_an_installed_model_alone(downloads: Downloads, hub: Hub
 def test_two_run_at_once_and_the_third_waits_for_its_turn(server: FakeHub, downloads: Downloads) -> None:
     server.pace = PACE / 10  # the first is still running when the second is in its middle
     for repo in ("org/small", "org/other", "org/third"):
-        downloads.start(HubId(repo))
+        downloads.start(repo)
     in_the_middle(downloads, "org/other")
     assert [download.state for download in downloads.snapshot()] == ["running", "running", "queued"]
     server.pace = 0
@@ -171,7 +171,7 @@ def test_the_next_app_offers_what_the_last_one_did_not_finish(
     server: FakeHub, downloads: Downloads, hub: Hub, tmp_path: Path
 ) -> None:
     server.pace = PACE
-    downloads.start(SMALL)
+    downloads.start("org/small")
     in_the_middle(downloads)
     downloads.close()
     kept = the(downloads).done
@@ -201,7 +201,7 @@ def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
     server.models["org/small"] = model_files(VALUES)
     server.pace = PACE
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"), launch=launch)
-    downloads.start(SMALL)
+    downloads.start("org/small")
     in_the_middle(downloads)
     os.kill(children[0].pid, signal.SIGTERM)
     wait_for(lambda: the(downloads).state == "failed")
@@ -213,7 +213,7 @@ def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
 def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(downloads: Downloads) -> None:
     before = threading.stack_size(2**45)  # more than any system gives
     try:
-        downloads.start(SMALL)
+        downloads.start("org/small")
     finally:
         threading.stack_size(before)
     assert the(downloads).state == "failed"
@@ -232,7 +232,7 @@ def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
 
     server.models["org/small"] = model_files(VALUES)
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"), launch=launch)
-    downloads.start(SMALL)
+    downloads.start("org/small")
     wait_for(lambda: the(downloads).state == "failed")
     assert the(downloads).note == (
         "Foresight could not start a process of its own (Resource temporarily unavailable): "
@@ -242,13 +242,13 @@ def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
 
 def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downloads: Downloads) -> None:
     server.gated.add("org/small")
-    downloads.start(SMALL)
+    downloads.start("org/small")
     wait_for(lambda: the(downloads).state == "failed")
     failed = the(downloads)
     assert failed.asks_token and "is gated: accept its terms" in failed.note
     assert failed.page == f"{server.endpoint}/org/small"
     server.gated.clear()
-    downloads.start(SMALL)
+    downloads.start("org/small")
     wait_for(lambda: the(downloads).state == "done")
     assert not the(downloads).asks_token
 
@@ -256,7 +256,7 @@ def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downlo
 def test_a_name_that_the_hub_does_not_know_is_not_offered_again(
     hub: Hub, downloads: Downloads, tmp_path: Path
 ) -> None:
-    downloads.start(HubId("org/typo"))
+    downloads.start("org/typo")
     wait_for(lambda: the(downloads, "org/typo").state == "failed")
     assert "check the spelling" in the(downloads, "org/typo").note
     later = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
@@ -266,13 +266,13 @@ def test_a_name_that_the_hub_does_not_know_is_not_offered_again(
 
 def test_an_offline_hub_is_asked_nothing(server: FakeHub, hub: Hub, downloads: Downloads) -> None:
     server.pace = PACE
-    downloads.start(SMALL)
+    downloads.start("org/small")
     in_the_middle(downloads)
     downloads.use(Hub(hub.endpoint, hub.cache, is_offline=True))
     assert the(downloads).state == "paused"
     server.asked.clear()
     with pytest.raises(ModelError, match="Foresight is set to offline"):
-        downloads.start(HubId("org/other"))
+        downloads.start("org/other")
     with pytest.raises(ModelError, match="Foresight is set to offline"):
         downloads.resume("org/small")
     assert server.asked == []

@@ -16,7 +16,6 @@ from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
-from app.values.model import gigabytes
 from tests.disk import Disk
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, FakeHub
@@ -294,13 +293,6 @@ def test_a_description_that_is_none_is_a_sentence(server: FakeHub, hub: Hub, sib
     server.listing = {"siblings": siblings}
     with pytest.raises(ModelBroken, match=r"in an invalid way|is not a model"):
         hub.plan(HubId("org/small"))
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(1_250_000_000, "1.25 GB"), (310e6, "310 MB"), (12_400, "12 kB"), (5, "5 bytes")]
-)
-def test_bytes_are_told_in_words(count: float, words: str) -> None:
-    assert gigabytes(count) == words
 
 
 def test_the_hubs_own_client_finds_everything_and_fetches_nothing(

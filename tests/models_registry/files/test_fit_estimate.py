@@ -183,17 +183,15 @@ def test_what_a_card_has_no_room_for_may_stay_in_main_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "precision", "free"),
-    [
-        ("cuda:0", "bfloat16", 80 * GIB),
-        ("cuda:0", "bfloat16", 2 * GIB),
-        ("cuda:0", "int8", 4 * GIB),
-        ("cpu", "bfloat16", 4 * GIB),
-    ],
+    ("device", "precision", "gigabytes"),
+    [("cuda:0", "bfloat16", 80), ("cuda:0", "bfloat16", 2), ("cuda:0", "int8", 4), ("cpu", "bfloat16", 4)],
     ids=["fits", "has no room even for its embedding", "quantised", "no card"],
 )
-def test_nothing_stays_there_that_need_not_or_cannot(device: str, precision: Precision, free: int) -> None:
-    fit = judge(estimator(device), Memory(device, free, free), precision, 4096)
+def test_nothing_stays_there_that_need_not_or_cannot(
+    device: str, precision: Precision, gigabytes: int
+) -> None:
+    memory = Memory(device, gigabytes * GIB, gigabytes * GIB)
+    fit = judge(estimator(device), memory, precision, 4096)
     assert fit.offloaded == 0 and "--offload" not in fit.sentence
 
 

@@ -112,6 +112,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "an adapter with a config": (
         without(WHOLE, **{"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}), "It is an adapter",
     ),
+    "a repository of no model": ({"README.md": b"hello"}, "is not a model: it has no config.json"),
     "no tokenizer": (without("tokenizer.json"), "has no tokenizer that can be read"),
     "half of a tokenizer": (without("tokenizer.json", **{"vocab.json": b"{}"}), "has no tokenizer"),
     "an old head": (without("tokenizer.json", WHOLE, **{"pytorch_model.bin": b"x"}), "only pickled weights"),

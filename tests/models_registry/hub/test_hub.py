@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from app.errors import ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
+from app.errors import ModelBroken, ModelError, ModelNotFound
 from app.models_registry import Hub, HubId, locate
 from tests.models_registry.hub_server import COMMIT, FakeHub
-from tests.models_registry.model_files import model_files, sharded_files, silent
+from tests.models_registry.model_files import model_files, silent
 
 LARGE = 1_000_000
 """Values in a tensor that takes a while at the pace below."""
@@ -52,19 +52,6 @@ def test_progress_counts_the_bytes_up_to_all_of_them(server: FakeHub, hub: Hub) 
     assert done == sorted(done) and done[-1] == total and len(set(done)) >= 4
 
 
-def test_only_what_a_model_is_loaded_from_is_fetched(server: FakeHub, hub: Hub) -> None:
-    unwanted = ["pytorch_model.bin", "model.fp16.safetensors", "modeling_small.py", "onnx/config.json"]
-    server.models["org/small"] |= dict.fromkeys(unwanted, b"unwanted")
-    folder = locate("org/small", silent, hub).path
-    assert sorted(path.name for path in folder.iterdir()) == sorted(model_files())
-
-
-def test_shards_are_fetched_with_their_index(server: FakeHub, hub: Hub) -> None:
-    server.models["org/sharded"] = sharded_files()
-    folder = locate("org/sharded", silent, hub).path
-    assert sorted(path.name for path in folder.iterdir()) == sorted(sharded_files())
-
-
 def test_a_stopped_download_is_no_model_and_keeps_what_has_come(server: FakeHub, hub: Hub) -> None:
     files = server.models["org/small"] = model_files(LARGE)
     server.pace = PACE
@@ -78,17 +65,6 @@ def test_a_stopped_download_is_no_model_and_keeps_what_has_come(server: FakeHub,
     assert server.gets("config.json") == []
     starts = [int(request.split("bytes=")[1].split("-")[0]) for request in server.gets("model.safetensors")]
     assert len(starts) == 1 and starts[0] >= 1_000_000 - 100
-
-
-def test_a_connection_that_breaks_off_is_taken_up_where_it_broke(server: FakeHub, hub: Hub) -> None:
-    files = server.models["org/small"] = model_files(LARGE)
-    server.breaks_off["model.safetensors"] = 1
-    weights = files["model.safetensors"]
-    watcher = Watcher()
-    folder = locate("org/small", watcher, hub).path
-    assert (folder / "model.safetensors").read_bytes() == weights
-    assert any(f"bytes={len(weights) // 2}-" in request for request in server.asked), server.asked
-    assert max(done for _, done, _ in watcher.told) == sum(map(len, files.values()))
 
 
 def test_a_connection_that_never_comes_back_is_told_in_a_sentence(server: FakeHub, hub: Hub) -> None:
@@ -106,25 +82,6 @@ def test_an_unknown_model_says_to_check_the_spelling(hub: Hub) -> None:
 def test_an_unknown_revision_is_named(hub: Hub) -> None:
     with pytest.raises(ModelNotFound, match=r"org/small has no revision 'v9'"):
         locate("org/small@v9", silent, hub)
-
-
-def test_a_gated_model_says_to_accept_its_terms(server: FakeHub, hub: Hub) -> None:
-    server.gated.add("org/small")
-    with pytest.raises(ModelGated, match=r"org/small is gated: accept its terms"):
-        locate("org/small", silent, hub)
-
-
-def test_pickled_weights_are_refused_before_anything_is_fetched(server: FakeHub, hub: Hub) -> None:
-    server.models["org/pickled"] = {"config.json": b"{}", "tokenizer.json": b"{}", "model.bin": b"x"}
-    with pytest.raises(ModelUnsafe, match="org/pickled has only pickled weights"):
-        locate("org/pickled", silent, hub)
-    assert not any("resolve" in request for request in server.asked)
-
-
-def test_a_repository_that_is_no_model_says_so(server: FakeHub, hub: Hub) -> None:
-    server.models["org/other"] = {"README.md": b"hello"}
-    with pytest.raises(ModelBroken, match=r"org/other is not a model: it has no config\.json"):
-        locate("org/other", silent, hub)
 
 
 def test_a_damaged_file_in_the_cache_is_fetched_anew_once_it_is_deleted(hub: Hub) -> None:

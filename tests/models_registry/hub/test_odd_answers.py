@@ -16,7 +16,6 @@ from app.models_registry.downloads.process_main import download
 from app.models_registry.hub import http
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.http import RetryPolicy
-from app.models_registry.hub.hub import log_in
 from app.values.model import Memory, SearchHit
 from tests.odd_server import ODD, Answer, answer, is_sentence, odd_server, once, refusal
 from tests.tiers import pairwise
@@ -41,7 +40,7 @@ CALLERS: dict[str, Call] = {
     "info": lambda hub: inspect_model(hub, SMALL, PLENTY, "float32", 100),
     "download": lambda hub: fetched(hub, SMALL, None),
     "download that goes on": lambda hub: fetched(hub, SMALL, PLAN),
-    "login": lambda hub: log_in(hub, "hf_secret"),
+    "login": lambda hub: hub.log_in("hf_secret"),
 }
 
 

@@ -1,14 +1,28 @@
-"""Searching the hub, and judging a model there before anything of it is downloaded."""
+"""Searching the hub, and judging a model there before it is downloaded: by a config, or one of its GGUF files."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from app.errors import ModelError, ModelNotFound
-from app.models_registry import Hub, HubId, inspect_model, search
+from app.errors import ModelBroken, ModelError, ModelNotFound
+from app.models_registry import (
+    Downloads,
+    Hub,
+    HubId,
+    SavedDownloads,
+    delete,
+    freed_by,
+    inspect_model,
+    installed,
+    locate,
+    search,
+)
 from app.values.model import Memory, SearchHit
+from tests.gguf_models import write_gguf
+from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
-from tests.models_registry.model_files import model_files, sharded_files
+from tests.models_registry.model_files import model_files, sharded_files, silent
 from tests.models_registry.test_installed_models import CONFIG
 
 PLENTY = Memory("cpu", 8 << 30, 16 << 30)
@@ -33,12 +47,6 @@ def test_a_search_without_a_hub_is_a_sentence(hub: Hub) -> None:
     nowhere = Hub("http://127.0.0.1:9", hub.cache)
     with pytest.raises(ModelError, match="Can't reach Hugging Face"):
         search(nowhere, "small")
-
-
-def test_an_offline_hub_is_not_searched(server: FakeHub, hub: Hub) -> None:
-    with pytest.raises(ModelError, match="Foresight is set to offline"):
-        search(Hub(hub.endpoint, hub.cache, is_offline=True), "small")
-    assert server.asked == []
 
 
 def test_a_model_is_judged_from_a_few_bytes(server: FakeHub, hub: Hub) -> None:
@@ -88,12 +96,6 @@ def test_a_model_that_makes_no_sense_has_a_problem_in_words(
     assert words in problem
 
 
-def test_pickled_weights_are_a_problem_in_words(server: FakeHub, hub: Hub) -> None:
-    server.models["org/small"] = {"config.json": CONFIG, "tokenizer.json": b"{}", "pytorch_model.bin": b"x"}
-    (problem,) = inspect_model(hub, SMALL, PLENTY, "float32", 100).problems
-    assert "only pickled weights" in problem
-
-
 def test_code_of_a_models_own_is_a_problem_only_where_it_is_needed(server: FakeHub, hub: Hub) -> None:
     code = CONFIG.replace(b"{", b'{"auto_map": {"AutoModel": "modeling.Y"}, ', 1)
     server.models["org/small"] = {**whole(), "config.json": code}
@@ -110,6 +112,110 @@ def test_a_gated_model_is_described_although_its_files_are_closed(server: FakeHu
     assert found.is_gated and found.size > 0 and "accept its terms" in found.problems[0]
 
 
-def test_an_unknown_model_is_a_sentence(hub: Hub) -> None:
-    with pytest.raises(ModelNotFound, match="check the spelling"):
-        inspect_model(hub, HubId("org/none"), PLENTY, "float32", 100)
+REPO = HubId("org/tiny-GGUF")
+Q4, Q8 = "tiny-Q4_K_M.gguf", "tiny-Q8_0.gguf"
+
+
+@pytest.fixture(scope="session")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A tiny model as a GGUF file."""
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf").read_bytes()
+
+
+@pytest.fixture
+def files(server: FakeHub, content: bytes) -> dict[str, bytes]:
+    """The repository's files on the hub; a test may change them."""
+    server.models[REPO.repo] = {
+        "README.md": b"x", Q4: content, Q8: content + bytes(64), "mmproj-tiny-f16.gguf": b"x",
+        "big-Q8_0-00001-of-00002.gguf": b"x", "big-Q8_0-00002-of-00002.gguf": b"x",
+    }  # fmt: skip
+    return server.models[REPO.repo]
+
+
+@pytest.mark.usefixtures("files")
+def test_its_files_are_listed_by_size_with_what_they_take(hub: Hub) -> None:
+    found = inspect_model(hub, REPO, PLENTY, "float32", 100)
+    assert ([file.name for file in found.ggufs], found.files, found.problems) == ([Q4, Q8], (), ())
+    assert found.fit and found.fit.verdict == "fits" and found.context == 256
+    assert found.fit.need.weights == 4 * found.parameters
+
+
+@pytest.mark.usefixtures("files")
+def test_one_file_is_inspected_by_its_name_or_its_page(hub: Hub) -> None:
+    found = inspect_model(hub, HubId(REPO.repo, "main", Q4), PLENTY, "float32", 100)
+    assert ([file.name for file in found.files], found.ggufs) == ([Q4], ()) and found.fit
+
+
+def test_a_repository_with_safetensors_offers_no_files(server: FakeHub, hub: Hub, content: bytes) -> None:
+    server.models["org/small"]["tiny-Q8_0.gguf"] = content
+    assert inspect_model(hub, HubId("org/small"), PLENTY, "float32", 100).ggufs == ()
+
+
+@pytest.mark.usefixtures("files")
+def test_without_a_file_it_says_which_to_choose(hub: Hub) -> None:
+    with pytest.raises(ModelBroken, match=f"has only GGUF files: choose one of them, such as {REPO}:{Q4}"):
+        hub.plan(REPO)
+    with pytest.raises(ModelNotFound, match=r"has no file other\.gguf: choose one from the model's page"):
+        hub.plan(HubId(REPO.repo, "", "other.gguf"))
+    with pytest.raises(ModelBroken, match=r"is one part of a model in several files\. transformers reads"):
+        hub.plan(HubId(REPO.repo, "", "big-Q8_0-00001-of-00002.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (b"GGUF" + bytes(100), "is damaged on Hugging Face: its version is 0"),
+        (b"no model at all", "is damaged on Hugging Face: it is no GGUF file"),
+    ],
+)
+def test_a_damaged_file_is_a_problem_in_words(
+    files: dict[str, bytes], hub: Hub, broken: bytes, problem: str
+) -> None:
+    files[Q4] = broken
+    assert problem in inspect_model(hub, REPO, PLENTY, "float32", 100).problems[0]
+
+
+def test_another_architecture_is_a_problem_in_words(
+    files: dict[str, bytes], hub: Hub, tmp_path: Path
+) -> None:
+    files[Q4] = write_gguf(tmp_path / "x.gguf", architecture="llamma9").read_bytes()
+    assert (
+        "which cannot be read from GGUF files" in inspect_model(hub, REPO, PLENTY, "float32", 1).problems[0]
+    )
+
+
+@pytest.mark.usefixtures("files")
+def test_the_chosen_file_alone_is_downloaded_listed_found_and_deleted(
+    server: FakeHub, hub: Hub, tmp_path: Path
+) -> None:
+    wanted = HubId(REPO.repo, "", Q4)
+    downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
+    downloads.start(str(wanted))
+    wait_for(lambda: downloads.snapshot()[0].state in ("done", "failed"))
+    (download,) = downloads.snapshot()
+    assert (download.name, download.state, download.note) == (f"{REPO}:{Q4}", "done", "")
+    assert not any(Q8 in line for line in server.asked)
+    (model,) = installed(hub)[1:]
+    assert (model.name, model.path, model.origin, model.state) == (
+        "org/tiny-GGUF/tiny-Q4_K_M", download.folder, "hub-gguf", "ready",
+    )  # fmt: skip
+    asked = len(server.asked)
+    assert locate(str(wanted), silent, hub).path == model.path and len(server.asked) == asked
+    assert freed_by(model, hub) == model.size
+    assert delete(model, hub) == model.size + 40, "the name of the commit goes, too"
+    assert installed(hub)[1:] == [] and not model.path.exists()
+
+
+@pytest.mark.usefixtures("files")
+def test_deleting_one_file_leaves_the_other(hub: Hub) -> None:
+    for file in (Q4, Q8):
+        locate(f"{REPO}:{file}", silent, hub)
+    one, other = installed(hub)[1:]
+    assert delete(one, hub) == one.size
+    assert installed(hub)[1:] == [other] and other.path.stat().st_size == other.size
+
+
+def test_models_in_either_format_are_found_once_each(server: FakeHub, hub: Hub) -> None:
+    server.models |= {"org/tiny": {}, "org/tiny-GGUF": {}}
+    assert [hit.repo for hit in search(hub, "tiny")] == ["org/tiny-GGUF", "org/tiny"]
+    assert len(server.asked) == 2

@@ -96,7 +96,7 @@ def test_the_decoder_is_the_chosen_one_until_the_reply_says_itself(
 
 
 def test_a_model_without_lookahead_is_plain_whatever_was_chosen() -> None:
-    model = replace(DEMO, lookahead_note="Its cache cannot be compacted.")
+    model = DEMO.with_note("lookahead", "Its cache cannot be compacted.")
     assert decoder_of(progress_of(PIECE).state, "auto", model) == "plain"
 
 

@@ -113,22 +113,22 @@ def test_only_auto_explains_itself(decoder: DecoderName) -> None:
 
 
 def test_a_model_that_decodes_plainly_says_why() -> None:
-    model = replace(DEMO, lookahead_note="Its state cannot be rewound & compacted.")
+    model = DEMO.with_note("lookahead", "Its state cannot be rewound & compacted.")
     assert "rewound &amp; compacted" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
 def test_a_model_whose_drafts_are_chains_says_why() -> None:
-    model = replace(DEMO, chains_note="Its drafts are chains & nothing else.")
+    model = DEMO.with_note("chains", "Its drafts are chains & nothing else.")
     assert "chains &amp; nothing else" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
 def test_a_model_that_a_card_could_not_take_says_why() -> None:
-    model = replace(DEMO, device_note="The card is too old & slow, so the CPU is used.")
+    model = DEMO.with_note("device", "The card is too old & slow, so the CPU is used.")
     assert "too old &amp; slow" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
 def test_only_a_text_that_may_differ_is_noted() -> None:
-    model = replace(DEMO, same_text_note="Rows & experts: the text may differ.")
+    model = DEMO.with_note("same-text", "Rows & experts: the text may differ.")
     assert "same-text-note" not in panel_html(ReplyState(), StepHistory(), "auto", model)
     html = panel_html(ReplyState(), StepHistory(), "auto", replace(model, same_text=False))
     assert "Rows &amp; experts: the text may differ." in html
@@ -136,26 +136,26 @@ def test_only_a_text_that_may_differ_is_noted() -> None:
 
 
 def test_why_steps_are_no_graphs_is_said() -> None:
-    model = replace(DEMO, graphs_note="its steps cannot be recorded (a & b)")
+    model = DEMO.with_note("graphs", "its steps cannot be recorded (a & b)")
     html = panel_html(ReplyState(), StepHistory(), "auto", model)
     assert "CUDA graphs: its steps cannot be recorded (a &amp; b)" in html
     assert "graphs-note" not in panel_html(ReplyState(), StepHistory(), "auto", DEMO)
 
 
 def test_why_nothing_was_compiled_is_said() -> None:
-    model = replace(DEMO, compiler_note="Drafts are made in Python: a & b.")
+    model = DEMO.with_note("compiler", "Drafts are made in Python: a & b.")
     assert "Python: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
 def test_why_heads_do_not_draft_is_said() -> None:
-    model = replace(DEMO, heads_note="transformers does not load <these>.")
+    model = DEMO.with_note("heads", "transformers does not load <these>.")
     assert "not load &lt;these&gt;." in panel_html(ReplyState(), StepHistory(), "auto", model)
     used = replace(model, heads=True)
     assert "heads-note" not in panel_html(ReplyState(), StepHistory(), "auto", used)
 
 
 def test_why_layers_are_not_fused_is_said() -> None:
-    model = replace(DEMO, fused_note="Layers keep torch's kernels: a & b.")
+    model = DEMO.with_note("fused", "Layers keep torch's kernels: a & b.")
     assert "kernels: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
     fused = replace(model, fused=True)
     assert "fused-note" not in panel_html(ReplyState(), StepHistory(), "auto", fused)

@@ -38,11 +38,11 @@ class MeetingModels(ScriptedModels):
         self._meeting = threading.Barrier(pages)
         self._met = {threading.get_ident()}
 
-    def downloads(self) -> tuple[Download, ...]:
+    def snapshot(self) -> tuple[Download, ...]:
         if threading.get_ident() not in self._met:
             self._met.add(threading.get_ident())
             self._meeting.wait(10)
-        return super().downloads()
+        return super().snapshot()
 
 
 def test_pages_that_see_a_change_together_renew_it_once(engine: ScriptedEngine, tmp_path: Path) -> None:

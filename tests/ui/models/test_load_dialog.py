@@ -13,8 +13,14 @@ from app.errors import BadOption
 from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.models.inventory import InventoryCache, load_name
-from app.ui.models.load_dialog import LoadActions, LoadDialog, load_dialog_html
-from app.ui.models.load_options import choice_from, contexts, options_here
+from app.ui.models.load_dialog import (
+    LoadActions,
+    LoadDialog,
+    choice_from,
+    contexts,
+    load_dialog_html,
+    options_here,
+)
 from app.values.chat import ChatVersion
 from app.values.messages import EngineStatus, ModelChoice, Options
 from app.values.model import DraftModels

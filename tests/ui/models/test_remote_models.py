@@ -14,8 +14,7 @@ from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache, is_same_model
-from app.ui.models.picker import picker_html, remote_rows
-from app.ui.models.render import loaded_html, servers_html
+from app.ui.models.render import loaded_html, picker_html, remote_rows, servers_html
 from app.values.chat import Provenance
 from app.values.messages import EngineStatus, Finished, ModelChoice, Options, Sampling, Statistics
 from app.values.server import Server, remote_info

@@ -1,5 +1,6 @@
-"""Every state of the lists, as HTML without a page."""
+"""Every state of the lists and of the picker, as HTML without a page."""
 
+import json
 import re
 from dataclasses import replace
 from html import unescape
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from app.settings import ModelSettings
+from app.ui import Services
 from app.ui.frame.templates import render_macro
-from app.ui.models.discover import Filters, SearchResults, catalogue_html, matching, picks_html, results_html
-from app.ui.models.fit_bar import fit_values
-from app.ui.models.inventory import InstalledFit, Inventory
+from app.ui.models.actions import ModelsActions
+from app.ui.models.discover import Filters, SearchResults, catalogue_html, picks_html, results_html
+from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, fit_values
+from app.ui.models.load_dialog import LoadDialog
 from app.ui.models.render import (
     download_count,
     download_words,
@@ -19,12 +22,14 @@ from app.ui.models.render import (
     duration,
     installed_html,
     loaded_html,
+    picker_html,
     token_html,
 )
-from app.values.messages import EngineStatus
+from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import Fit, InstalledModel, RemoteModel
 from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit
-from tests.fakes import DEMO
+from tests.fakes import DEMO, ScriptedEngine
+from tests.ui.chat.people import pressed
 
 READY = EngineStatus("ready", model=DEMO, peak=3 * GB)
 NOBODY: frozenset[str] = frozenset()
@@ -96,8 +101,9 @@ def test_what_is_installed_or_downloading_is_not_offered_again() -> None:
 
 
 def test_recommended_models_are_found_by_all_words_of_what_is_said_of_them() -> None:
-    assert [one.entry.repo for one in matching(make_inventory(), "code TESTS")] == ["org/coder"]
-    assert matching(make_inventory(), "code poems") == []
+    entries = [one.entry for one in make_inventory().recommended]
+    assert [entry.repo for entry in entries if entry.matches("code TESTS")] == ["org/coder"]
+    assert not any(entry.matches("code poems") for entry in entries)
 
 
 def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
@@ -239,3 +245,41 @@ def test_time_is_told_as_people_do(seconds: float, words: str) -> None:
 def test_whether_a_token_is_kept_is_told() -> None:
     assert "No token" in token_html(make_inventory())
     assert "A token is saved" in token_html(replace(make_inventory(), is_logged_in=True))
+
+
+CHOICE = ModelChoice("demo", dtype="float32")
+
+
+def picker(services: Services, choice: ModelChoice = CHOICE) -> str:
+    inventory = InventoryCache(services)
+    inventory.refresh()
+    return str(picker_html(inventory.get(), services.engine.status(), choice))
+
+
+def test_it_lists_what_is_installed_and_marks_what_is_loaded(
+    services: Services, engine: ScriptedEngine, models: ScriptedModels
+) -> None:
+    model = next(one for one in models.installed() if one.state == "ready")
+    engine.now = EngineStatus("ready", model=replace(DEMO, name=model.name, revision=model.revision))
+    html = picker(services)
+    ready = [one for one in models.installed() if one.state == "ready"]
+    assert html.count('class="row"') == len(ready)
+    assert html.count("disabled") == 1 and model.name in html
+    assert 'data-do="unload"' in html
+
+
+def test_before_a_model_is_loaded_there_is_nothing_to_unload() -> None:
+    html = str(picker_html(None, EngineStatus("starting"), CHOICE))
+    assert "Looking for installed models" in html and "unload" not in html and "precisions" not in html
+
+
+def test_a_precision_loads_the_same_model_with_it(services: Services) -> None:
+    html = picker(services)
+    assert re.search(r'data-name="float32"[^>]*aria-pressed="true"', html)
+    assert 'title="bfloat16 (half the memory of float32)"' in html
+    value = json.dumps(["org/model", "auto", "auto", "int8", "auto"])
+    seen: list[str] = []
+    actions = ModelsActions(services, InventoryCache(services), seen.append)
+    *_, dialog = actions.click(SearchResults(), LoadDialog(), pressed("choose", "int8", value))
+    assert (dialog, seen) == ("", [])
+    assert services.model == ModelChoice("org/model", quantisation="int8")

@@ -39,14 +39,15 @@ def test_each_device_tells_its_memory_and_the_model_what_it_runs_on() -> None:
 
 
 def test_it_is_told_what_a_layer_does_in_kernels_of_our_own_and_why_a_card_is_not_used() -> None:
-    model = replace(DEMO, fused_note="One kernel of our own each: 5 norms.", device_note="It is too old.")
+    notes = {"fused": "One kernel of our own each: 5 norms.", "device": "It is too old."}
+    model = replace(DEMO, notes=notes)
     facts = hardware([], EngineStatus("ready", model=model))
-    assert ("Layers", model.fused_note) in facts
-    assert ("Device", model.device_note) in facts
-    model = replace(DEMO, compiler_note="Drafts are made in Python: install gcc.")
-    assert ("C compiler", model.compiler_note) in hardware([], EngineStatus("ready", model=model))
-    model = replace(DEMO, heads=True, heads_note="Its own head drafts, too.")
-    assert ("Drafting heads", model.heads_note) in hardware([], EngineStatus("ready", model=model))
+    assert ("Layers", model.note("fused")) in facts
+    assert ("Device", model.note("device")) in facts
+    model = DEMO.with_note("compiler", "Drafts are made in Python: install gcc.")
+    assert ("C compiler", model.note("compiler")) in hardware([], EngineStatus("ready", model=model))
+    model = replace(DEMO, heads=True, notes={"heads": "Its own head drafts, too."})
+    assert ("Drafting heads", model.note("heads")) in hardware([], EngineStatus("ready", model=model))
     assert "Layers" not in dict(hardware([], EngineStatus("ready", model=DEMO)))
 
 

@@ -1,4 +1,4 @@
-"""Which models an empty chat offers, how they are shown, and what becomes of one that is asked for."""
+"""What an empty chat offers: prompts, models, how they are shown, and what becomes of one that is asked for."""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +10,20 @@ import pytest
 
 from app.settings import ModelSettings, Settings
 from app.ui import Services
+from app.ui.models.discover import best_models, choice_of
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
-from app.ui.models.recommended import best_models, choice_of
-from app.ui.welcome.offers import ModelGetter, other_models, usable
-from app.ui.welcome.render import WelcomeRenderer, minutes_in_words, offers_html
-from app.ui.welcome.view import OfferActions
+from app.ui.welcome.view import (
+    FOR_DEMO,
+    FOR_OTHERS,
+    ModelGetter,
+    OfferActions,
+    WelcomeRenderer,
+    minutes_in_words,
+    offers_html,
+    other_models,
+    starters_for,
+    usable,
+)
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import DiskUse, Memory, MemoryNeed, Recommendation, Verdict
 from app.values.quantisation import Quantisation
@@ -219,3 +228,14 @@ def test_what_cannot_be_downloaded_is_told(person: FirstMinute, models: Scripted
 
 def test_nothing_is_sent_again_while_nothing_changes(person: FirstMinute) -> None:
     assert person.renderer.render() is person.renderer.render()
+
+
+def test_the_demo_model_has_starters_of_its_own_and_all_others_share_theirs() -> None:
+    assert starters_for("demo") == FOR_DEMO
+    assert starters_for("org/small@c0ffee") == starters_for("/models/mine") == FOR_OTHERS
+
+
+@pytest.mark.parametrize("starters", [FOR_DEMO, FOR_OTHERS], ids=["demo", "others"])
+def test_there_is_a_quote_from_a_text_and_no_two_are_alike(starters: tuple) -> None:  # type: ignore[type-arg]
+    assert "Quote from a text" in [one.title for one in starters]
+    assert len({one.prompt for one in starters}) == len({one.title for one in starters}) == 4
