@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from app.chats import Chats
-from app.chats.mending import mend_chats
+from app.chats.chat_table import mend_chats
 from app.commands.command_group import CommandGroup
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
 from app.commands.options import AsJson, DataDir, Overwrite, require_free, require_words
@@ -21,7 +21,7 @@ from app.database.rescuing import Unread, rescue
 from app.database.restoring import RESCUED, apply_staged, stage
 from app.documents import PENDING_FOLDER
 from app.documents.document_table import HIDDEN
-from app.documents.mending import mend_documents
+from app.documents.indexing import mend_documents
 from app.errors import BadOption, DataFolderInUse
 from app.system.files import write_output
 from app.values.chat import ChatSummary

@@ -12,8 +12,8 @@ from app.commands.console import columns, errors_as_sentences, print_json, print
 from app.commands.options import AsJson, CollectionNames, DataDir
 from app.commands.services import documents_in, embedded_documents, searchable_documents
 from app.documents import Documents, require_file
-from app.documents.reading.encodings import text_of
-from app.documents.search.plain_text import plain_passage
+from app.documents.reading.files import text_of
+from app.documents.search.snippets import plain_passage
 from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.values.display_text import counted
 from app.values.document import Collection, Document, PassageHit

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from app.documents.search.plain_text import plain_passage
-from app.documents.search.snippets import best_start, highlighted
+from app.documents.search.snippets import best_start, highlighted, plain_passage
 from app.values.document import Passage
 
 

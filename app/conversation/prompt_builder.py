@@ -8,8 +8,7 @@ from app.conversation.engine_protocol import TokenReader
 from app.conversation.retrieval import DocumentSearch, PromptRoom, RetrievedContext, reload, retrieve
 from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
 from app.conversation.turn import Messages, ReplySettings, TurnContext
-from app.documents.search.conversational import is_conversational
-from app.documents.search.follow_up import self_contained
+from app.documents.search.questions import is_conversational, self_contained
 from app.values.chat import ChatSettings, MessageContent
 from app.values.document import Sources
 from app.values.logits import Grammar

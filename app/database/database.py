@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from app.database.checking import available_modules, damage_in, quick_damage_in, require_sqlite
 from app.database.files import (
     BACKUPS,
     FILE_NAME,
@@ -28,7 +28,14 @@ from app.database.files import (
     require_target,
 )
 from app.database.migrations import migrate, read_migrations, shipped_migrations
-from app.database.transactions import store_errors, transaction
+from app.database.transactions import (
+    available_modules,
+    damage_in,
+    quick_damage_in,
+    require_sqlite,
+    store_errors,
+    transaction,
+)
 from app.errors import StoreBroken, StoreNotUsable
 from app.system.files import make_folder, replacing_output
 
@@ -37,6 +44,9 @@ BUSY_SECONDS = 10.0
 """How long to wait for another process that writes."""
 COPIED_PAGES = 256
 """Pages that are copied before others get the disk."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Database:
@@ -250,6 +260,58 @@ class Database:
                 f"The folder {self.path.parent} cannot be created ({error.strerror}). "
                 "Choose another one with --data-dir."
             ) from error
+
+
+class Store:
+    """Things that are stored in a database. Most methods are functions with a transaction around them:
+
+    pin = writes(chat_table.pin)        `chats.pin(3, True)` runs `chat_table.pin(connection, 3, True)`
+    """
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        """`now` returns seconds since 1970."""
+        self.database = database
+        self.now = now
+
+    @property
+    def changes(self) -> int:
+        """A counter that grows with every change in the database."""
+        return self.database.changes
+
+
+def reads(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a read transaction."""
+
+    @wraps(function)
+    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store.database.reading() as connection:
+            return function(connection, *args, **kwargs)
+
+    return method
+
+
+def writes(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a write transaction."""
+
+    @wraps(function)
+    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store.database.writing() as connection:
+            return function(connection, *args, **kwargs)
+
+    return method
+
+
+def writes_now(
+    function: Callable[Concatenate[sqlite3.Connection, float, P], R],
+) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a write transaction, with the time as its second argument."""
+
+    @wraps(function)
+    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store.database.writing() as connection:
+            return function(connection, store.now(), *args, **kwargs)
+
+    return method
 
 
 def database_in(data_dir: Path) -> Database:

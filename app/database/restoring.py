@@ -16,11 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from app.database.checking import damage_in
 from app.database.database import MEMORY, Database
 from app.database.files import BACKUPS, FILE_NAME, STAMP, SUFFIXES, backups_in
 from app.database.migrations import has_chat_tables, migrate, schema_version, shipped_migrations
-from app.database.transactions import store_error_of
+from app.database.transactions import damage_in, store_error_of
 from app.errors import StoreFull, StoreNotUsable
 from app.system.files import replacing, sync_folder
 

@@ -8,14 +8,266 @@ short.
 """
 
 import re
+import unicodedata
+from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import PurePath
+from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from app.documents.outline import CodeOutline, Line, Outline, WritingOutline, lines_of
+SEPARATOR = " \u203a "
+"""Between the headings of a path."""
+MAX_TITLE = 80
+"""Characters of one heading in a path."""
+MARKED_UP = 800
+"""Characters of a heading, its markup included, that are looked at."""
+MARKED = re.compile(r" {0,3}(#{1,6})[ \t]++(\S.*)")
+UNDERLINE = re.compile(r"(=+|-+|~+|\^+|\"+)\s*$")
+UNDERLINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, '"': 4}
+MAX_UNDERLINED = 120
+NUMBERED = re.compile(
+    r"\s*(?:(?:chapter|part|book|section|article|appendix|act|scene|kapitel|artikel|abschnitt|teil|chapitre)"
+    r"\s+(?:\d+|[ivxlcdm]+)\b|\u00a7\s*\d+|\u7b2c\s*[\d\u4e00-\u9fff]{1,5}\s*[\u7ae0\u7bc0\u8282\u6761\u6b3e])"
+    r".{0,80}$",
+    re.IGNORECASE,
+)
+PAGE = re.compile(r"page (\d+)")
+PAGE_BREAK = "\f"
+MARKUP = re.compile(r"[*_`]+|\[([^\]]*)\]\([^)]*\)")
+FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+DEFINITION = re.compile(
+    r"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|pub(?:\([^)]*\))?|unsafe"
+    r"|extern|inline|virtual|sealed|partial|open|data|override)\s+)*"
+    r"(?:def|class|function|fn|func|fun|struct|enum|trait|impl|interface|type|module|mod|namespace|object|protocol"
+    r"|record|union|CREATE\s+\w+|sub|defmodule)\b\s*[\w(<&*'\"]"
+)
+CLOSING = ")]}"
+TAB = 4
+MAX_DEPTH = 16
+"""Definitions within definitions that a path has."""
+MAX_LINE = 4_096
+"""Characters of a line that are looked at together: some texts have no line ends at all."""
+JOINERS = "\u200d\ufe0e\ufe0f"
+
+
+class Line(NamedTuple):
+    """A line with its end, or a part of a very long one; `is_new` says that a line begins here."""
+
+    start: int
+    text: str
+    is_new: bool = True
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing on it."""
+        return not self.text or self.text.isspace()
+
+
+def lines_of(parts: Iterable[str]) -> Iterator[Line]:
+    """The lines of a text that comes in parts, wherever those end."""
+    start, is_new, rest = 0, True, ""
+    for part in parts:
+        *whole, rest = (rest + part).split("\n")
+        for text in [one + "\n" for one in whole]:
+            yield from _parts_of(start, text, is_new)
+            start, is_new = start + len(text), True
+        while len(rest) >= 2 * MAX_LINE:
+            size = _whole_characters(rest)
+            yield Line(start, rest[:size], is_new)
+            start, rest, is_new = start + size, rest[size:], False
+    if rest:
+        yield from _parts_of(start, rest, is_new)
+
+
+def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
+    at = 0
+    while len(text) - at >= 2 * MAX_LINE:
+        size = _whole_characters(text[at : at + MAX_LINE + 1])
+        yield Line(start + at, text[at : at + size], is_new)
+        at, is_new = at + size, False
+    yield Line(start + at, text[at:], is_new)
+
+
+def _whole_characters(text: str) -> int:
+    """How many code points make a part that separates no letter from its marks: MAX_LINE, or a few less."""
+    end = MAX_LINE
+    while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
+        end -= 1
+    return end if end > MAX_LINE // 2 else MAX_LINE
+
+
+def _belongs_to_the_one_before(text: str, at: int) -> bool:
+    return bool(unicodedata.combining(text[at])) or text[at] in JOINERS or text[at - 1] == "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading; 1 is the highest level."""
+
+    level: int
+    title: str
+
+
+def marked_heading(line: str) -> Heading | None:
+    """A heading by its signs: "## Eggs" is one of level 2."""
+    found = MARKED.match(line)
+    if found is None:
+        return None
+    title = found[2].rstrip()
+    return Heading(len(found[1]), title.rstrip("#").rstrip(" \t") or title[0])
+
+
+def underlined_heading(line: str, below: str) -> Heading | None:
+    """A heading by the line below: "Eggs" above "====" is one of level 1."""
+    found = UNDERLINE.match(below)
+    title = line.strip()
+    if not found or not title or len(found[1]) < max(3, min(len(title), MAX_UNDERLINED) - 2):
+        return None
+    return Heading(UNDERLINE_LEVELS[found[1][0]], title) if len(title) <= MAX_UNDERLINED else None
+
+
+def numbered_heading(line: str) -> Heading | None:
+    """A heading by its words: "CHAPTER IV. The Rabbit". For lines that stand alone."""
+    return Heading(2, line.strip()) if NUMBERED.match(line) else None
+
+
+def joined_pages(first: str, last: str) -> str:
+    """The path of a chunk by those of its ends: "page 1" and "page 2 > Eggs" -> "pages 1-2"."""
+    begin, end = PAGE.match(first), PAGE.match(last)
+    if not begin or not end or begin[1] == end[1]:
+        return first
+    return f"pages {begin[1]}-{end[1]}{first[begin.end() :]}"
+
+
+class Outline(ABC):
+    """Paths of headings by place. Lines are entered in order; `path` answers for the newest ones."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = [0]
+        self._bodies: list[int] = [0]
+        """Where the words below the heading begin."""
+        self._paths: list[str] = [""]
+
+    def begins_section(self, line: Line, below: Line) -> bool:  # noqa: ARG002 - for outlines without sections
+        """Whether this line is a heading. To be asked once for each line, before it is entered."""
+        return False
+
+    @abstractmethod
+    def enter(self, line: Line) -> None:
+        """Note the path of a line."""
+
+    def path(self, start: int, text: str) -> str:
+        """The path of a chunk: of its first words below all headings that it begins with. Chunks come in order."""
+        self._forget_before(start)
+        at = start
+        while at < self._bodies[place := self._place(at)] < start + len(text):
+            rest = text[self._bodies[place] - start :]
+            at = self._bodies[place] + len(rest) - len(rest.lstrip())
+        return joined_pages(self._paths[place], self._paths[self._place(start + len(text) - 1)])
+
+    def _note(self, start: int, path: str, body: int = 0) -> None:
+        if path != self._paths[-1] or body:
+            self._starts.append(start)
+            self._bodies.append(body)
+            self._paths.append(path)
+
+    def _place(self, at: int) -> int:
+        return bisect_right(self._starts, at) - 1
+
+    def _forget_before(self, start: int) -> None:
+        place = self._place(start)
+        del self._starts[:place], self._bodies[:place], self._paths[:place]
+
+
+class WritingOutline(Outline):
+    """Headings and pages of plain text and Markdown."""
+
+    def __init__(self, first_page: int = 0) -> None:
+        """`first_page` is 0 for a text that has no pages."""
+        super().__init__()
+        self._page = first_page
+        self._headings: list[Heading] = []
+        self._heading: Heading | None = None
+        self._fence = ""
+        self._underline = -1
+        self._begins_block = True
+        self._paths = [self._joined()]
+
+    def begins_section(self, line: Line, below: Line) -> bool:
+        """Whether this line is a heading."""
+        if line.text.startswith(PAGE_BREAK):
+            self._page = (self._page or 1) + 1
+            self._begins_block = True
+        self._heading = self._heading_of(line, below)
+        return self._heading is not None
+
+    def enter(self, line: Line) -> None:
+        """Go below a heading; those of its level and deeper are over."""
+        if self._heading:
+            level = self._heading.level
+            self._headings = [one for one in self._headings if one.level < level] + [self._heading]
+            self._note(line.start, self._joined(), line.start + len(line.text))
+        else:
+            self._note(line.start, self._joined())
+        fence = FENCE.match(line.text) if line.is_new else None
+        if self._fence:
+            mark = line.text.strip()
+            if mark.startswith(self._fence) and not mark.strip(self._fence[0]):
+                self._fence = ""
+        elif fence and not self._heading:
+            self._fence = fence[1]
+        self._begins_block = bool(self._heading) or line.is_blank or line.start == self._underline
+
+    def _heading_of(self, line: Line, below: Line) -> Heading | None:
+        if not line.is_new or line.is_blank or self._fence or line.start == self._underline:
+            return None
+        if heading := marked_heading(line.text):
+            return heading
+        if not self._begins_block:
+            return None
+        if heading := underlined_heading(line.text, below.text):
+            self._underline = below.start
+            return heading
+        return numbered_heading(line.text) if below.is_blank else None
+
+    def _joined(self) -> str:
+        page = [f"page {self._page}"] if self._page else []
+        titles = (_plain(one.title[:MARKED_UP])[:MAX_TITLE].strip() for one in self._headings)
+        return SEPARATOR.join([*page, *filter(None, titles)])
+
+
+class CodeOutline(Outline):
+    """The definitions around each line of source code, by their indentation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._around: list[tuple[int, str]] = []
+
+    def enter(self, line: Line) -> None:
+        """Note what is around this line, which may be a definition itself."""
+        bare = line.text.lstrip()
+        if not bare:
+            return
+        indent = _indent(line.text, bare)
+        if bare[0] not in CLOSING:
+            self._around = [one for one in self._around if one[0] < indent]
+        self._note(line.start, SEPARATOR.join(name for _, name in self._around))
+        if len(self._around) < MAX_DEPTH and DEFINITION.match(line.text):
+            name = " ".join(bare.split())[:MAX_TITLE].rstrip(" {:")
+            self._around.append((indent, name))
+
+
+def _indent(line: str, bare: str) -> int:
+    return len(line[: len(line) - len(bare)].expandtabs(TAB))
+
+
+def _plain(title: str) -> str:
+    return " ".join(MARKUP.sub(r"\1", title).split())
+
 
 MAX_WEIGHT = 1_500
 """Weight of a chunk: 200 to 400 tokens of most tokenizers."""

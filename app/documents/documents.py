@@ -12,9 +12,8 @@ from app.database import Database
 from app.documents import collection_table, document_table, duplicates, passage_table, text_table
 from app.documents.duplicates import COMPARED, PASTED, AddedText, PastedText
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
-from app.documents.file_import import cleaned
+from app.documents.file_import import MAX_BYTES, PendingFiles, cleaned, require_file
 from app.documents.indexing import ACTIVE_STATES
-from app.documents.pending_files import MAX_BYTES, PendingFiles, require_file
 from app.documents.searcher import Searcher
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentNotFound, DocumentUnreadable

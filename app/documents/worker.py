@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 
 from app.database import Database
 from app.documents import document_table, file_import, indexing, passage_table
+from app.documents.file_import import PendingFiles
 from app.documents.indexing import ACTIVE_STATES, Task, TaskCancelled
-from app.documents.pending_files import PendingFiles
 from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
 
 POLL_SECONDS = 0.5

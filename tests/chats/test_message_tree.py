@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chats import Chats
-from app.chats.message_tree import MessageTree
+from app.chats.message_table import MessageTree
 from app.database import Database
 from app.values.chat import ChatVersion, MessageContent
 from tests.tiers import examples

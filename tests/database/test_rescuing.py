@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from app.chats import Chats
-from app.chats.mending import CUT, mend_chats
+from app.chats.chat_table import CUT, mend_chats
 from app.database import Database, database_in
 from app.database.files import move_aside
 from app.database.rescuing import Unread, rescue
 from app.database.restoring import apply_staged, stage
 from app.documents import Documents
-from app.documents.mending import mend_documents
+from app.documents.indexing import mend_documents
 from app.errors import StoreNotUsable
 from tests.database.libraries import CHATS, LONG, MESSAGES, PAGE, WHALES, damage, damage_table, make_library
 

@@ -7,9 +7,8 @@ import pytest
 
 from app.database import Database
 from app.documents import collection_table, document_table, file_import, text_table
-from app.documents.file_import import FileImport
+from app.documents.file_import import FileImport, PendingFiles
 from app.documents.indexing import Task
-from app.documents.pending_files import PendingFiles
 from app.documents.reading import TextPiece
 from app.errors import DocumentUnreadable
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.documents import Documents
-from app.documents.pending_files import PENDING_FOLDER, PendingFiles
+from app.documents.file_import import PENDING_FOLDER, PendingFiles
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 
 

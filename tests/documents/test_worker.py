@@ -11,7 +11,7 @@ import pytest
 from app.database import Database, database_in
 from app.documents import Documents, collection_table, document_table, duplicates
 from app.documents.duplicates import NO_TEXT, PastedText
-from app.documents.pending_files import PendingFiles
+from app.documents.file_import import PendingFiles
 from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
 from tests.documents.test_documents import EGGS

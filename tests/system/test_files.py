@@ -15,7 +15,7 @@ from app.database import Database
 from app.database.restoring import STAGED, stage
 from app.desktop.menu_entries import MenuEntry, MenuFile
 from app.desktop.menu_install import install
-from app.documents.pending_files import PENDING_FOLDER, PendingFiles
+from app.documents.file_import import PENDING_FOLDER, PendingFiles
 from app.models_registry import HubId, SavedDownloads
 from app.remote.server_file import ServerFile
 from app.settings import Settings, SettingsFile

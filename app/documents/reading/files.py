@@ -1,11 +1,14 @@
 """Chooses how a file is read: by its first bytes where they tell, else by its name. Text files are read here."""
 
 import codecs
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePath
 
-from app.documents.reading.encodings import encoding_of, is_binary
+from charset_normalizer import from_bytes
+
 from app.documents.reading.process import (
     FileReader,
     ProcessReader,
@@ -16,8 +19,142 @@ from app.documents.reading.process import (
     TextPiece,
     seconds_for,
 )
-from app.documents.reading.unsupported import FORMATS, require_supported
 from app.errors import DocumentUnreadable
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+FEW = 0.2
+"""Damaged characters of all that are not ASCII, up to which a text counts as UTF-8 that was damaged."""
+GUESSED = 20_000
+"""Bytes that the guess looks at."""
+COMMONEST = "cp1252"
+WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le", "utf_7"]
+"""Never guessed: any bytes look like some text in these. A mark or the zeros tell them."""
+CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
+MANY_CONTROLS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """An encoding, and whether that was a guess."""
+
+    name: str
+    is_guess: bool = False
+
+
+def is_binary(sample: bytes) -> bool:
+    """Whether this is no text: it has many bytes that mean nothing in a text."""
+    bare = sample.replace(b"\0", b"")
+    if sample and not bare:
+        return True
+    return len(bare) - len(bare.translate(None, CONTROLS)) > MANY_CONTROLS * len(bare)
+
+
+def encoding_of(sample: bytes) -> Encoding:
+    """The encoding of a text that begins like this."""
+    marked = next((name for mark, name in MARKS if sample.startswith(mark)), "")
+    name = marked or _wide(sample)
+    if name or _is_utf8(sample):
+        return Encoding(name or "utf-8")
+    return Encoding(_guessed(sample), is_guess=True)
+
+
+def text_of(data: bytes) -> str | None:
+    """A whole text in whichever encoding, damaged characters replaced; None for what is no text."""
+    encoding = encoding_of(data).name
+    is_wide = encoding.startswith(("utf-16", "utf-32"))
+    return None if is_binary(data) and not is_wide else data.decode(encoding, "replace")
+
+
+def _guessed(sample: bytes) -> str:
+    """The likeliest encoding; among those that are as likely the commonest."""
+    matches = from_bytes(_accented(sample), cp_exclusion=WIDE)
+    best = matches.best()
+    if best is None:
+        return COMMONEST
+    as_good = (one for one in matches if one.chaos <= best.chaos and one.coherence >= best.coherence)
+    return COMMONEST if any(COMMONEST in one.could_be_from_charset for one in as_good) else best.encoding
+
+
+def _wide(sample: bytes) -> str:
+    """UTF-16 without a mark: every other byte of a Western text is zero."""
+    pairs = len(sample) // 2
+    low, high = sample[1::2].count(0), sample[0::2].count(0)
+    if low > 0.4 * pairs and high < 0.1 * pairs:
+        return "utf-16-le"
+    return "utf-16-be" if high > 0.4 * pairs and low < 0.1 * pairs else ""
+
+
+def _is_utf8(sample: bytes) -> bool:
+    # A character cut by the sample's end is no damage.
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(sample)
+    others = len(sample) - sum(map(sample.count, (bytes([one]) for one in range(128))))
+    return text.count("\ufffd") <= FEW * others
+
+
+def _accented(sample: bytes) -> bytes:
+    """The part of a sample where it stops being ASCII: before that there is nothing to guess from."""
+    first = next((at for at, byte in enumerate(sample) if byte > 127), 0)
+    begin = max(0, first - GUESSED // 4)
+    return sample[begin : begin + GUESSED]
+
+
+FORMATS = "text, Markdown, source code, PDF, DOCX and HTML"
+OFFICE = "an old or encrypted Office file"
+PICTURE, SOUND, VIDEO, ARCHIVE = "a picture", "a sound file", "a video", "an archive"
+PROGRAM, FONT, DATABASE = "a program", "a font", "a database"
+SPREADSHEET, SLIDES, BOOK = "a spreadsheet", "a presentation", "an e-book"
+_BY_BEGINNING = {
+    b"\x89PNG": PICTURE, b"\xff\xd8\xff": PICTURE, b"GIF87a": PICTURE, b"GIF89a": PICTURE, b"II*\0": PICTURE,
+    b"MM\0*": PICTURE, b"RIFF": "a sound file, a video or a picture", b"ID3": SOUND, b"OggS": SOUND,
+    b"fLaC": SOUND, b"\x1aE\xdf\xa3": VIDEO, b"\x1f\x8b": ARCHIVE, b"BZh": ARCHIVE, b"7z\xbc\xaf": ARCHIVE,
+    b"Rar!": ARCHIVE, b"\xfd7zXZ": ARCHIVE, b"\x28\xb5\x2f\xfd": ARCHIVE, b"\x7fELF": PROGRAM,
+    b"\0asm": PROGRAM, b"SQLite f": DATABASE, b"\xd0\xcf\x11\xe0": OFFICE, b"{\\rtf": "a rich text file",
+    b"wOFF": FONT, b"wOF2": FONT, b"GGUF": "a model",
+}  # fmt: skip
+_BY_SUFFIX = {
+    PICTURE: "png jpg jpeg gif webp bmp tif tiff ico heic avif psd raw",
+    SOUND: "mp3 wav ogg flac m4a aac opus wma",
+    VIDEO: "mp4 mkv mov avi webm wmv m4v",
+    ARCHIVE: "zip gz bz2 xz 7z rar tar tgz zst jar",
+    PROGRAM: "exe dll so dylib bin class pyc o a wasm msi apk",
+    FONT: "ttf otf woff woff2",
+    DATABASE: "sqlite sqlite3 db mdb accdb",
+    OFFICE: "doc xls ppt",
+    SPREADSHEET: "xlsx xlsm ods",
+    SLIDES: "pptx odp",
+    "a text of another word processor": "odt pages wpd",
+    BOOK: "epub mobi azw azw3",
+    "a model": "gguf safetensors pt onnx",
+}
+_KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
+_FTYP = slice(4, 8)
+"""Where the files of the MP4 family say what they are."""
+_CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
+
+
+def require_supported(beginning: bytes, name: str) -> None:
+    """Raise DocumentUnreadable for a file that begins like this, or has this name, and cannot be read."""
+    kind = _kind_by_beginning(beginning) or _KINDS.get(PurePath(name).suffix.lower(), "")
+    if kind:
+        raise DocumentUnreadable(
+            f"{name} is {kind}, which cannot be read. Save it as one of these without a password, and add that: "
+            f"{FORMATS}."
+        )
+
+
+def _kind_by_beginning(beginning: bytes) -> str:
+    mark = next((mark for mark in _BY_BEGINNING if beginning.startswith(mark)), b"")
+    # A text may begin with "ID3 is a format"; the file itself has bytes behind its mark that no text has.
+    if mark and (not mark.isascii() or mark.startswith(b"{") or _CONTROL.search(beginning)):
+        return _BY_BEGINNING[mark]
+    return VIDEO if beginning[_FTYP] == b"ftyp" and _CONTROL.search(beginning) else ""
+
 
 PIECE = 2**20
 REPLACED = "\ufffd"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
-from app.documents.reading.encodings import encoding_of
+from app.documents.reading.files import encoding_of
 from app.documents.reading.process import ReadMessage, ReadProgress, TextPiece
 
 PIECE = 2**16

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.documents.search.conversational import is_conversational
+from app.documents.search.questions import is_conversational
 from tools.retrieval.labelled import QUALITY, read_follow_ups, read_questions
 
 PHRASES = [

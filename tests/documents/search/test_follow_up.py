@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.documents.search.follow_up import is_follow_up, self_contained
+from app.documents.search.questions import is_follow_up, self_contained
 from tools.retrieval.labelled import read_follow_ups, read_questions
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.search.plain_text import plain_passage, plain_text
+from app.documents.search.snippets import plain_passage, plain_text
 from app.values.document import Passage
 
 LEASE = """## The **rent**

@@ -3,7 +3,7 @@
 import pytest
 
 from app.documents.search.bm25 import Bm25Hit
-from app.documents.search.rank_fusion import (
+from app.documents.searcher import (
     MIN_SHARE,
     MIN_SHARE_ALONE,
     MIN_SIMILARITY,
