@@ -1,8 +1,8 @@
-"""Splits a text into chunks that become passages; semantic-text-splitter finds where to cut.
+"""Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
-The splitter wants a whole text, so it gets a window of one at a time. The last chunk of a window ends only because
-the window does, so the next window begins with it. A section is cut off from the one before, unless that is very
-short.
+semantic-text-splitter finds where to cut. It wants a whole text, so it gets a window of one at a time. The last
+chunk of a window ends only because the window does, so the next window begins with it. A section is cut off from
+the one before, unless that is very short.
 
     for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
 """
@@ -19,6 +19,28 @@ from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
+MAX_WEIGHT = 1_500
+"""Weight of a chunk: 200 to 400 tokens of most tokenizers."""
+OVERLAP = 240
+"""The most weight that a chunk repeats of the one before."""
+SHORT_SECTION = 250
+"""Weight up to which a section is merged with the next."""
+WINDOW = 12_000
+"""Weight that is split at once: the splitter takes longer than in proportion for texts without structure."""
+WIDE_WEIGHT = 3
+"""A character of a script without spaces says about as much as three letters, and takes as many tokens."""
+WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+)
+CODE = frozenset({
+    ".bash", ".c", ".cc", ".clj", ".cmake", ".cpp", ".cs", ".css", ".cu", ".cuh", ".cxx", ".dart",
+    ".ex", ".exs", ".go", ".gradle", ".groovy", ".h", ".hpp", ".hs", ".hxx", ".ini", ".java", ".jl",
+    ".js", ".json", ".jsx", ".kt", ".kts", ".less", ".lua", ".m", ".mjs", ".ml", ".mm", ".nim",
+    ".php", ".pl", ".pm", ".proto", ".ps1", ".py", ".pyi", ".pyx", ".r", ".rb", ".rs", ".sass",
+    ".scala", ".scss", ".sh", ".sql", ".svelte", ".swift", ".tf", ".toml", ".ts", ".tsx", ".vb",
+    ".vue", ".xml", ".yaml", ".yml", ".zig", ".zsh",
+})  # fmt: skip
+PAGED = ".pdf"
 SEPARATOR = " \u203a "
 """Between the headings of a path."""
 MAX_TITLE = 80
@@ -54,8 +76,35 @@ MAX_LINE = 4_096
 JOINERS = "\u200d\ufe0e\ufe0f"
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a text with its place and the path of headings above it."""
+
+    start: int
+    end: int
+    text: str
+    heading: str = ""
+
+
+def weight_of(text: str) -> int:
+    """Measures how long a text is for a reader: in letters, with the weight of wide characters."""
+    return len(text) if text.isascii() else len(text) + (WIDE_WEIGHT - 1) * len(WIDE.findall(text))
+
+
+def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
+    """Yields the chunks of a text that comes in parts, wherever those end; `source` is the name of its file."""
+    ending = PurePath(source).suffix.lower()
+    if ending in CODE:
+        window = _Window(CodeOutline(), TextSplitter)
+    else:
+        window = _Window(WritingOutline(first_page=1 if ending == PAGED else 0), MarkdownSplitter)
+    for line, below in pairwise(chain(lines_of(parts), [Line(0, "")])):
+        yield from window.take(line, below)
+    yield from window.rest()
+
+
 class Line(NamedTuple):
-    """A line with its end, or a part of a very long one; `is_new` says that a line begins here."""
+    """A line with its line end, or a part of a very long one; `is_new` if a line begins here."""
 
     start: int
     text: str
@@ -63,12 +112,11 @@ class Line(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing on it."""
         return not self.text or self.text.isspace()
 
 
 def lines_of(parts: Iterable[str]) -> Iterator[Line]:
-    """The lines of a text that comes in parts, wherever those end."""
+    """Yields the lines of a text that comes in parts, wherever those end."""
     start, is_new, rest = 0, True, ""
     for part in parts:
         *whole, rest = (rest + part).split("\n")
@@ -93,7 +141,7 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 
 
 def _whole_characters(text: str) -> int:
-    """How many code points make a part that separates no letter from its marks: MAX_LINE, or a few less."""
+    """Returns the length of a part that separates no letter from its marks: MAX_LINE, or a few less."""
     end = MAX_LINE
     while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
         end -= 1
@@ -113,7 +161,7 @@ class Heading:
 
 
 def marked_heading(line: str) -> Heading | None:
-    """A heading by its signs: "## Eggs" is one of level 2."""
+    """Recognises a heading by its signs: "## Eggs" is one of level 2."""
     found = MARKED.match(line)
     if found is None:
         return None
@@ -122,7 +170,7 @@ def marked_heading(line: str) -> Heading | None:
 
 
 def underlined_heading(line: str, below: str) -> Heading | None:
-    """A heading by the line below: "Eggs" above "====" is one of level 1."""
+    """Recognises a heading by the line below: "Eggs" above "====" is one of level 1."""
     found = UNDERLINE.match(below)
     title = line.strip()
     if not found or not title or len(found[1]) < max(3, min(len(title), MAX_UNDERLINED) - 2):
@@ -131,12 +179,12 @@ def underlined_heading(line: str, below: str) -> Heading | None:
 
 
 def numbered_heading(line: str) -> Heading | None:
-    """A heading by its words: "CHAPTER IV. The Rabbit". For lines that stand alone."""
+    """Recognises a heading by its words, on a line that stands alone: "CHAPTER IV. The Rabbit"."""
     return Heading(2, line.strip()) if NUMBERED.match(line) else None
 
 
 def joined_pages(first: str, last: str) -> str:
-    """The path of a chunk by those of its ends: "page 1" and "page 2 > Eggs" -> "pages 1-2"."""
+    """Joins the paths of a chunk's two ends: "page 1" and "page 2 > Eggs" -> "pages 1-2"."""
     begin, end = PAGE.match(first), PAGE.match(last)
     if not begin or not end or begin[1] == end[1]:
         return first
@@ -144,43 +192,51 @@ def joined_pages(first: str, last: str) -> str:
 
 
 class Outline(ABC):
-    """Paths of headings by place. Lines are entered in order; `path` answers for the newest ones."""
+    """The headings, pages or definitions that the lines of a text stand below. Lines are entered in order.
+
+    # Kitchen               "Kitchen"
+    ## Eggs                 "Kitchen > Eggs"            (with another sign between them)
+    Boil them.              "Kitchen > Eggs"
+
+    class Pool:             ""
+        def grow(self):     "class Pool"
+            rows = 2        "class Pool > def grow(self)"
+    """
 
     def __init__(self) -> None:
         self._starts: list[int] = [0]
-        self._bodies: list[int] = [0]
-        """Where the words below the heading begin."""
+        self._words: list[int] = [0]
+        """Where the words after the heading begin."""
         self._paths: list[str] = [""]
 
     def begins_section(self, line: Line, below: Line) -> bool:  # noqa: ARG002 - for outlines without sections
-        """Whether this line is a heading. To be asked once for each line, before it is entered."""
+        """Whether this line is a heading. Called once for each line, before it is entered."""
         return False
 
     @abstractmethod
     def enter(self, line: Line) -> None:
-        """Note the path of a line."""
+        """Notes the path of a line."""
 
     def path(self, start: int, text: str) -> str:
-        """The path of a chunk: of its first words below all headings that it begins with. Chunks come in order."""
-        self._forget_before(start)
+        """Returns the path of a chunk: that of its first words after the headings at its beginning.
+
+        Chunks must come in order: what is before this one is forgotten."""
+        passed = self._place(start)
+        del self._starts[:passed], self._words[:passed], self._paths[:passed]
         at = start
-        while at < self._bodies[place := self._place(at)] < start + len(text):
-            rest = text[self._bodies[place] - start :]
-            at = self._bodies[place] + len(rest) - len(rest.lstrip())
+        while at < self._words[place := self._place(at)] < start + len(text):
+            rest = text[self._words[place] - start :]
+            at = self._words[place] + len(rest) - len(rest.lstrip())
         return joined_pages(self._paths[place], self._paths[self._place(start + len(text) - 1)])
 
-    def _note(self, start: int, path: str, body: int = 0) -> None:
-        if path != self._paths[-1] or body:
+    def _note(self, start: int, path: str, words: int = 0) -> None:
+        if path != self._paths[-1] or words:
             self._starts.append(start)
-            self._bodies.append(body)
+            self._words.append(words)
             self._paths.append(path)
 
     def _place(self, at: int) -> int:
         return bisect_right(self._starts, at) - 1
-
-    def _forget_before(self, start: int) -> None:
-        place = self._place(start)
-        del self._starts[:place], self._bodies[:place], self._paths[:place]
 
 
 class WritingOutline(Outline):
@@ -198,7 +254,6 @@ class WritingOutline(Outline):
         self._paths = [self._joined()]
 
     def begins_section(self, line: Line, below: Line) -> bool:
-        """Whether this line is a heading."""
         if line.text.startswith(PAGE_BREAK):
             self._page = (self._page or 1) + 1
             self._begins_block = True
@@ -206,7 +261,7 @@ class WritingOutline(Outline):
         return self._heading is not None
 
     def enter(self, line: Line) -> None:
-        """Go below a heading; those of its level and deeper are over."""
+        """Notes the path of a line; a heading ends those of its level and deeper ones."""
         if self._heading:
             level = self._heading.level
             self._headings = [one for one in self._headings if one.level < level] + [self._heading]
@@ -236,8 +291,8 @@ class WritingOutline(Outline):
 
     def _joined(self) -> str:
         page = [f"page {self._page}"] if self._page else []
-        titles = (_plain(one.title[:MARKED_UP])[:MAX_TITLE].strip() for one in self._headings)
-        return SEPARATOR.join([*page, *filter(None, titles)])
+        plain = (" ".join(MARKUP.sub(r"\1", one.title[:MARKED_UP]).split()) for one in self._headings)
+        return SEPARATOR.join([*page, *filter(None, (title[:MAX_TITLE].strip() for title in plain))])
 
 
 class CodeOutline(Outline):
@@ -248,76 +303,17 @@ class CodeOutline(Outline):
         self._around: list[tuple[int, str]] = []
 
     def enter(self, line: Line) -> None:
-        """Note what is around this line, which may be a definition itself."""
+        """Notes what is around this line, which may be a definition itself."""
         bare = line.text.lstrip()
         if not bare:
             return
-        indent = _indent(line.text, bare)
+        indent = len(line.text[: len(line.text) - len(bare)].expandtabs(TAB))
         if bare[0] not in CLOSING:
             self._around = [one for one in self._around if one[0] < indent]
         self._note(line.start, SEPARATOR.join(name for _, name in self._around))
         if len(self._around) < MAX_DEPTH and DEFINITION.match(line.text):
             name = " ".join(bare.split())[:MAX_TITLE].rstrip(" {:")
             self._around.append((indent, name))
-
-
-def _indent(line: str, bare: str) -> int:
-    return len(line[: len(line) - len(bare)].expandtabs(TAB))
-
-
-def _plain(title: str) -> str:
-    return " ".join(MARKUP.sub(r"\1", title).split())
-
-
-MAX_WEIGHT = 1_500
-"""Weight of a chunk: 200 to 400 tokens of most tokenizers."""
-OVERLAP = 240
-"""Weight that a chunk repeats of the one before, at most."""
-SHORT_SECTION = 250
-"""Weight up to which a section is merged with the next."""
-WINDOW = 12_000
-"""Weight that is split at once: the splitter takes longer than in proportion for texts without structure."""
-WIDE_WEIGHT = 3
-"""A character of a script without spaces says about as much as three letters, and takes as many tokens."""
-WIDE = re.compile(
-    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
-)
-CODE = frozenset({
-    ".bash", ".c", ".cc", ".clj", ".cmake", ".cpp", ".cs", ".css", ".cu", ".cuh", ".cxx", ".dart",
-    ".ex", ".exs", ".go", ".gradle", ".groovy", ".h", ".hpp", ".hs", ".hxx", ".ini", ".java", ".jl",
-    ".js", ".json", ".jsx", ".kt", ".kts", ".less", ".lua", ".m", ".mjs", ".ml", ".mm", ".nim",
-    ".php", ".pl", ".pm", ".proto", ".ps1", ".py", ".pyi", ".pyx", ".r", ".rb", ".rs", ".sass",
-    ".scala", ".scss", ".sh", ".sql", ".svelte", ".swift", ".tf", ".toml", ".ts", ".tsx", ".vb",
-    ".vue", ".xml", ".yaml", ".yml", ".zig", ".zsh",
-})  # fmt: skip
-PAGED = ".pdf"
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece of a text by its place, with the path of headings above it."""
-
-    start: int
-    end: int
-    text: str
-    heading: str = ""
-
-
-def weight_of(text: str) -> int:
-    """How long a text is for a reader: letters, wide characters by their weight."""
-    return len(text) if text.isascii() else len(text) + (WIDE_WEIGHT - 1) * len(WIDE.findall(text))
-
-
-def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
-    """The chunks of a text that comes in parts, wherever those end; `source` is the name of its file."""
-    ending = PurePath(source).suffix.lower()
-    if ending in CODE:
-        window = _Window(CodeOutline(), TextSplitter)
-    else:
-        window = _Window(WritingOutline(first_page=1 if ending == PAGED else 0), MarkdownSplitter)
-    for line, below in pairwise(chain(lines_of(parts), [Line(0, "")])):
-        yield from window.take(line, below)
-    yield from window.rest()
 
 
 class _Window:
@@ -331,7 +327,7 @@ class _Window:
         self._weight = 0
 
     def take(self, line: Line, below: Line) -> Iterator[Chunk]:
-        """Add a line; yields the chunks that nothing behind them can change."""
+        """Adds a line. Yields the chunks that no later line can change."""
         if self._outline.begins_section(line, below) and self._weight > SHORT_SECTION:
             yield from self.rest()
         self._outline.enter(line)
@@ -340,17 +336,17 @@ class _Window:
             yield from self._settled()
 
     def rest(self) -> Iterator[Chunk]:
-        """All chunks of the window, which is empty then."""
+        """Yields all chunks of the window, and empties it."""
         text = self._emptied()
         for start, chunk in self._split(text):
             yield self._chunk(self._start + start, chunk)
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """All chunks but the last one, with which the next window begins."""
+        """Yields all chunks but the last one, with which the next window begins."""
         text = self._emptied()
         found = self._split(text)
-        is_settled = len(found) == 1 and found[0][0] == 0  # nothing but blanks behind it
+        is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow it
         for start, chunk in found if is_settled else found[:-1]:
             yield self._chunk(self._start + start, chunk)
         begin = len(text) if is_settled or not found else found[-1][0]
@@ -367,7 +363,7 @@ class _Window:
         return text
 
     def _split(self, text: str) -> list[tuple[int, str]]:
-        """Places and texts of the chunks that say something."""
+        """Returns the places and texts of the chunks, except blank ones."""
         blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines alone
         found = self._splitter.chunk_indices(text.strip())
         return [(blank + start, chunk) for start, chunk in found if chunk.strip()]

@@ -1,8 +1,8 @@
-"""The embedding model behind a protocol, since documents know no torch, and the thread that has passages embedded.
+"""What documents need of an embedding model, and the thread that has the missing vectors of passages computed.
 
-A passage without a row in the table of vectors is work, so a kill loses nothing. The engine takes a small batch
-when it generates no reply. Documents can be searched by their words meanwhile. When another model is chosen, the
-vectors of the previous one are deleted first.
+The model is a protocol, because documents do not import torch. A passage without a row in the table of vectors is
+work, so a kill loses nothing. The engine takes a small batch when it generates no reply; meanwhile documents are
+found by their words. When another model is chosen, the vectors of the previous one are deleted first.
 """
 
 import logging
@@ -22,7 +22,7 @@ from app.errors import AppError
 from app.values.document import Passage
 
 BATCH = 32
-"""Passages of a batch. A quit loses one batch at most."""
+"""Passages of a batch. Quitting the app loses at most one batch."""
 DELETED_AT_ONCE = 2_000
 """Old vectors that are deleted at once."""
 RETRY_SECONDS = 30.0
@@ -39,7 +39,7 @@ class Embedder(Protocol):
         """The model's name, which changes whenever its vectors do; "" when there is none."""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """The vectors of these texts, when the engine has time. `result()` raises AppError on failure."""
+        """Computes the vectors of these texts when the engine has time. `result()` raises AppError on failure."""
 
 
 class NoEmbedder:
@@ -48,23 +48,16 @@ class NoEmbedder:
     model = ""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """Vectors without any numbers."""
+        """Returns vectors of width 0."""
         answer: Future[Vectors] = Future()
         answer.set_result(np.zeros((len(texts), 0), np.float32))
         return answer
 
 
 NO_EMBEDDER = NoEmbedder()
-
-
 NO_VECTORS: Vectors = np.zeros((0, 0), np.float32)
 
 log = logging.getLogger(__name__)
-
-
-def embedded_text(passage: Passage) -> str:
-    """The text that is embedded for a passage: title and headings tell what it is about."""
-    return "\n".join(filter(None, (passage.title, passage.heading, passage.text)))
 
 
 class EmbeddingWorker:
@@ -80,24 +73,23 @@ class EmbeddingWorker:
         self._thread = threading.Thread(target=self._run, name="vectors", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look for new passages now."""
+        """Makes the thread look for new passages now."""
         with self._changed:
             self._is_awake, self._is_idle = True, False
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Return when every passage has its vector, or there is no model."""
+        """Returns when every passage has its vector, or there is no model."""
         self.wake()
         with self._changed:
             while not (self._is_idle or self._is_closing):
                 self._changed.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Stop, and end the thread."""
+        """Stops the work, and ends the thread."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -126,8 +118,9 @@ class EmbeddingWorker:
         self._forget_others(model)
         newest = 0
         while (batch := self._batch(newest)) and not self._is_closing and self._embedder.model == model:
-            answer = self._embedder.embed([embedded_text(one) for one in batch])
-            made = self._result(answer)
+            # The title and the headings tell what a passage is about.
+            texts = ["\n".join(filter(None, (one.title, one.heading, one.text))) for one in batch]
+            made = self._result(self._embedder.embed(texts))
             if not made.size:  # the app is closing, or the model's folder has vanished
                 return
             with self._database.writing() as connection:
@@ -145,7 +138,7 @@ class EmbeddingWorker:
                 gone = vector_index.forget_others(connection, model, DELETED_AT_ONCE)
 
     def _result(self, answer: Future[Vectors]) -> Vectors:
-        """The result; no vectors when the app is closing."""
+        """Waits for the result; returns no vectors when the app is closing."""
         while not self._is_closing:
             try:
                 return answer.result(POLL_SECONDS)

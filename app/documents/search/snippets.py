@@ -1,12 +1,4 @@
-"""Narrows a passage to the sentences that match a question, where there is no room for all of it.
-
-The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
-neighbours are added as long as there is room, following sentences first:
-
-    question What is the rent?      room for 50 characters
-    text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
-    snippet                         The rent is 740 euros. It is due in May.
-"""
+"""What is shown of a passage: its best sentences, the question's words in them, and plain text for Markdown."""
 
 import re
 from collections import Counter
@@ -22,8 +14,21 @@ from markdown_it.token import Token
 from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
 from app.values.document import Passage
 
+MAX_ABBREVIATION = 20
+"""Characters before a full stop that are compared with ABBREVIATIONS."""
+PARAGRAPH = re.compile(r"\n\s*\n")
+Span = tuple[int, int]
+END = re.compile(
+    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\\]]*+\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
+)
+ABBREVIATIONS = frozenset(
+    ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "al", "approx", "no",
+     "nos", "art", "sec", "fig", "vol", "ch", "pp", "inc", "ltd", "co", "corp", "bzw", "usw", "nr", "abs", "ca",
+     "z.b", "d.h")
+)  # fmt: skip
+"""Words that are written with a full stop, in addition to single letters."""
 SUFFIXES = ("", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm")
-"""Of titles whose texts are read as Markdown. In source code the same marks mean something else."""
+"""Suffixes of titles whose texts are read as Markdown. In source code the same marks mean something else."""
 CELLS = " \u00b7 "
 BULLET = "\u2022 "
 BETWEEN = "\n\n"
@@ -33,11 +38,107 @@ ENDS = {
     **dict.fromkeys(("th_close", "td_close"), CELLS),
     **dict.fromkeys(("tr_close", "softbreak", "hardbreak"), "\n"),
 }
-"""What stands behind each kind of token."""
+"""What follows each kind of token."""
+
+
+def sentences(line: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each sentence of a line, from one end to the other."""
+    begin = 0
+    for found in END.finditer(line):
+        end = found.end()
+        if end < len(line) and _is_end(line, begin, found):
+            yield begin, end
+            begin = end
+    yield begin, len(line)
+
+
+def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
+    """Whether a sentence ends here: no small letter follows the full stop, and the word is not an abbreviation."""
+    stop = found.start()
+    if line[stop] != ".":
+        return True
+    word = line[max(line.rfind(" ", begin, stop) + 1, stop - MAX_ABBREVIATION) : stop].lstrip("(\"'")
+    return not (
+        line[found.end()].islower() or (len(word) == 1 and word.isalpha()) or word.lower() in ABBREVIATIONS
+    )
+
+
+def snippet(passage: Passage, question: str, most: int) -> Passage:
+    """Narrows a passage to the sentences that match a question, in at most this many characters.
+
+    The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
+    neighbours are added as long as there is room, following sentences first:
+
+    question What is the rent?      room for 50 characters
+    text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
+    snippet                         The rent is 740 euros. It is due in May."""
+    spans = _spans(passage.text)
+    if len(passage.text) <= most or not spans:
+        return passage
+    first = last = _best(passage.text, spans, question)
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= most:
+        last += 1
+    while first and spans[last][1] - spans[first - 1][0] <= most:
+        first -= 1
+    begin = next(at for at in range(*spans[first]) if not passage.text[at].isspace())
+    end = min(spans[last][1], begin + most)
+    text = passage.text[begin:end].rstrip()
+    return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
+
+
+def best_start(passage: Passage, question: str) -> int:
+    """Returns where the sentence begins that has most of the question's words."""
+    spans = _spans(passage.text)
+    if not spans:
+        return 0
+    begin, end = spans[_best(passage.text, spans, question)]
+    return next(at for at in range(begin, end) if not passage.text[at].isspace())
+
+
+def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
+    """Yields the text in parts, each with whether it is a word of the question (folded as in the index)."""
+    asked = terms(question)
+    words = {folded(term) for term in asked if " " not in term}
+    pairs = [term.replace(" ", "") for term in asked if RUN.fullmatch(term.replace(" ", ""))]
+    is_hit = bytearray(len(text))
+    for found in chain(PIECE.finditer(text), *(re.finditer(re.escape(pair), text) for pair in pairs)):
+        if found[0] in pairs or not words.isdisjoint(folded(indexed(found[0])).split()):
+            is_hit[found.start() : found.end()] = b"\1" * len(found[0])
+    end = 0
+    for hit, run in groupby(is_hit):
+        begin, end = end, end + sum(1 for _ in run)
+        yield text[begin:end], bool(hit)
+
+
+def _spans(text: str) -> list[Span]:
+    """Finds the sentences of a text, except blank ones; an empty line ends a sentence."""
+    borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
+    spans = [
+        (begin + start, begin + end)
+        for begin, stop in pairwise(borders)
+        for start, end in sentences(text[begin:stop])
+    ]
+    return [(begin, end) for begin, end in spans if text[begin:end].strip()]
+
+
+def _best(text: str, spans: Sequence[Span], question: str) -> int:
+    """Returns the number of the sentence that has most of the question's words; the first of several."""
+    asked = [folded(term) for term in terms(question)]
+    said = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
+    has = [[term for term in asked if f" {term} " in words] for words in said]
+    seen = Counter(term for found in has for term in found)
+    weights = [sum(1 / seen[term] for term in found) for found in has]
+    return weights.index(max(weights))
 
 
 def plain_passage(passage: Passage) -> Passage:
-    """The passage with its text as plain text; as it is where it is source code, or holds nothing but marks."""
+    """Returns the passage as a person reads it, without the marks of its Markdown; unchanged if it is source code.
+
+    ## Rent            Rent
+    **740** euros      740 euros
+    | May | 2 |        May · 2
+
+    Only what is shown changes: passages are stored, searched and quoted as they are."""
     if PurePath(passage.title).suffix.lower() not in SUFFIXES:
         return passage
     text = plain_text(passage.text)
@@ -45,13 +146,13 @@ def plain_passage(passage: Passage) -> Passage:
 
 
 def plain_text(markdown: str) -> str:
-    """The words of a text in Markdown: a line for each item and row, an empty line between other blocks."""
-    text = "".join(map(_words, _tokens(markdown))).replace(f"{CELLS}\n", "\n")
+    """Returns the words of a Markdown text: a line for each item and row, an empty line between other blocks."""
+    text = "".join(map(_words_of_token, _tokens(markdown))).replace(f"{CELLS}\n", "\n")
     return BETWEEN.join(block.strip("\n") for block in text.split(BETWEEN) if block.strip())
 
 
 def _tokens(markdown: str) -> list[Token]:
-    """The blocks of a text. It may begin with rows of a table whose head is in the passage before."""
+    """Parses the blocks of a text, which may begin with rows of a table whose head is in the passage before."""
     text = markdown.lstrip()
     if text.startswith("|"):
         first, end, others = text.partition("\n")
@@ -69,112 +170,12 @@ def _parser() -> MarkdownIt:
     return parser.disable(["html_block", "html_inline", "reference"])
 
 
-def _words(token: Token) -> str:
-    """What a block, or a part of one, adds to the text."""
+def _words_of_token(token: Token) -> str:
+    """Returns what a block, or a part of one, adds to the text."""
     if token.type in ("inline", "image"):
-        return "".join(map(_words, token.children or ()))
+        return "".join(map(_words_of_token, token.children or ()))
     if token.type == "list_item_open":
         return f"{token.info}{token.markup} " if token.info else BULLET
     if token.type == "paragraph_close" and token.hidden:  # of an item
         return "\n"
     return token.content + ENDS.get(token.type, "")
-
-
-MAX_ABBREVIATION = 20
-"""Characters before a full stop that are compared with ABBREVIATIONS."""
-PARAGRAPH = re.compile(r"\n\s*\n")
-Span = tuple[int, int]
-
-
-END = re.compile(
-    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\\]]*+\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
-)
-ABBREVIATIONS = frozenset(
-    ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "al", "approx", "no",
-     "nos", "art", "sec", "fig", "vol", "ch", "pp", "inc", "ltd", "co", "corp", "bzw", "usw", "nr", "abs", "ca",
-     "z.b", "d.h")
-)  # fmt: skip
-"""Words that are written with a full stop, in addition to single letters."""
-
-
-def sentences(line: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a line from one end to the other, as places."""
-    begin = 0
-    for found in END.finditer(line):
-        end = found.end()
-        if end < len(line) and _is_end(line, begin, found):
-            yield begin, end
-            begin = end
-    yield begin, len(line)
-
-
-def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
-    """Whether what looks like an end is one: no small letter goes on behind a full stop, no word is shortened."""
-    stop = found.start()
-    if line[stop] != ".":
-        return True
-    word = line[max(line.rfind(" ", begin, stop) + 1, stop - MAX_ABBREVIATION) : stop].lstrip("(\"'")
-    return not (
-        line[found.end()].islower() or (len(word) == 1 and word.isalpha()) or word.lower() in ABBREVIATIONS
-    )
-
-
-def snippet(passage: Passage, question: str, most: int) -> Passage:
-    """At most this many characters of the passage, around what the question asks for, with the place of those."""
-    spans = _spans(passage.text)
-    if len(passage.text) <= most or not spans:
-        return passage
-    first = last = _best(passage.text, spans, question)
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= most:
-        last += 1
-    while first and spans[last][1] - spans[first - 1][0] <= most:
-        first -= 1
-    begin = next(at for at in range(*spans[first]) if not passage.text[at].isspace())
-    end = min(spans[last][1], begin + most)
-    text = passage.text[begin:end].rstrip()
-    return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
-
-
-def best_start(passage: Passage, question: str) -> int:
-    """Where in the passage's text the sentence begins that has most of what is asked for."""
-    spans = _spans(passage.text)
-    if not spans:
-        return 0
-    begin, end = spans[_best(passage.text, spans, question)]
-    return next(at for at in range(begin, end) if not passage.text[at].isspace())
-
-
-def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
-    """The text in parts, each with whether it is a word of the question (folded as in the index)."""
-    asked = terms(question)
-    words = {folded(term) for term in asked if " " not in term}
-    pairs = [term.replace(" ", "") for term in asked if RUN.fullmatch(term.replace(" ", ""))]
-    is_hit = bytearray(len(text))
-    for found in chain(PIECE.finditer(text), *(re.finditer(re.escape(pair), text) for pair in pairs)):
-        if found[0] in pairs or not words.isdisjoint(folded(indexed(found[0])).split()):
-            is_hit[found.start() : found.end()] = b"\1" * len(found[0])
-    end = 0
-    for hit, run in groupby(is_hit):
-        begin, end = end, end + sum(1 for _ in run)
-        yield text[begin:end], bool(hit)
-
-
-def _spans(text: str) -> list[Span]:
-    """The sentences of a text that say something; no sentence goes on behind an empty line."""
-    borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
-    spans = [
-        (begin + start, begin + end)
-        for begin, stop in pairwise(borders)
-        for start, end in sentences(text[begin:stop])
-    ]
-    return [(begin, end) for begin, end in spans if text[begin:end].strip()]
-
-
-def _best(text: str, spans: Sequence[Span], question: str) -> int:
-    """Which sentence has most of what is asked for; the first of several."""
-    asked = [folded(term) for term in terms(question)]
-    said = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
-    has = [[term for term in asked if f" {term} " in words] for words in said]
-    seen = Counter(term for found in has for term in found)
-    weights = [sum(1 / seen[term] for term in found) for found in has]
-    return weights.index(max(weights))

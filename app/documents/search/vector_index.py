@@ -39,12 +39,12 @@ FORGET = """
 READ_AT_ONCE = 2_000
 """Rows that are read while the database is held."""
 STALE = 1.5
-"""So many times the vectors that are stored may be in memory."""
+"""How many times as many vectors as are stored may be in memory."""
 VALUE_BYTES = 4
 
 
 def put(connection: sqlite3.Connection, model: str, passages: Iterable[int], vectors: Vectors) -> None:
-    """Store the vectors of those passages that still exist. Raises ValueError for vectors of width 0."""
+    """Stores the vectors of those passages that still exist. Raises ValueError for vectors of width 0."""
     if not vectors.shape[1]:
         raise ValueError("a stored vector must have a width above 0")
     rows = zip(passages, vectors.astype("<f4"), strict=True)
@@ -52,29 +52,29 @@ def put(connection: sqlite3.Connection, model: str, passages: Iterable[int], vec
 
 
 def without(connection: sqlite3.Connection, after: int, most: int) -> list[int]:
-    """Passages of ready documents behind this one that have no vector."""
+    """Returns passages of ready documents, after this one, that have no vector."""
     return [row["id"] for row in connection.execute(WITHOUT, (after, most))]
 
 
 def forget_others(connection: sqlite3.Connection, model: str, most: int) -> int:
-    """Delete vectors of other models, and empty ones that older versions stored; returns how many."""
+    """Deletes vectors of other models, and empty ones that older versions stored. Returns how many."""
     return connection.execute(FORGET, (model, most)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """Vectors that were read together: row i is that of passages[i], in documents[i]."""
+    """Vectors that were read together: row i is the vector of passages[i], which is in documents[i]."""
 
     passages: Ids
     documents: Ids
     vectors: Vectors
 
     def kept(self, is_kept: NDArray[np.bool_]) -> "VectorBlock":
-        """The rows where this is true."""
+        """Returns the rows for which this is true."""
         return VectorBlock(self.passages[is_kept], self.documents[is_kept], self.vectors[is_kept])
 
     def joined(self, more: "VectorBlock") -> "VectorBlock":
-        """These rows and more behind them."""
+        """Returns these rows and then more."""
         return VectorBlock(
             np.concatenate([self.passages, more.passages]),
             np.concatenate([self.documents, more.documents]),
@@ -95,7 +95,7 @@ class VectorIndex:
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int
     ) -> list[tuple[int, float]]:
-        """Passages of these documents with their cosine to a vector of this model, nearest first."""
+        """Finds passages of these documents, with their cosine to a vector of this model, nearest first."""
         asked = np.asarray(documents, np.int64)
         found = [
             _cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)
@@ -106,7 +106,7 @@ class VectorIndex:
         return [(int(passages[one]), float(cosines[one])) for one in best]
 
     def cosines(self, model: str, vector: Vectors, passages: Iterable[int]) -> dict[int, float]:
-        """The cosines of those of these passages that have a vector."""
+        """Returns the cosines of these passages, except those without a vector."""
         asked = np.fromiter(passages, np.int64)
         found = (
             _cosines(block, np.isin(block.passages, asked), vector) for block in self._now(model, vector)
@@ -114,7 +114,7 @@ class VectorIndex:
         return {int(one): float(cosine) for pair in found for one, cosine in zip(*pair, strict=True)}
 
     def _now(self, model: str, vector: Vectors) -> tuple[VectorBlock, ...]:
-        """All vectors of this model that are as wide as this one."""
+        """Returns all vectors of this model that are as wide as this one, newly stored ones included."""
         with self._lock:
             if model != self._model:
                 self._model, self._newest, self._blocks = model, 0, []
@@ -124,7 +124,7 @@ class VectorIndex:
             return tuple(block for block in self._blocks if block.vectors.shape[1] == len(vector))
 
     def _read_block(self, width: int) -> bool:
-        """Read some newer rows; whether there may be more."""
+        """Reads some newer rows. Returns whether there may be more."""
         with self._database.reading() as connection:
             rows = connection.execute(NEWER, (self._newest, self._model, READ_AT_ONCE)).fetchall()
         if not rows:
@@ -139,7 +139,7 @@ class VectorIndex:
         return len(rows) == READ_AT_ONCE
 
     def _add(self, block: VectorBlock) -> None:
-        """Keep a block; a small one grows, so that there are never many."""
+        """Adds a block, to the last one if that is small, so that there are never many."""
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
             self._blocks[-1] = last.joined(block)
