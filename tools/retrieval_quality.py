@@ -19,9 +19,8 @@ from pathlib import Path
 
 from app.database import database_in
 from app.documents import Documents
-from app.documents.embedding import NO_EMBEDDER
+from app.documents.embedding import NO_EMBEDDER, Vectors
 from app.documents.search.questions import self_contained
-from app.documents.search.vector_index import Vectors
 from app.documents.searcher import Candidate, Searcher, near_enough
 from app.values.messages import ModelFolder
 from tools.indexing import wait_until_ready

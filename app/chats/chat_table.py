@@ -1,4 +1,4 @@
-"""The tables of chats, folders, drafts and presets. The sidebar lists them; tables of messages are elsewhere.
+"""The tables of chats, folders, drafts and presets, which the sidebar lists.
 
 A chat's row holds its title, folder, pin and settings, and when it was last used. A folder is made by hand or with
 the first chat in it, and stays until it is removed. A draft is what is typed in a chat and not sent yet; chat 0 is
@@ -20,7 +20,7 @@ from app.values.text_normalisation import spaced, storable
 
 SUMMARY = "id, title, folder, is_pinned, updated"
 TICK = 0.001
-"""Seconds between two uses while the clock is behind the last use."""
+"""Seconds between two uses while the clock is before the last use."""
 FIRST_QUESTION = (
     "SELECT text FROM message WHERE chat = ? AND parent IS NULL AND role = 'user' ORDER BY id DESC LIMIT 1"
 )

@@ -179,7 +179,7 @@ class Chats(Store):
 
 
 class ChatStores:
-    """Stored and private chats, told apart by their ids. As thread-safe as the stores are."""
+    """The stores of saved and of private chats; a chat's id tells its store. As thread-safe as the stores are."""
 
     def __init__(self, stored: Chats, private: Chats) -> None:
         """`private` is empty; its ids begin at FIRST_PRIVATE."""

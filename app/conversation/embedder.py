@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from app.documents.search.vector_index import Vectors
+from app.documents.embedding import Vectors
 from app.errors import ModelNotFound
 from app.values.messages import ModelFolder
 

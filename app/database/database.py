@@ -52,7 +52,7 @@ R = TypeVar("R")
 class Database:
     """A SQLite file (or ":memory:") with the newest schema, safe to use from any thread.
 
-    `note` tells the person that the file is damaged, or was moved aside and a new one created; "" for neither."""
+    `note` is a sentence for the person if the file is damaged, or was replaced by a new one; else ""."""
 
     def __init__(
         self, path: Path | str, migrations: Path | None = None, busy_seconds: float = BUSY_SECONDS
@@ -118,7 +118,7 @@ class Database:
             return self._keep_backup(source, "", progress)
 
     def size(self) -> int:
-        """Bytes on the disk, or in memory."""
+        """Returns the bytes on the disk, or in memory."""
         if self._is_memory:
             with self.reading() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -126,7 +126,7 @@ class Database:
         return sum(file.stat().st_size for file in files_of(self.path) if file.exists())
 
     def used(self) -> int:
-        """Bytes of the file that are in use."""
+        """Returns the bytes of the file that are in use."""
         with self.reading() as connection:
             pages, free, size = (
                 int(connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -135,7 +135,7 @@ class Database:
         return (pages - free) * size
 
     def compact(self) -> None:
-        """Returns free pages to the disk and removes what is left of deleted rows."""
+        """Returns free pages to the disk and removes the rest of deleted rows."""
         with self._lock, store_errors(str(self.path)):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -228,7 +228,7 @@ class Database:
 
     @contextmanager
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for long reads, so that the app is not blocked, if that is possible."""
+        """Opens a connection for long reads, if possible, so that the app is not blocked."""
         if self._is_memory or self._file_id() != self._inode:  # a file that was moved away can still be saved
             with self._lock:
                 yield self._connection
@@ -237,7 +237,7 @@ class Database:
                 yield connection
 
     def _file_id(self) -> tuple[int, int] | None:
-        """The device and inode of the file at the path; None if there is none."""
+        """Returns the device and inode of the file at the path; None if there is none."""
         try:
             found = self.path.stat()
         except OSError:
@@ -245,7 +245,7 @@ class Database:
         return found.st_dev, found.st_ino
 
     def _require_there(self) -> None:
-        """Raises StoreNotUsable for a file that was moved or deleted: SQLite would write into nothing."""
+        """Raises StoreNotUsable if the file was moved or deleted, because SQLite would still write into it."""
         if not self._is_memory and self._file_id() != self._inode:
             raise StoreNotUsable(
                 f"{self.path} is no longer there. Put its folder back, or save all chats to another place "
@@ -315,13 +315,13 @@ def writes_now(
 
 
 def database_in(data_dir: Path) -> Database:
-    """The database of a data folder. Raises StoreError."""
+    """Opens the database of a data folder. Raises StoreError."""
     return Database(data_dir / FILE_NAME)
 
 
 @contextmanager
 def _writing(target: Path, advice: str) -> Iterator[None]:
-    """Raises StoreNotUsable where the system refuses to write a copy."""
+    """Raises StoreNotUsable if the system refuses to write a copy."""
     try:
         yield
     except OSError as error:

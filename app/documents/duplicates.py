@@ -84,9 +84,9 @@ def store_pasted_text(
 ) -> int:
     """Stores a pasted text. Returns its document. `older` was found by `older_version`."""
     digest = text_table.digest_of(text_table.parts_of(pasted.text))
-    if there := document_table.same_text(connection, collection, digest):
-        _note_duplicate(connection, there, PASTED_AGAIN)
-        return there
+    if duplicate := document_table.same_text(connection, collection, digest):
+        _note_duplicate(connection, duplicate, PASTED_AGAIN)
+        return duplicate
     document, note = older.document, REPLACED
     if _is_unchanged(connection, older):
         _keep_version(connection, document, now)
@@ -103,11 +103,11 @@ def store_file_text(
 ) -> int:
     """Finishes the import of a file whose text is stored. Returns the document that has the text now."""
     about = document_table.document(connection, document)
-    if there := document_table.same_text(connection, about.collection, new.digest, besides=document):
+    if duplicate := document_table.same_text(connection, about.collection, new.digest, besides=document):
         again = f"{about.source} was added again with the same text. It is stored once."
-        _note_duplicate(connection, there, PASTED_AGAIN if about.source == PASTED else again)
+        _note_duplicate(connection, duplicate, PASTED_AGAIN if about.source == PASTED else again)
         _delete(connection, document)
-        return there
+        return duplicate
     if _is_unchanged(connection, older):
         _keep_version(connection, older.document, now)
         text_table.move(connection, document, older.document)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from app.database import Database
 from app.documents import passage_table
-from app.documents.embedding import NO_VECTORS, Embedder
+from app.documents.embedding import NO_VECTORS, Embedder, VectorIndex, Vectors
 from app.documents.search.bm25 import Bm25Hit, search_bm25
-from app.documents.search.vector_index import VectorIndex, Vectors
 from app.errors import AppError
 from app.values.document import Passage, PassageHit
 

@@ -1,7 +1,7 @@
 """Chats go on, branch, and refuse whoever fell behind."""
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,7 @@ from app.chats.message_table import MessageTree
 from app.database import Database
 from app.errors import ChatNotFound, StaleChat
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
+from app.values.document import Citation, Sources
 from app.values.messages import Message, Sampling
 from tests.chats.samples import FINISHED, answer, texts
 from tests.tiers import examples
@@ -75,35 +76,6 @@ def test_a_page_that_fell_behind_changes_nothing(chats: Chats, action: object) -
     assert chats.thread(stale.chat) == before
 
 
-def test_a_new_version_of_a_reply_is_shown_and_the_old_one_kept(chats: Chats) -> None:
-    place, first = answer(chats, chats.create(), "Why?", "So.")
-    place, second = chats.regenerate(place, first)
-    chats.write(second, MessageContent("Because.", "done"))
-    shown = chats.thread(place.chat).messages[-1]
-    assert (shown.text, shown.versions) == ("Because.", (first, second))
-    place = chats.show(place, first)
-    assert texts(chats, place.chat) == ["Why?", "So."]
-
-
-def test_an_edited_question_is_a_version_beside_the_first_one(chats: Chats) -> None:
-    place, _ = answer(chats, chats.create(), "Why?", "So.")
-    place, _ = answer(chats, place, "And?", "That.")
-    first = chats.thread(place.chat).messages[0]
-    place, _ = answer(chats, place, "Why not?", "No.", parent=0)
-    assert texts(chats, place.chat) == ["Why not?", "No."]
-    edited = chats.thread(place.chat).messages[0]
-    assert edited.versions == (first.id, edited.id)
-    chats.show(place, first.id)
-    assert texts(chats, place.chat) == ["Why?", "So.", "And?", "That."]
-
-
-def test_a_later_question_is_edited_below_its_parent(chats: Chats) -> None:
-    place, reply = answer(chats, chats.create(), "Why?", "So.")
-    place, _ = answer(chats, place, "And?", "That.")
-    place, _ = answer(chats, place, "But?", "This.", parent=reply)
-    assert texts(chats, place.chat) == ["Why?", "So.", "But?", "This."]
-
-
 def test_a_reply_goes_on_where_it_stopped(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(), "Why?")
     chats.write(reply, MessageContent("Because of", "stopped", "Stopped."))
@@ -112,13 +84,6 @@ def test_a_reply_goes_on_where_it_stopped(chats: Chats) -> None:
     chats.write(reply, MessageContent("Because of that.", "done"))
     assert texts(chats, place.chat) == ["Why?", "Because of that."]
     assert len(chats.search("that")) == 1
-
-
-def test_a_reply_that_was_hidden_is_shown_when_it_goes_on(chats: Chats) -> None:
-    place, first = answer(chats, chats.create(), "Why?", "So")
-    place, _ = chats.regenerate(place, first)
-    chats.continue_reply(place, first)
-    assert texts(chats, place.chat) == ["Why?", "So"]
 
 
 @pytest.mark.parametrize("parent", [999, None])
@@ -230,6 +195,53 @@ def test_a_long_thread_is_read_however_few_parameters_a_statement_may_have(
     with database.reading() as connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 5)
     assert texts(chats, version.chat) == [str(number) for number in range(10)]
+
+
+def test_an_edited_reply_is_a_version_beside_the_model_s_own(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    edited = chats.edit_reply(place, reply, "Because.")
+    assert texts(chats, place.chat) == ["Why?", "Because."]
+    last = chats.thread(place.chat).messages[-1]
+    assert last.versions == (reply, last.id) and last.content.note == "Edited by you."
+    chats.show(edited, reply)
+    assert texts(chats, place.chat) == ["Why?", "So."]
+
+
+def test_an_edited_reply_has_its_sources_and_no_marks_for_a_text_that_is_gone(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So [1].")
+    sources = Sources("why", (Citation(1, 5, "Lease", 0, 9),), unsupported=(0,))
+    chats.write(reply, MessageContent("So [1].", "done", sources=sources))
+    chats.edit_reply(place, reply, "Because [1].")
+    assert chats.thread(place.chat).messages[-1].content.sources == replace(sources, unsupported=())
+    assert chats.message(reply).content.sources == sources
+
+
+def test_a_deleted_message_goes_with_what_follows_it(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    place, _ = answer(chats, place, "And?", "That.")
+    chats.remove(place, first)
+    assert texts(chats, place.chat) == ["Why?"]
+    assert not chats.search("That")
+    assert chats.texts_before(place.chat) == (), (
+        "an unanswered question is not sent: some templates refuse it"
+    )
+
+
+def test_another_version_takes_the_place_of_a_deleted_one(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    place = chats.edit_reply(place, first, "Because.")
+    place = chats.remove(place, chats.thread(place.chat).messages[-1].id)
+    assert texts(chats, place.chat) == ["Why?", "So."]
+    question = chats.thread(place.chat).messages[0].id
+    chats.remove(place, question)
+    assert texts(chats, place.chat) == []
+
+
+def test_an_unanswered_question_before_another_one_is_not_sent(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    place = chats.remove(place, reply)
+    answer(chats, place, "And?", "That.")
+    assert chats.path_texts(place.chat) == (Message("user", "And?"), Message("assistant", "That."))
 
 
 PARENTS = {1: 0, 2: 1, 3: 1, 5: 2, 6: 5, 7: 2}

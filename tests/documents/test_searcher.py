@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from app.database import Database
-from app.documents.embedding import NO_EMBEDDER
-from app.documents.search import vector_index
+from app.documents import embedding
+from app.documents.embedding import NO_EMBEDDER, Vectors
 from app.documents.search.bm25 import Bm25Hit
-from app.documents.search.vector_index import Vectors
 from app.documents.searcher import (
     LONGEST_QUESTION,
     MIN_SHARE,
@@ -35,7 +34,7 @@ TEXTS = ["The automobile stands in the garage.", "The lease ends in May.", "Brea
 def ids(database: Database) -> list[int]:
     ids = add_document(database, TEXTS)
     with database.writing() as connection:
-        vector_index.put(connection, "words", ids, np.array([word_vector(text) for text in TEXTS]))
+        embedding.put_vectors(connection, "words", ids, np.array([word_vector(text) for text in TEXTS]))
     return ids
 
 

@@ -12,7 +12,7 @@ from app.api.key import KeyFile
 from app.commands.bench_runs import RUNS_FILE, BenchRun, RunLog
 from app.commands.chats import _write
 from app.database import Database
-from app.database.restoring import STAGED, stage
+from app.database.backups import STAGED, stage
 from app.desktop.menu_entries import MenuEntry, MenuFile
 from app.desktop.menu_install import install
 from app.documents.file_import import PENDING_FOLDER, PendingFiles

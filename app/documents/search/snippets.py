@@ -124,8 +124,8 @@ def _spans(text: str) -> list[Span]:
 def _best(text: str, spans: Sequence[Span], question: str) -> int:
     """Returns the number of the sentence that has most of the question's words; the first of several."""
     asked = [folded(term) for term in terms(question)]
-    said = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
-    has = [[term for term in asked if f" {term} " in words] for words in said]
+    sentences_words = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
+    has = [[term for term in asked if f" {term} " in words] for words in sentences_words]
     seen = Counter(term for found in has for term in found)
     weights = [sum(1 / seen[term] for term in found) for found in has]
     return weights.index(max(weights))

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.database.restoring import discard_copies, stage
+from app.database.backups import discard_copies, stage
 from app.errors import ImportBroken
 from app.ui.frame.error_handling import Notify, try_or_notify
 from app.ui.frame.file_export import BACKUP, CHATS

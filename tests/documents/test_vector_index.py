@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from app.database import Database
-from app.documents.search import vector_index
-from app.documents.search.vector_index import VectorIndex
+from app.documents import embedding
+from app.documents.embedding import VectorIndex
 from tests.documents.search.library import add_document, word_vector
 
 
 def store(database: Database, passages: list[int], texts: list[str], model: str = "words") -> None:
     with database.writing() as connection:
-        vector_index.put(connection, model, passages, np.array([word_vector(text) for text in texts]))
+        embedding.put_vectors(connection, model, passages, np.array([word_vector(text) for text in texts]))
 
 
 TEXTS = ["the cat sleeps", "the car drives", "a cat and a car"]
@@ -76,9 +76,9 @@ def test_another_models_vectors_are_not_compared(database: Database) -> None:
 
 def test_vectors_of_other_models_are_forgotten_bit_by_bit(database: Database, ids: list[int]) -> None:
     with database.writing() as connection:
-        assert vector_index.forget_others(connection, "words", 2) == 0
-        assert vector_index.forget_others(connection, "other", 2) == 2
-        assert vector_index.without(connection, 0, 9) == ids[:2]
+        assert embedding.forget_other_models(connection, "words", 2) == 0
+        assert embedding.forget_other_models(connection, "other", 2) == 2
+        assert embedding.without_vectors(connection, 0, 9) == ids[:2]
 
 
 @pytest.mark.usefixtures("ids")
@@ -86,8 +86,8 @@ def test_only_ready_passages_wait_for_a_vector(database: Database) -> None:
     soon = add_document(database, ["cat"], state="indexing")
     more = add_document(database, ["cat", "car"])
     with database.reading() as connection:
-        assert vector_index.without(connection, 0, 9) == more
-        assert vector_index.without(connection, more[0], 9) == more[1:]
+        assert embedding.without_vectors(connection, 0, 9) == more
+        assert embedding.without_vectors(connection, more[0], 9) == more[1:]
     assert soon[0] not in more
 
 
