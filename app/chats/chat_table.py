@@ -13,7 +13,7 @@ from app.chats.message_table import ROOT, tree_of, value_from_json, value_to_jso
 from app.errors import ChatNotFound
 from app.values.chat import ChatPreset, ChatSettings, ChatSummary, ChatVersion
 from app.values.dataclass_json import parse_json
-from app.values.display_text import title_of
+from app.values.display_text import numbered, title_of
 from app.values.json_answers import JsonAnswers
 from app.values.messages import Sampling
 from app.values.text_normalisation import spaced, storable
@@ -123,10 +123,8 @@ def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: b
 def unused_title(connection: sqlite3.Connection, title: str) -> str:
     """Adds the first free number to a title that another chat has: Dinner, Dinner (2), Dinner (3)."""
     rows = connection.execute("SELECT title FROM chat WHERE deleted IS NULL AND title <> ''")
-    taken, number, free = {row["title"] for row in rows}, 2, title
-    while free in taken:
-        free, number = f"{title} ({number})", number + 1
-    return free
+    taken = {row["title"] for row in rows}
+    return next(name for name in numbered(title) if name not in taken)
 
 
 def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:

@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from app.chats.chat_table import require_chat
+from app.database.transactions import merge_index
 from app.errors import ChatNotFound
 
 INDEXES = ("chat_words", "message_words")
@@ -112,12 +113,6 @@ def _merge(connection: sqlite3.Connection) -> bool:
             connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")
         connection.execute("DELETE FROM chat WHERE deleted = 0")
         return False
-    # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
-    pages, has_merged = -MERGED_PAGES if is_first else MERGED_PAGES, False
-    for index in INDEXES:
-        before = connection.total_changes
-        connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
-        has_merged |= connection.total_changes - before >= 2
-    if not has_merged:
+    if not any([merge_index(connection, index, MERGED_PAGES, is_first) for index in INDEXES]):
         connection.execute("DELETE FROM chat WHERE deleted = 0")
     return True

@@ -43,6 +43,7 @@ from app.chats.message_table import (
 from app.database import Database
 from app.errors import ChatNotFound, ImportBroken
 from app.values.chat import ChatPreset, ChatSettings, ChatVersion, ImportResult, MessageContent
+from app.values.display_text import numbered
 from app.values.text_normalisation import storable
 
 PIECE = 100_000
@@ -115,10 +116,8 @@ def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) ->
     """Adds presets, with a number if another preset has the name."""
     taken = {preset.name: preset.settings for preset in presets(connection)}
     for preset in added:
-        names = (
-            f"{one_line(preset.name)}{end}" for end in ("", *(f" ({number})" for number in range(2, 99)))
-        )
-        name = next((one for one in names if taken.get(one, preset.settings) == preset.settings), "")
+        names = numbered(one_line(preset.name))
+        name = next(one for one in names if taken.get(one, preset.settings) == preset.settings)
         if name and name not in taken:
             taken[name] = preset.settings
             save_preset(connection, replace(preset, name=name))

@@ -126,6 +126,16 @@ def damage_in(connection: sqlite3.Connection) -> str:
     return ""
 
 
+def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first: bool) -> bool:
+    """Merges some pages of an FTS5 index, which removes deleted words. Returns whether there is more to do."""
+    before = connection.total_changes
+    # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
+    connection.execute(
+        f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-pages if is_first else pages,)
+    )
+    return connection.total_changes - before >= 2
+
+
 def quick_damage_in(connection: sqlite3.Connection) -> str:
     """Returns the first damage of a page; "" for none. Indexes are not compared with their tables."""
     found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])

@@ -13,11 +13,11 @@ import re
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass
-from itertools import count
 
 from app.database import Database
 from app.documents import document_table, passage_table, text_table
 from app.documents.document_table import StoredText
+from app.values.display_text import numbered
 from app.values.text_normalisation import name_key, spaced
 
 PASTED = "pasted"
@@ -188,8 +188,7 @@ def _free_title(
     """Returns the title, with a number if another document has it, and a note about that."""
     known = document_table.stored_texts(connection, collection, besides)
     taken = {name_key(one.title) for one in known}
-    names = (f"{title} ({number})" if number > 1 else title for number in count(1))
-    free = next(name for name in names if name_key(name) not in taken)
+    free = next(name for name in numbered(title) if name_key(name) not in taken)
     return free, NOT_REPLACED if free != title else ""
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from app.database.transactions import merge_index
 from app.documents import document_table, text_table
 from app.documents.chunking import Chunk
 from app.documents.search.terms import indexed
@@ -103,12 +104,8 @@ def drop(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
 
 
 def merge_words(connection: sqlite3.Connection, is_first: bool) -> bool:
-    """Merges some pages of the FTS5 index, which removes deleted words. Returns whether there is more to do."""
-    before = connection.total_changes
-    # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
-    pages = -MERGED_PAGES if is_first else MERGED_PAGES
-    connection.execute("INSERT INTO passage_words (passage_words, rank) VALUES ('merge', ?)", (pages,))
-    return connection.total_changes - before >= 2
+    """Merges some pages of the index of words. Returns whether there is more to do."""
+    return merge_index(connection, "passage_words", MERGED_PAGES, is_first)
 
 
 def some_ids(connection: sqlite3.Connection, document: int, most: int) -> list[int]:
