@@ -1,4 +1,4 @@
-"""Imports of large files: nobody waits for them, and one that is cut off leaves whole chats."""
+"""Imports of large files and forks: nobody waits for them, and one that is cut off leaves whole chats."""
 
 import json
 import subprocess

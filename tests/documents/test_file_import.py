@@ -1,4 +1,4 @@
-"""A file's text on its way into the database: how much of it is taken."""
+"""Files on their way into the database: how their copies wait, and how much of a text is taken."""
 
 import errno
 import os

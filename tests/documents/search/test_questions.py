@@ -1,4 +1,4 @@
-"""Messages that ask nothing of the documents, by a table of phrases and by the labelled questions."""
+"""Which messages are searched, and follow-up questions with the words they refer to, by labelled questions."""
 
 import pytest
 
