@@ -17,7 +17,7 @@ from statistics import median
 from time import perf_counter, thread_time
 
 from app.chats import Chats
-from app.chats.export_format import ChatRecord, MessageRecord
+from app.chats.exporting import ChatRecord, MessageRecord
 from app.chats.importing import add_chats
 from app.database import Database
 from app.values.chat import ChatSummary, MessageContent, Provenance, TokenMark

@@ -20,10 +20,9 @@ from typer.main import get_command
 
 from app.chats import Chats
 from app.database import Database, database_in
-from app.database.backups import DailyBackups
+from app.database.backups import DailyBackups, apply_staged, stage
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.files import FILE_NAME, backups_in
-from app.database.restoring import apply_staged, stage
 from app.documents import Documents
 from app.errors import AppError, ChatNotFound, DocumentError, StaleChat, StoreBroken, StoreError
 from app.main import cli
@@ -78,36 +77,14 @@ def chats_in(data: Path) -> int:
 # A damaged database
 
 
-def without_header(file: Path) -> None:
-    damage(file, 1)
-
-
-def cut_in_half(file: Path) -> None:
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2])
-
-
-def without_table(file: Path) -> None:
-    damage_table(file, "message")
-
-
-def without_list(file: Path) -> None:
-    damage_table(file, "chat")
-
-
-def without_words(file: Path) -> None:
-    damage_table(file, "message_words_data")
-
-
-def without_index(file: Path) -> None:
-    damage_table(file, "message_tree")
-
-
-def write_text(file: Path) -> None:
-    file.write_bytes(b"This is no database. " * 500)
-
-
-DAMAGES = (without_header, cut_in_half, without_table, without_list, without_words, without_index, write_text)
+NO_DATABASE = b"This is no database. " * 500
+TABLES = ("message", "chat", "message_words_data", "message_tree")
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no header": lambda file: damage(file, 1),
+    "cut in half": lambda file: os.truncate(file, file.stat().st_size // 2),
+    **{f"no {table}": lambda file, table=table: damage_table(file, table) for table in TABLES},
+    "a text": lambda file: file.write_bytes(NO_DATABASE),
+}
 COMMANDS = (
     ("chats", "list"),
     ("chats", "search", "words"),
@@ -120,22 +97,22 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("harm", DAMAGES, ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize("harm", DAMAGES)
 def test_a_damaged_database_is_rescued_or_restored_as_advised(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None]
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     data = data.rename(tmp_path / "Åsa's data")  # not the folder that commands take by themselves
-    harm(data / FILE_NAME)
+    DAMAGES[harm](data / FILE_NAME)
     said = [typed(*command, "--data-dir", data) for command in COMMANDS]
     told = next(done.stderr for done in said if "`python run.py" in done.stderr)
     assert all("Traceback" not in done.stderr for done in said)
     ways = advised(told)
     assert [way[:2] for way in ways] == [["chats", "rescue"], ["chats", "restore"]]
     rescued = typed(*ways[0])
-    if harm is not write_text:
+    if harm != "a text":
         assert rescued.returncode == 0 and follow(rescued.stdout).returncode == 0
-        if harm is not cut_in_half:
+        if harm != "cut in half":
             assert chats_in(data) == CHATS
     assert typed(*ways[1]).returncode == 0
     assert chats_in(data) == CHATS
@@ -153,16 +130,8 @@ def test_what_the_check_finds_comes_with_advice(data: Path) -> None:
     assert chats_in(data) == CHATS
 
 
-def empty(file: Path) -> None:
-    file.write_bytes(b"")
-
-
-def delete_chats(file: Path) -> None:
-    file.unlink()
-
-
-@pytest.mark.parametrize("lose", [empty, delete_chats], ids=lambda lose: lose.__name__)
-def test_a_database_that_is_gone_is_restored_as_advised(data: Path, lose: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("lose", [lambda file: os.truncate(file, 0), Path.unlink], ids=["empty", "deleted"])
+def test_a_database_that_is_gone_is_restored_as_advised(data: Path, lose: Callable[[Path], object]) -> None:
     lose(data / FILE_NAME)
     told = typed("chats", "list", "--data-dir", data)
     assert (told.returncode, "0 chats" in told.stdout) == (0, True)

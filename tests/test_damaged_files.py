@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.chats.json_columns import collections_from_json, marks_from_json, value_from_json
+from app.chats.chat_table import collections_from_json
+from app.chats.message_table import marks_from_json, value_from_json
 from app.engine.measuring.measurement_cache import MeasurementFolder
 from app.errors import SettingsNotRead
 from app.models_registry.downloads.downloads import SavedDownloads

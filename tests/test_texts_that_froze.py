@@ -7,10 +7,9 @@ from itertools import repeat
 import pytest
 
 from app.chats import Chats
-from app.chats.message_tree import MessageTree
+from app.chats.message_table import MessageTree
 from app.chats.search import excerpt, fts_query
-from app.documents.chunking import chunks
-from app.documents.outline import CodeOutline, Line, WritingOutline, marked_heading
+from app.documents.chunking import CodeOutline, Line, WritingOutline, chunks, marked_heading
 from app.documents.search.snippets import sentences
 from app.documents.search.terms import indexed, terms
 from app.ui.chat.code import coloured

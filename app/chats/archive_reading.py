@@ -1,29 +1,44 @@
-"""Reads exported files one chat at a time: while JSON is parsed, no other thread runs.
+"""Reads exported files of Foresight, ChatGPT and Open WebUI, one chat at a time.
 
-All of a file is parsed before its first chat is used, so nothing comes from a file that is broken further down:
+No other thread runs while JSON is parsed, so a whole file is never parsed at once. But all of it is checked before
+its first chat is used, so nothing is imported from a file that is broken further down:
 
     {"format": "foresight-chats", "chats": [{...}, {...}], "presets": [...]}     or of another app: [{...}, {...}]
                                             ^ start ^ start
+    ChatGPT (conversations.json)
+        [{"title", "create_time", "mapping": {id: {"parent", "message"}}, "current_node"}]
+    Open WebUI
+        [{"title", "created_at", "chat": {"history": {"messages": {id: {"parentId", ...}}, "currentId"}}}]
+
+The other apps keep a chat as a tree, too. Their nodes without text (system messages, tools, pictures) are left out,
+and the nodes below them move up.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from json.decoder import WHITESPACE  # type: ignore[attr-defined]
-from typing import Any
+from typing import Any, cast
 
-from app.chats.export_format import ChatRecord, chat_from_json, presets_from_json, require_known_version
-from app.chats.foreign_exports import foreign_chat
+from app.chats.exporting import (
+    ChatRecord,
+    MessageRecord,
+    chat_from_json,
+    presets_from_json,
+    require_known_version,
+)
 from app.errors import ImportBroken
 from app.values.chat import ChatPreset
+from app.values.messages import Role
 
 CHATS = "chats"
 DECODER = json.JSONDecoder()
+SPOKEN = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
 class ChatFile:
-    """An exported file that was looked through: its text, where its chats start in it, and its presets."""
+    """An exported file that was checked: its text, where its chats start in it, and its presets."""
 
     text: str
     starts: tuple[int, ...] = ()
@@ -31,12 +46,13 @@ class ChatFile:
     is_foreign: bool = False
 
     def chats(self) -> Iterator[ChatRecord | None]:
-        """Each chat, parsed when it is asked for; None for what is no chat."""
-        return (_chat(DECODER.raw_decode(self.text, start)[0], self.is_foreign) for start in self.starts)
+        """Yields each chat, parsed when it is asked for; None for what is not a chat."""
+        read = _foreign_chat if self.is_foreign else chat_from_json
+        return (read(DECODER.raw_decode(self.text, start)[0]) for start in self.starts)
 
 
 def open_archive(text: str) -> ChatFile:
-    """Looks through a file. Raises ImportBroken."""
+    """Checks a whole file. Raises ImportBroken."""
     json_text = _JsonText(text)
     try:
         file, has_chat = _look_through(json_text)
@@ -57,13 +73,14 @@ def open_archive(text: str) -> ChatFile:
 
 
 def _look_through(json_text: "_JsonText") -> tuple[ChatFile, bool]:
-    """The file, and whether it has a chat that can be read."""
+    """Returns the file, and whether it has a chat that can be read."""
     starts, others = list[int](), dict[str, Any]()
     has_chat, is_foreign = False, json_text.is_at("[")
+    read = _foreign_chat if is_foreign else chat_from_json
     for key, start, value in json_text.values():
         if key == CHATS:
             starts.append(start)
-            has_chat = has_chat or _chat(value, is_foreign) is not None
+            has_chat = has_chat or read(value) is not None
         else:
             others[key] = value
     require_known_version(others.get("version"))
@@ -71,12 +88,8 @@ def _look_through(json_text: "_JsonText") -> tuple[ChatFile, bool]:
     return ChatFile(json_text.text, tuple(starts), presets, is_foreign), has_chat
 
 
-def _chat(found: object, is_foreign: bool) -> ChatRecord | None:
-    return foreign_chat(found) if is_foreign else chat_from_json(found)
-
-
 class _JsonText:
-    """A JSON text that is parsed value by value; `has_chats` tells whether a list of chats was met."""
+    """A JSON text that is parsed value by value; `has_chats` tells whether a list of chats was found."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -89,7 +102,7 @@ class _JsonText:
         return self.text.startswith(sign, self._at)
 
     def values(self) -> Iterator[tuple[str, int, Any]]:
-        """Each value with its key and its place, and each chat instead of their list."""
+        """Yields each value with its key and its place, and each chat instead of the list of chats."""
         if self.is_at("["):
             yield from self._chats()
         elif self.is_at("{"):
@@ -132,3 +145,96 @@ class _JsonText:
         if not self.is_at(sign):
             raise json.JSONDecodeError(f"Expecting {sign!r}", self.text, self._at)
         self._at += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of another app's tree; `role` is "" if it is not a message of a person or a model."""
+
+    parent: str
+    role: str = ""
+    text: str = ""
+    created: float = 0.0
+
+
+def _foreign_chat(found: object) -> ChatRecord | None:
+    """Reads a chat of another app from parsed JSON; returns None if it is not one, or has no message."""
+    if not isinstance(found, dict):
+        return None
+    if isinstance(found.get("mapping"), dict):
+        nodes = {str(key): _chatgpt_node(node) for key, node in found["mapping"].items()}
+        times = found.get("create_time"), found.get("update_time")
+        return _record(found, nodes, found.get("current_node"), times)
+    chat = found.get("chat")
+    history = chat.get("history") if isinstance(chat, dict) else None
+    if not isinstance(history, dict) or not isinstance(history.get("messages"), dict):
+        return None
+    nodes = {str(key): _webui_node(node) for key, node in history["messages"].items()}
+    times = found.get("created_at"), found.get("updated_at")
+    return _record(found, nodes, history.get("currentId"), times)
+
+
+def _chatgpt_node(found: Any) -> _Node:
+    node = _dict(found)
+    message = _dict(node.get("message"))
+    content, role = _dict(message.get("content")), _dict(message.get("author")).get("role")
+    parts = content.get("parts")
+    texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    is_hidden = _dict(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    is_shown = not is_hidden and content.get("content_type") in ("text", "multimodal_text")
+    text = "\n".join(texts) if is_shown else ""
+    return _Node(str(node.get("parent") or ""), str(role or ""), text, _time(message.get("create_time")))
+
+
+def _webui_node(found: Any) -> _Node:
+    node = _dict(found)
+    text = node.get("content")
+    return _Node(
+        str(node.get("parentId") or ""),
+        str(node.get("role") or ""),
+        text if isinstance(text, str) else "",
+        _time(node.get("timestamp")),
+    )
+
+
+def _record(
+    found: dict[str, Any], nodes: Mapping[str, _Node], shown: object, times: tuple[object, object]
+) -> ChatRecord | None:
+    messages, ids = list[MessageRecord](), dict[str, int]()
+    for key in _parents_first(nodes):
+        node = nodes[key]
+        parent = ids.get(node.parent, 0)
+        if node.role not in SPOKEN or not node.text.strip():
+            ids[key] = parent
+            continue
+        ids[key] = len(messages) + 1
+        role = cast(Role, node.role)
+        messages.append(MessageRecord(role, ids[key], parent, node.text, created=node.created))
+    if not messages:
+        return None
+    title, created = found.get("title"), _time(times[0])
+    record = ChatRecord(title if isinstance(title, str) else "", created=created, messages=tuple(messages))
+    return replace(
+        record, is_named=bool(record.title), updated=_time(times[1]) or created, shown=ids.get(str(shown), 0)
+    )
+
+
+def _parents_first(nodes: Mapping[str, _Node]) -> Iterator[str]:
+    """Yields all nodes below a root, each after its parent, siblings in the order of the file."""
+    children: dict[str, list[str]] = {}
+    for key, node in nodes.items():
+        children.setdefault(node.parent if node.parent in nodes else "", []).append(key)
+    waiting = children.pop("", [])[::-1]
+    while waiting:
+        key = waiting.pop()
+        yield key
+        waiting += children.pop(key, [])[::-1]
+
+
+def _dict(found: object) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _time(found: object) -> float:
+    """Seconds since 1970; 0 for none."""
+    return float(found) if isinstance(found, int | float) and 0 <= found < 1e11 else 0.0

@@ -1,24 +1,71 @@
-"""The table of chats: titles, folders, pins, and when each was last used. The sidebar lists it."""
+"""The tables of chats, folders, drafts and presets, which the sidebar lists.
 
+A chat's row holds its title, folder, pin and settings, and when it was last used. A folder is made by hand or with
+the first chat in it, and stays until it is removed. A draft is what is typed in a chat and not sent yet; chat 0 is
+the one that has not begun yet. A preset is a chat's settings with a name.
+"""
+
+import json
 import sqlite3
+from collections.abc import Sequence
 
+from app.chats.message_table import ROOT, tree_of, value_from_json, value_to_json
 from app.errors import ChatNotFound
-from app.values.chat import ChatSummary, ChatVersion
-from app.values.display_text import title_of
+from app.values.chat import ChatPreset, ChatSettings, ChatSummary, ChatVersion
+from app.values.dataclass_json import parse_json
+from app.values.display_text import numbered, title_of
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Sampling
 from app.values.text_normalisation import spaced, storable
 
 SUMMARY = "id, title, folder, is_pinned, updated"
 TICK = 0.001
-"""Seconds between two uses while the clock is behind the last use."""
+"""Seconds between two uses while the clock is before the last use."""
 FIRST_QUESTION = (
     "SELECT text FROM message WHERE chat = ? AND parent IS NULL AND role = 'user' ORDER BY id DESC LIMIT 1"
 )
+CUT = "The rest of this message could not be read."
+ADOPT_MESSAGES = """
+    INSERT INTO chat (id, created, updated)
+    SELECT chat, min(created), max(created) FROM message WHERE chat NOT IN (SELECT id FROM chat) GROUP BY chat
+"""
+FIRST_QUESTIONS = """
+    SELECT chat.id, message.text FROM chat JOIN message ON message.id =
+        (SELECT id FROM message WHERE chat = chat.id AND role = 'user' ORDER BY id LIMIT 1)
+    WHERE chat.title = '' AND chat.deleted IS NULL
+"""
+# Ids grow from a parent to its children, so this is the message that was nearest above the missing one.
+NEAREST_PARENTS = """
+    UPDATE message SET parent = (
+        SELECT max(before.id) FROM message AS before WHERE before.chat = message.chat AND before.id < message.parent
+    )
+    WHERE parent IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM message AS above
+        WHERE above.id = message.parent AND above.chat = message.chat AND above.id < message.id)
+"""
+WITHOUT_SHOWN = """
+    SELECT id FROM chat WHERE deleted IS NULL
+    AND NOT EXISTS (SELECT 1 FROM message WHERE message.id = chat.shown AND message.chat = chat.id)
+"""
+
+# Chats
 
 
 def create(
-    connection: sqlite3.Connection, settings: tuple[str | None, ...], folder: str, title: str, now: float
+    connection: sqlite3.Connection,
+    now: float,
+    settings: ChatSettings | None = None,
+    folder: str = "",
+    title: str = "",
 ) -> ChatVersion:
-    """Creates a chat; `settings` are the columns of `columns_of`. A given title stays."""
+    """Creates a chat. If no title is given, its first question becomes its title."""
+    return create_with(connection, now, columns_of(settings or ChatSettings()), folder, title)
+
+
+def create_with(
+    connection: sqlite3.Connection, now: float, settings: tuple[str | None, ...], folder: str, title: str
+) -> ChatVersion:
+    """Creates a chat with settings as `columns_of` returns them."""
     added = connection.execute(
         "INSERT INTO chat (folder, system, sampling, collections, json_answers, created, updated) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -29,26 +76,14 @@ def create(
     return ChatVersion(chat)
 
 
-def hide_new(connection: sqlite3.Connection, chat: int) -> None:
-    """Hides a chat whose messages are still to come; if the process is killed, the next start erases it."""
-    connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (chat,))
-
-
-def is_new(connection: sqlite3.Connection, chat: int) -> bool:
-    """Whether a chat is hidden like that, and nobody has begun to erase it."""
-    return (
-        connection.execute("SELECT 1 FROM chat WHERE id = ? AND deleted = 1", (chat,)).fetchone() is not None
-    )
-
-
 def next_use(connection: sqlite3.Connection, now: float) -> float:
-    """The time of a chat's use: now, or just after the last use of all if the clock was set back since."""
+    """Returns the time of a chat's use: now, or just after the last use of any chat if the clock was set back."""
     newest = connection.execute("SELECT max(updated) FROM chat").fetchone()[0]
     return now if newest is None or newest <= now else float(newest) + TICK
 
 
 def summaries(connection: sqlite3.Connection) -> tuple[ChatSummary, ...]:
-    """All chats except deleted ones: pinned ones first, then by their last use."""
+    """Lists all chats except deleted ones: pinned ones first, then by their last use."""
     rows = connection.execute(
         f"SELECT {SUMMARY} FROM chat WHERE deleted IS NULL ORDER BY is_pinned DESC, updated DESC, id DESC"
     )
@@ -56,12 +91,12 @@ def summaries(connection: sqlite3.Connection) -> tuple[ChatSummary, ...]:
 
 
 def summary_of(row: sqlite3.Row) -> ChatSummary:
-    """The summary in a chat's row."""
+    """Reads the summary from a chat's row."""
     return ChatSummary(row["id"], row["title"], row["folder"], bool(row["is_pinned"]), row["updated"])
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Gives a chat a title for good; with "" its first question is its title again."""
+    """Gives a chat a title for good; after "" its first question is its title again."""
     require_chat(connection, chat)
     if named := one_line(title):
         set_title(connection, chat, named, is_named=True)
@@ -70,16 +105,11 @@ def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
     set_title(connection, chat, title_of(question["text"]) if question else "", is_named=False)
 
 
-def set_question_title(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Takes over the title of the first question, unless the person has named the chat."""
-    if not require_chat(connection, chat)["is_named"]:
-        set_title(connection, chat, "", is_named=False)  # its own old title is no other chat's
-        set_title(connection, chat, unused_title(connection, title), is_named=False)
-
-
 def suggest_title(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Takes over a title that was written for the chat, unless the person has named it."""
-    set_question_title(connection, chat, one_line(title))
+    """Gives a chat this title, made unique, unless the person has named the chat."""
+    if not require_chat(connection, chat)["is_named"]:
+        set_title(connection, chat, "", is_named=False)  # so that its own old title does not count as taken
+        set_title(connection, chat, unused_title(connection, one_line(title)), is_named=False)
 
 
 def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:
@@ -91,12 +121,10 @@ def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: b
 
 
 def unused_title(connection: sqlite3.Connection, title: str) -> str:
-    """The title, with the first free number behind it where another chat has it: Dinner, Dinner (2), Dinner (3)."""
+    """Adds the first free number to a title that another chat has: Dinner, Dinner (2), Dinner (3)."""
     rows = connection.execute("SELECT title FROM chat WHERE deleted IS NULL AND title <> ''")
-    taken, number, free = {row["title"] for row in rows}, 2, title
-    while free in taken:
-        free, number = f"{title} ({number})", number + 1
-    return free
+    taken = {row["title"] for row in rows}
+    return next(name for name in numbered(title) if name not in taken)
 
 
 def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:
@@ -106,7 +134,7 @@ def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:
 
 
 def move(connection: sqlite3.Connection, chat: int, folder: str) -> None:
-    """Moves a chat into a folder, "" for none. A folder that does not exist yet is made."""
+    """Moves a chat into a folder, which is made if it is missing; "" is no folder."""
     require_chat(connection, chat)
     connection.execute("UPDATE chat SET folder = ? WHERE id = ?", (one_line(folder), chat))
 
@@ -117,7 +145,7 @@ def count_from(connection: sqlite3.Connection, first: int) -> None:
 
 
 def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:
-    """The chat's row. Raises ChatNotFound for a chat that is deleted or unknown."""
+    """Returns the chat's row. Raises ChatNotFound for a chat that is deleted or unknown."""
     row: sqlite3.Row | None = connection.execute(
         "SELECT * FROM chat WHERE id = ? AND deleted IS NULL", (chat,)
     ).fetchone()
@@ -127,5 +155,167 @@ def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:
 
 
 def one_line(name: str) -> str:
-    """A title or a folder's name on one line."""
+    """Puts a title or a folder's name on one line."""
     return " ".join(storable(name).split())
+
+
+# Folders
+
+
+def folders(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Lists all folders by name, empty ones included."""
+    # A chat that was restored may be in a folder that was removed meanwhile.
+    rows = connection.execute(
+        "SELECT name FROM folder UNION SELECT folder FROM chat WHERE deleted IS NULL AND folder <> ''"
+    )
+    return tuple(sorted((row["name"] for row in rows), key=str.casefold))
+
+
+def make_folder(connection: sqlite3.Connection, name: str) -> None:
+    """Makes an empty folder, unless there is one of this name."""
+    if folder := one_line(name):
+        connection.execute("INSERT OR IGNORE INTO folder (name) VALUES (?)", (folder,))
+
+
+def rename_folder(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Renames a folder for all its chats, deleted ones included; after "" they are in no folder."""
+    connection.execute("DELETE FROM folder WHERE name = ?", (old,))
+    connection.execute("UPDATE chat SET folder = ? WHERE folder = ?", (one_line(new), old))
+    make_folder(connection, new)
+
+
+def remove_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
+    """Removes a folder, but not its chats. Returns their ids."""
+    chats = in_folder(connection, name)
+    rename_folder(connection, name, "")
+    return chats
+
+
+def in_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
+    """Returns the ids of the chats in a folder, without deleted ones."""
+    rows = connection.execute("SELECT id FROM chat WHERE folder = ? AND deleted IS NULL ORDER BY id", (name,))
+    return tuple(row["id"] for row in rows)
+
+
+# Drafts
+
+
+def draft(connection: sqlite3.Connection, chat: int) -> str:
+    """Returns the chat's draft, "" for none."""
+    row = connection.execute("SELECT text FROM draft WHERE chat = ?", (chat,)).fetchone()
+    return str(row["text"]) if row else ""
+
+
+def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
+    """Replaces the chat's draft; "" deletes it. An erased chat gets none."""
+    connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
+    if text:
+        connection.execute(
+            "INSERT INTO draft (chat, text) SELECT ?1, ?2"
+            " WHERE ?1 = 0 OR EXISTS (SELECT 1 FROM chat WHERE id = ?1 AND (deleted IS NULL OR deleted > 0))",
+            (chat, storable(text)),
+        )
+
+
+# Settings and presets
+
+
+def settings(connection: sqlite3.Connection, chat: int) -> ChatSettings:
+    """Returns the chat's settings. Raises ChatNotFound."""
+    return settings_of(require_chat(connection, chat))
+
+
+def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettings) -> None:
+    """Replaces the chat's settings. Raises ChatNotFound."""
+    require_chat(connection, chat)
+    connection.execute(
+        "UPDATE chat SET system = ?, sampling = ?, collections = ?, json_answers = ? WHERE id = ?",
+        (*columns_of(settings), chat),
+    )
+
+
+def used_collections(connection: sqlite3.Connection) -> frozenset[int]:
+    """Returns the collections that any chat searches, except deleted chats."""
+    rows = connection.execute("SELECT collections FROM chat WHERE deleted IS NULL AND collections <> ''")
+    return frozenset(one for row in rows for one in collections_from_json(row["collections"]))
+
+
+def settings_of(row: sqlite3.Row) -> ChatSettings:
+    """Reads the settings from a chat's row."""
+    return ChatSettings(
+        row["system"],
+        value_from_json(Sampling, row["sampling"]),
+        collections_from_json(row["collections"]),
+        value_from_json(JsonAnswers, row["json_answers"]) or JsonAnswers(),
+    )
+
+
+def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
+    """Returns settings as the columns system, sampling, collections and json_answers."""
+    collections = collections_to_json(settings.collections)
+    json_answers = None if settings.json_answers == JsonAnswers() else value_to_json(settings.json_answers)
+    return storable(settings.system), value_to_json(settings.sampling), collections, json_answers
+
+
+def collections_to_json(collections: Sequence[int]) -> str:
+    """Writes ids of collections as JSON; "" for none."""
+    return json.dumps(collections) if collections else ""
+
+
+def collections_from_json(text: str) -> tuple[int, ...]:
+    """Reads ids of collections from JSON; returns none if the text is invalid."""
+    try:
+        found = parse_json(text) if text else []
+    except ValueError:
+        return ()
+    return tuple(one for one in found if type(one) is int) if isinstance(found, list) else ()
+
+
+def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
+    """Lists all presets by name."""
+    rows = connection.execute("SELECT name, system, sampling FROM preset")
+    found = (
+        ChatPreset(row["name"], ChatSettings(row["system"], value_from_json(Sampling, row["sampling"])))
+        for row in rows
+    )
+    return tuple(sorted(found, key=lambda preset: preset.name.casefold()))
+
+
+def save_preset(connection: sqlite3.Connection, preset: ChatPreset) -> None:
+    """Saves a preset, which replaces one of the same name."""
+    system, sampling, *_ = columns_of(preset.settings)
+    connection.execute(
+        "INSERT OR REPLACE INTO preset (name, system, sampling) VALUES (?, ?, ?)",
+        (one_line(preset.name), system, sampling),
+    )
+
+
+def delete_preset(connection: sqlite3.Connection, name: str) -> None:
+    """Deletes a preset, if it exists."""
+    connection.execute("DELETE FROM preset WHERE name = ?", (one_line(name),))
+
+
+# After a rescue
+
+
+def mend_chats(connection: sqlite3.Connection) -> None:
+    """Repairs chats that were saved from a damaged database, where some rows and the full-text index are missing.
+
+    Gives each message a chat and a place in it, and builds the index."""
+    connection.execute(ADOPT_MESSAGES)
+    connection.execute(NEAREST_PARENTS)
+    connection.execute("UPDATE message SET state = 'interrupted', note = ? WHERE state = ''", (CUT,))
+    for chat, question in connection.execute(FIRST_QUESTIONS).fetchall():
+        title = unused_title(connection, title_of(question))
+        connection.execute("UPDATE chat SET title = ? WHERE id = ?", (title, chat))
+    for (chat,) in connection.execute(WITHOUT_SHOWN).fetchall():
+        leaf = tree_of(connection, chat).newest_below(ROOT)
+        connection.execute("UPDATE chat SET shown = ? WHERE id = ?", (leaf, chat))
+    connection.create_function("spaced", 1, spaced, deterministic=True)
+    connection.execute(
+        "INSERT INTO chat_words (rowid, title) SELECT id, spaced(title) FROM chat WHERE deleted IS NULL"
+    )
+    connection.execute(
+        "INSERT INTO message_words (rowid, text)"
+        " SELECT id, spaced(text) FROM message WHERE state <> 'writing' AND text <> ''"
+    )

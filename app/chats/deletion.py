@@ -15,19 +15,20 @@ import sqlite3
 from collections.abc import Sequence
 
 from app.chats.chat_table import require_chat
+from app.database.transactions import merge_index
 from app.errors import ChatNotFound
 
 INDEXES = ("chat_words", "message_words")
 MESSAGES, CHARACTERS = 100, 200_000
-"""Messages that are deleted in one transaction, at most; fewer where they are long."""
+"""Most messages, and about most characters, that are deleted in one transaction."""
 MERGED_PAGES = 200
 """Pages of an index that are merged in one transaction."""
 
 
-def delete(connection: sqlite3.Connection, chat: int, now: float) -> None:
-    """Hides a chat. Raises ChatNotFound."""
+def delete(connection: sqlite3.Connection, now: float, chat: int) -> None:
+    """Hides a chat until it is restored or erased. Raises ChatNotFound."""
     require_chat(connection, chat)
-    # With a clock before 1970, too, the chat must be hidden and not half erased.
+    # Even with a clock before 1970 the chat must be hidden and not half erased.
     connection.execute("UPDATE chat SET deleted = max(?, 1) WHERE id = ?", (now, chat))
 
 
@@ -39,12 +40,12 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def claim(connection: sqlite3.Connection) -> None:
-    """Has all hidden chats erased: they can no longer be restored."""
+    """Marks all hidden chats to be erased: they can no longer be restored."""
     connection.execute("UPDATE chat SET deleted = -2 WHERE deleted > 0")
 
 
 def claim_all(connection: sqlite3.Connection) -> None:
-    """Has all chats erased, and all folders and drafts."""
+    """Marks all chats to be erased, and deletes all folders and drafts."""
     connection.execute("UPDATE chat SET deleted = -2 WHERE deleted IS NULL OR deleted > 0")
     connection.execute("DELETE FROM folder")
     connection.execute("DELETE FROM draft")
@@ -69,13 +70,11 @@ def delete_some_removed(connection: sqlite3.Connection) -> bool:
 
 
 def erase_some(connection: sqlite3.Connection) -> bool:
-    """Takes one step. Returns whether there is more to do."""
-    chat = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
-    return _empty(connection, chat["id"]) if chat else delete_some_removed(connection) or _merge(connection)
-
-
-def _empty(connection: sqlite3.Connection, chat: int) -> bool:
-    """Deletes some messages of a chat; after the last one its draft, title and settings."""
+    """Erases a part of what is marked. Returns whether there is more to do."""
+    row = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
+    if row is None:
+        return delete_some_removed(connection) or _merge(connection)
+    chat = row["id"]
     if not _delete_newest(connection, chat):
         connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
         connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
@@ -114,14 +113,6 @@ def _merge(connection: sqlite3.Connection) -> bool:
             connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")
         connection.execute("DELETE FROM chat WHERE deleted = 0")
         return False
-    # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
-    pages = -MERGED_PAGES if is_first else MERGED_PAGES
-    if not any([_has_merged(connection, index, pages) for index in INDEXES]):
+    if not any([merge_index(connection, index, MERGED_PAGES, is_first) for index in INDEXES]):
         connection.execute("DELETE FROM chat WHERE deleted = 0")
     return True
-
-
-def _has_merged(connection: sqlite3.Connection, index: str, pages: int) -> bool:
-    before = connection.total_changes
-    connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
-    return connection.total_changes - before >= 2

@@ -1,21 +1,86 @@
-"""Export of chats: JSON with everything, Markdown to read."""
+"""Exported chats: their JSON format with everything, written and read, and Markdown to read.
+
+    {"format": "foresight-chats", "version": 1, "presets": [...], "chats": [
+        {"title": "...", "folder": "", "shown": 2, ..., "messages": [
+            {"id": 1, "parent": 0, "role": "user", "text": "...", ...},
+            {"id": 2, "parent": 1, "role": "assistant", "marks": [[5, "model", 0], ...], "provenance": {...}}]}]}
+
+The ids are the file's own; importing assigns new ones. Marks are [end, origin, step]. The
+format calls a preset's settings "manner".
+"""
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from app import __version__
-from app.chats.chat_settings import settings_of
-from app.chats.chat_table import require_chat
-from app.chats.export_format import FORMAT, VERSION, ChatRecord, MessageRecord, preset_to_json, to_json
+from app.chats.chat_table import require_chat, settings_of
 from app.chats.message_table import rows_of, stored_of, tree_of
 from app.database import Database
-from app.values.chat import ChatPreset, StoredMessage, Thread
+from app.errors import ImportBroken
+from app.values.chat import (
+    ChatPreset,
+    MessageContent,
+    Provenance,
+    StoredMessage,
+    Thread,
+    TokenMark,
+    WritingState,
+)
+from app.values.dataclass_json import read, to_dict
+from app.values.document import Sources
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Role, Sampling
 
+FORMAT, VERSION = "foresight-chats", 1
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
 
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """A message in the tree; `parent` 0 is the root."""
+
+    role: Role
+    id: int = 0
+    parent: int = 0
+    text: str = ""
+    state: WritingState = "done"
+    note: str = ""
+    thought: float = 0.0
+    created: float = 0.0
+    marks: tuple[TokenMark, ...] = ()
+    provenance: Provenance | None = None
+    sources: Sources | None = None
+
+    @property
+    def content(self) -> MessageContent:
+        """The message's content."""
+        return MessageContent(
+            self.text, self.state, self.note, self.marks, self.provenance, self.thought, self.sources
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRecord:
+    """A chat with all versions of all messages, parents before children."""
+
+    title: str = ""
+    is_named: bool = False
+    folder: str = ""
+    is_pinned: bool = False
+    system: str = ""
+    sampling: Sampling | None = None
+    json_answers: JsonAnswers = field(default_factory=JsonAnswers)
+    created: float = 0.0
+    updated: float = 0.0
+    shown: int = 0
+    messages: tuple[MessageRecord, ...] = field(default_factory=tuple)
+
+
 def record_of(database: Database, chat: int) -> ChatRecord:
-    """A chat with all its messages. Raises ChatNotFound."""
+    """Reads a chat with all its messages. Raises ChatNotFound."""
     with database.reading() as connection:
         row = require_chat(connection, chat)
         tree = tree_of(connection, chat)
@@ -32,40 +97,12 @@ def record_of(database: Database, chat: int) -> ChatRecord:
         row["created"],
         row["updated"],
         row["shown"],
-        tuple(_message(message, tree.parent(message.id)) for message in messages),
+        tuple(message_record(message, tree.parent(message.id)) for message in messages),
     )
 
 
-def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:
-    """The JSON file, a line for each chat; a chat is read from the iterable when its line is written."""
-    head = {"format": FORMAT, "version": VERSION, "app": __version__}
-    kept = json.dumps({**head, "presets": [preset_to_json(preset) for preset in presets]}, ensure_ascii=False)
-    yield f'{kept[:-1]}, "chats": [\n'
-    comma = ""
-    for chat in chats:
-        yield comma + json.dumps(to_json(chat), ensure_ascii=False)
-        comma = ",\n"
-    yield "\n]}\n"
-
-
-def markdown(thread: Thread) -> str:
-    """The shown messages of a chat as Markdown."""
-    parts = [f"# {thread.title or 'Chat'}"]
-    if thread.settings.system:
-        parts.append("\n".join(f"> {line}".rstrip() for line in thread.settings.system.splitlines()))
-    for message in thread.messages:
-        parts += [_heading(message), message.text.strip("\n")]
-        if message.content.note:
-            parts.append(f"*{message.content.note}*")
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _heading(message: StoredMessage) -> str:
-    provenance = message.content.provenance
-    return f"## {provenance.model.name if provenance else SPEAKERS.get(message.role, message.role)}"
-
-
-def _message(message: StoredMessage, parent: int) -> MessageRecord:
+def message_record(message: StoredMessage, parent: int) -> MessageRecord:
+    """Returns a message as it is exported."""
     content = message.content
     return MessageRecord(
         message.role,
@@ -80,3 +117,78 @@ def _message(message: StoredMessage, parent: int) -> MessageRecord:
         content.provenance,
         content.sources,
     )
+
+
+def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:
+    """Yields the JSON file, a line for each chat; a chat is read from the iterable when its line is written."""
+    manners = [{"name": preset.name, "manner": to_dict(preset.settings)} for preset in presets]
+    head = {"format": FORMAT, "version": VERSION, "app": __version__, "presets": manners}
+    yield f'{json.dumps(head, ensure_ascii=False)[:-1]}, "chats": [\n'
+    comma = ""
+    for chat in chats:
+        yield comma + json.dumps(_chat_to_json(chat), ensure_ascii=False)
+        comma = ",\n"
+    yield "\n]}\n"
+
+
+def _chat_to_json(chat: ChatRecord) -> dict[str, Any]:
+    unmarked = tuple(replace(message, marks=()) for message in chat.messages)
+    found = to_dict(replace(chat, messages=unmarked))
+    for message, record in zip(found["messages"], chat.messages, strict=True):
+        message["marks"] = [[mark.end, mark.origin, mark.step] for mark in record.marks]
+    return found
+
+
+def markdown(thread: Thread) -> str:
+    """Returns the shown messages of a chat as Markdown."""
+    parts = [f"# {thread.title or 'Chat'}"]
+    if thread.settings.system:
+        parts.append("\n".join(f"> {line}".rstrip() for line in thread.settings.system.splitlines()))
+    for message in thread.messages:
+        provenance = message.content.provenance
+        speaker = provenance.model.name if provenance else SPEAKERS.get(message.role, message.role)
+        parts += [f"## {speaker}", message.text.strip("\n")]
+        if message.content.note:
+            parts.append(f"*{message.content.note}*")
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def require_known_version(version: object) -> None:
+    """Raises ImportBroken for a file of a newer app."""
+    if isinstance(version, int) and version > VERSION:
+        raise ImportBroken(
+            f"A newer version of Foresight wrote this file (format {version}). Update Foresight to import it."
+        )
+
+
+def chat_from_json(found: object) -> ChatRecord | None:
+    """Reads a chat from parsed JSON; returns None if it is not one."""
+    if not isinstance(found, dict) or not isinstance(found.get("messages"), list):
+        return None
+    messages = [_message_from_json(one) for one in found["messages"] if isinstance(one, dict)]
+    # Ids grow, so parents come before children.
+    kept = sorted((one for one in messages if one), key=lambda message: message.id)
+    return replace(read(ChatRecord, {**found, "messages": []}), messages=tuple(kept))
+
+
+def _message_from_json(found: dict[str, Any]) -> MessageRecord | None:
+    marks = found.get("marks")
+    read_marks = [_mark_from_json(one) for one in marks] if isinstance(marks, list) else []
+    try:
+        return read(MessageRecord, {**found, "marks": read_marks})
+    except ValueError:
+        return None
+
+
+def _mark_from_json(found: object) -> dict[str, object]:
+    return dict(zip(("end", "origin", "step"), found, strict=False)) if isinstance(found, list) else {}
+
+
+def presets_from_json(found: object) -> tuple[ChatPreset, ...]:
+    """Reads the presets in parsed JSON; invalid ones are left out."""
+    presets = []
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict):
+            with suppress(ValueError):
+                presets.append(read(ChatPreset, {"name": one.get("name"), "settings": one.get("manner")}))
+    return tuple(presets)

@@ -1,39 +1,59 @@
-"""Import of exported chats, under new ids, in transactions that are so short that nobody waits for them.
+"""New chats with all their messages: imported from a file, or forked from another chat.
 
-A chat is hidden, like a deleted one, until its last message is stored. So a process that is killed leaves whole
-chats only: the next start erases the hidden one, and importing the file again adds what is missing.
+They are written in transactions that are so short that nobody has to wait. A chat is hidden, like a deleted one,
+until its last message is stored. So a process that is killed leaves whole chats only: the next start erases the
+hidden one, and importing the file again adds what is missing.
 
     create (hidden), 50 messages   |   50 messages   |   10 messages, show; create the next one (hidden), ...
 
-A chat is identified by the time it was created. One that is here with every message of the file is not imported
-twice; one that was continued elsewhere is imported beside the one that is here.
+A chat is identified by the time it was created. If a chat exists here with every message of the file, it is not
+imported again; one that was continued elsewhere is imported beside the existing one.
 """
 
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from app.chats.archive_reading import open_archive
-from app.chats.chat_settings import columns_of, presets, save_preset
-from app.chats.chat_table import create, hide_new, is_new, one_line, set_title
-from app.chats.export_format import ChatRecord, MessageRecord
-from app.chats.message_table import INTERRUPTED, insert, messages_of, tree_of
-from app.chats.message_tree import ROOT
+from app.chats.chat_table import (
+    columns_of,
+    create_with,
+    one_line,
+    presets,
+    require_chat,
+    save_preset,
+    set_title,
+    unused_title,
+)
+from app.chats.exporting import ChatRecord, MessageRecord, message_record
+from app.chats.message_table import (
+    INTERRUPTED,
+    ROOT,
+    insert,
+    messages_of,
+    require_in,
+    rows_of,
+    stored_of,
+    tree_of,
+)
 from app.database import Database
-from app.errors import ImportBroken
-from app.values.chat import ChatPreset, ChatSettings, ImportResult, MessageContent
+from app.errors import ChatNotFound, ImportBroken
+from app.values.chat import ChatPreset, ChatSettings, ChatVersion, ImportResult, MessageContent
+from app.values.display_text import numbered
 from app.values.text_normalisation import storable
 
 PIECE = 100_000
-"""Characters that are written in one transaction, and what each step counts for besides."""
+"""Characters that are written in one transaction."""
 STEP = 1_000
+"""Characters that each step counts for besides its own."""
 READ_AT_ONCE = 50
 """Chats whose messages are read in one transaction."""
 LEAST_PAUSE = 0.005
-"""Seconds between two transactions, at least: others get the database meanwhile."""
+"""Least seconds between two transactions, so that others get the database meanwhile."""
 NO_MESSAGE = hash(())
 CREATED_AT = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
 INTERRUPTED_IMPORT = (
@@ -58,7 +78,7 @@ def import_file(database: Database, text: str, now: float, report: Report) -> Im
 def add_chats(
     database: Database, records: Iterable[ChatRecord | None], now: float, report: Callable[[int], None]
 ) -> ImportResult:
-    """Adds the chats that are not here yet."""
+    """Adds the chats that are not here yet. Raises ImportBroken if the chat that is being written is erased."""
     known, numbers = _KnownChats(database), {True: 0, False: 0}
 
     def steps() -> Iterator[WeightedStep]:
@@ -69,26 +89,41 @@ def add_chats(
             is_new = not known.has(record)
             numbers[is_new] += 1
             if is_new:
-                yield from _NewChat(record, now).steps()
+                yield from _ImportedChat(record, now).steps()
 
-    write_in_pieces(database, steps())
+    try:
+        _write_in_pieces(database, steps())
+    except ChatNotFound as error:
+        raise ImportBroken(INTERRUPTED_IMPORT) from error
     return ImportResult(numbers[True], numbers[False])
 
 
+def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion:
+    """Copies a chat's settings, and its messages down to this one, into a new chat. Raises ChatNotFound."""
+    with database.reading() as connection:
+        row = require_chat(connection, chat)
+        tree = tree_of(connection, chat)
+        require_in(tree, message)
+        path = tree.path_to(message)
+        rows = rows_of(connection, list(path))
+    messages = zip(stored_of(rows, path, tree), (ROOT, *path), strict=False)
+    new = _ForkedChat(row, [message_record(one, parent) for one, parent in messages], now)
+    _write_in_pieces(database, new.steps())
+    return ChatVersion(new.chat)
+
+
 def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) -> None:
-    """Adds presets, with a number where another one has the name."""
+    """Adds presets, with a number if another preset has the name."""
     taken = {preset.name: preset.settings for preset in presets(connection)}
     for preset in added:
-        names = (
-            f"{one_line(preset.name)}{end}" for end in ("", *(f" ({number})" for number in range(2, 99)))
-        )
-        name = next((one for one in names if taken.get(one, preset.settings) == preset.settings), "")
+        names = numbered(one_line(preset.name))
+        name = next(one for one in names if taken.get(one, preset.settings) == preset.settings)
         if name and name not in taken:
             taken[name] = preset.settings
             save_preset(connection, replace(preset, name=name))
 
 
-def write_in_pieces(database: Database, steps: Iterable[WeightedStep]) -> None:
+def _write_in_pieces(database: Database, steps: Iterable[WeightedStep]) -> None:
     """Takes these steps in transactions of about PIECE characters."""
     piece, weight = list[Step](), 0
     for characters, step in steps:
@@ -109,59 +144,113 @@ def _write(database: Database, piece: Sequence[Step]) -> None:
     time.sleep(max(LEAST_PAUSE, (time.monotonic() - begin) / 2))
 
 
-class _NewChat:
-    """Writes one chat."""
+class _NewChat(ABC):
+    """Writes a chat that stays hidden until its last message is stored.
 
-    def __init__(self, record: ChatRecord, now: float) -> None:
-        self._record = record
+    Its steps raise ChatNotFound when it is erased meanwhile, as the start and the end of the app do."""
+
+    def __init__(self, messages: Sequence[MessageRecord], now: float) -> None:
+        self.chat = 0
+        self._messages = messages
         self._now = now
-        self._chat = 0
         self._ids: dict[int, int] = {}
+        """The new ids of messages by their old ones."""
 
     def steps(self) -> Iterator[WeightedStep]:
-        """What is to be done, in this order."""
-        yield 0, self._create
-        for message in self._record.messages:
+        """Yields all steps in order."""
+        yield 0, self._create_hidden
+        for message in self._messages:
             yield len(message.text), partial(self._put, message)
         yield 0, self._show
 
-    def _create(self, connection: sqlite3.Connection) -> None:
-        record = self._record
-        settings = columns_of(ChatSettings(record.system, record.sampling, (), record.json_answers))
-        self._chat = create(connection, settings, "", "", record.created).chat
-        hide_new(connection, self._chat)
+    @abstractmethod
+    def _create(self, connection: sqlite3.Connection) -> ChatVersion:
+        """Creates the chat without messages."""
+
+    def _complete(self, connection: sqlite3.Connection) -> int:
+        """Writes the rest of the chat's row. Returns the message that is shown."""
+        return tree_of(connection, self.chat).newest_below(ROOT)
+
+    @abstractmethod
+    def _adapted(self, content: MessageContent) -> MessageContent:
+        """Changes what a message cannot keep in the new chat."""
+
+    def _create_hidden(self, connection: sqlite3.Connection) -> None:
+        self.chat = self._create(connection).chat
+        connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (self.chat,))
 
     def _put(self, message: MessageRecord, connection: sqlite3.Connection) -> None:
-        """A message with an unknown parent becomes a first message."""
+        """Adds a message; one with an unknown parent becomes a first message."""
         self._require_hidden(connection)
-        parent = self._ids.get(message.parent, ROOT)
-        self._ids[message.id] = insert(
-            connection, self._chat, parent, message.role, _localised(message.content), message.created
-        )
+        parent, content = self._ids.get(message.parent, ROOT), self._adapted(message.content)
+        self._ids[message.id] = insert(connection, self.chat, parent, message.role, content, message.created)
 
     def _show(self, connection: sqlite3.Connection) -> None:
         self._require_hidden(connection)
+        shown = self._complete(connection)
+        connection.execute("UPDATE chat SET shown = ?, deleted = NULL WHERE id = ?", (shown, self.chat))
+
+    def _require_hidden(self, connection: sqlite3.Connection) -> None:
+        hidden = connection.execute("SELECT 1 FROM chat WHERE id = ? AND deleted = 1", (self.chat,))
+        if hidden.fetchone() is None:
+            raise ChatNotFound
+
+
+class _ImportedChat(_NewChat):
+    """Writes a chat of a file."""
+
+    def __init__(self, record: ChatRecord, now: float) -> None:
+        super().__init__(record.messages, now)
+        self._record = record
+
+    def _create(self, connection: sqlite3.Connection) -> ChatVersion:
         record = self._record
-        set_title(connection, self._chat, one_line(record.title), record.is_named)
-        # Without a valid shown message the newest is shown.
-        shown = self._ids.get(record.shown) or tree_of(connection, self._chat).newest_below(ROOT)
+        settings = columns_of(ChatSettings(record.system, record.sampling, (), record.json_answers))
+        return create_with(connection, record.created, settings, "", "")
+
+    def _complete(self, connection: sqlite3.Connection) -> int:
+        record = self._record
+        set_title(connection, self.chat, one_line(record.title), record.is_named)
         # An impossible date, such as one in milliseconds, is replaced by now.
         updated = record.updated if 0 <= record.updated <= self._now else self._now
         connection.execute(
-            "UPDATE chat SET folder = ?, is_pinned = ?, updated = ?, shown = ?, deleted = NULL WHERE id = ?",
-            (one_line(record.folder), record.is_pinned, updated, shown, self._chat),
+            "UPDATE chat SET folder = ?, is_pinned = ?, updated = ? WHERE id = ?",
+            (one_line(record.folder), record.is_pinned, updated, self.chat),
         )
+        return self._ids.get(record.shown) or super()._complete(connection)
 
-    def _require_hidden(self, connection: sqlite3.Connection) -> None:
-        """Raises ImportBroken where the chat is being erased."""
-        if not is_new(connection, self._chat):
-            raise ImportBroken(INTERRUPTED_IMPORT)
+    def _adapted(self, content: MessageContent) -> MessageContent:
+        """Removes what belongs to another database: its documents, and its running replies."""
+        if sources := content.sources:
+            cited = tuple(replace(one, document=0) for one in sources.cited)
+            content = replace(content, sources=replace(sources, cited=cited))
+        if content.state != "writing":
+            return content
+        return replace(content, state="interrupted", note=INTERRUPTED)
+
+
+class _ForkedChat(_NewChat):
+    """Writes a chat that begins as another one."""
+
+    def __init__(self, row: sqlite3.Row, messages: Sequence[MessageRecord], now: float) -> None:
+        super().__init__(messages, now)
+        self._row = row
+
+    def _create(self, connection: sqlite3.Connection) -> ChatVersion:
+        row = self._row
+        settings = (row["system"], row["sampling"], row["collections"], row["json_answers"])
+        title = unused_title(connection, row["title"])
+        return create_with(connection, self._now, settings, row["folder"], title)
+
+    def _adapted(self, content: MessageContent) -> MessageContent:
+        return content if content.state != "writing" else replace(content, state="stopped")
 
 
 class _KnownChats:
-    """The chats that are here, read once for each creation time: in some files all chats have the same.
+    """Finds chats of a file that exist here already. Reads the existing chats once for each creation time, because
+    in some files all chats have the same one.
 
-    Each stands for one chat of the file only, so that of two chats that say the same both come in."""
+    Each existing chat stands for one chat of the file only, so that two chats with the same text are both added."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -181,7 +270,7 @@ class _KnownChats:
         return bool(found)
 
     def _nearest(self, record: ChatRecord, sets: Sequence[set[int]]) -> int:
-        """The chat that is in all sets and has the fewest other messages; 0 for none."""
+        """Returns the chat that is in all sets and has the fewest other messages; 0 for none."""
         nearest, lengths = 0, self._lengths[record.created]
         for chat in sets[0]:
             if all(chat in each for each in sets) and (not nearest or lengths[chat] < lengths[nearest]):
@@ -203,13 +292,3 @@ class _KnownChats:
             for row in rows:
                 with_message[hash((row["role"], row["text"], row["created"]))].add(row["chat"])
                 lengths[row["chat"]] += 1
-
-
-def _localised(content: MessageContent) -> MessageContent:
-    """Content for this database: nobody is writing it here, and its documents are not here."""
-    if sources := content.sources:
-        cited = tuple(replace(one, document=0) for one in sources.cited)
-        content = replace(content, sources=replace(sources, cited=cited))
-    if content.state != "writing":
-        return content
-    return replace(content, state="interrupted", note=INTERRUPTED)

@@ -1,19 +1,36 @@
-"""Paths in a chat's message tree: the one that is shown, and the texts of a path that the model reads."""
+"""Paths in a chat's message tree: which one is shown, what the model reads of it, and changes to it.
+
+A change takes the ChatVersion that the page has seen. If that is outdated, nothing is changed and StaleChat is
+raised, because the page would change what it does not show.
+"""
 
 import sqlite3
+from dataclasses import replace
 
-from app.chats.chat_settings import settings_of
-from app.chats.chat_table import require_chat
-from app.chats.message_table import chat_of, require_in, stored, tree_of
-from app.chats.message_tree import ROOT, MessageTree
-from app.values.chat import ChatVersion, StoredMessage, Thread
+from app.chats.chat_table import create, next_use, require_chat, settings_of, suggest_title
+from app.chats.deletion import take_out
+from app.chats.message_table import (
+    ROOT,
+    MessageTree,
+    chat_of,
+    insert,
+    parent,
+    reopen,
+    require_in,
+    stored,
+    tree_of,
+)
+from app.errors import ChatNotFound, StaleChat
+from app.values.chat import ChatSettings, ChatVersion, MessageContent, StoredMessage, Thread, WritingState
+from app.values.display_text import title_of
 from app.values.messages import Message, Role
 
+EDITED = "Edited by you."
 TEXTS = "SELECT id, role, text, state FROM message WHERE chat = ?"
 
 
 def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Thread:
-    """The newest messages of the shown path. Raises ChatNotFound."""
+    """Reads the newest messages of the shown path. Raises ChatNotFound."""
     row = require_chat(connection, chat)
     tree = tree_of(connection, chat)
     path = tree.path_to(_shown_leaf(row, tree))
@@ -28,31 +45,31 @@ def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Threa
 
 
 def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
-    """One message, shown or not. Raises ChatNotFound."""
+    """Reads one message, shown or not. Raises ChatNotFound."""
     tree = tree_of(connection, chat_of(connection, wanted))
     return stored(connection, [wanted], tree)[0]
 
 
 def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """What the model reads down to a message, by default the shown leaf, without the system prompt.
+    """Returns what the model reads down to a message, by default the shown leaf, without the system prompt.
 
-    Replies that failed or stayed empty are left out with their questions. An empty last reply is to be written: it
-    is left out, and its question stays."""
+    Replies that failed or stayed empty are left out with their questions. An empty last reply is about to be
+    written: it is left out, and its question stays."""
     return _texts(_prompt_path(_path(connection, chat, upto)))
 
 
 def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int, ...]:
-    """The ids of the messages of `path_texts`."""
+    """Returns the ids of the messages of `path_texts`."""
     return tuple(row["id"] for row in _prompt_path(_path(connection, chat, upto)))
 
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """What the model reads before a new question below a message, by default below the shown leaf."""
+    """Returns what the model reads before a new question below a message, by default below the shown leaf."""
     return _texts(_without_unanswered(_without_failed_turns(_path(connection, chat, upto)), "user"))
 
 
 def _path(connection: sqlite3.Connection, chat: int, upto: int | None) -> list[sqlite3.Row]:
-    """All messages down to this one, except system prompts, which are in the chat's settings."""
+    """Reads all messages down to this one, except system prompts, which are in the chat's settings."""
     row = require_chat(connection, chat)
     tree = tree_of(connection, chat)
     end = _shown_leaf(row, tree) if upto is None else upto
@@ -67,12 +84,12 @@ def _texts(path: list[sqlite3.Row]) -> tuple[Message, ...]:
 
 
 def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
-    """The end of the shown path. A chat can be opened whatever another program wrote there."""
+    """Returns the end of the shown path, whatever another program wrote there."""
     return int(row["shown"]) if row["shown"] in tree else tree.newest_below(ROOT)
 
 
 def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """The path with its last message as it is: the person asks about it now. An empty last reply is left out."""
+    """Keeps the last message, because the person asks about it now, but leaves out an empty last reply."""
     if path and path[-1]["role"] == "assistant" and not path[-1]["text"]:
         path = path[:-1]
     before = _without_failed_turns(path[:-1])
@@ -80,14 +97,15 @@ def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
 
 
 def _without_unanswered(path: list[sqlite3.Row], then: Role) -> list[sqlite3.Row]:
-    """The path without questions whose answers were deleted: some templates refuse two in a row. A message by
-    `then` follows."""
+    """Leaves out questions whose answers were deleted, because some templates refuse two questions in a row.
+
+    The next message will be by `then`."""
     roles = [*(row["role"] for row in path), then]
     return [row for at, row in enumerate(path) if roles[at : at + 2] != ["user", "user"]]
 
 
 def _without_failed_turns(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """The path without replies that failed or stayed empty, and without their questions."""
+    """Leaves out replies that failed or stayed empty, and their questions."""
     kept: list[sqlite3.Row] = []
     for row in path:
         if row["role"] != "assistant" or (row["text"].strip() and row["state"] != "failed"):
@@ -95,3 +113,133 @@ def _without_failed_turns(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
         elif kept and kept[-1]["role"] == "user":
             kept.pop()
     return kept
+
+
+def begin(
+    connection: sqlite3.Connection, now: float, settings: ChatSettings, question: str
+) -> tuple[ChatVersion, int]:
+    """Creates a chat with its first question and an empty reply. Returns the reply's id."""
+    return ask(connection, now, create(connection, now, settings), question)
+
+
+def add(
+    connection: sqlite3.Connection,
+    now: float,
+    version: ChatVersion,
+    role: Role,
+    text: str,
+    state: WritingState = "done",
+    parent: int | None = None,
+) -> tuple[ChatVersion, int]:
+    """Adds a message below the shown leaf, or below `parent` (0: as a first message). Returns its id."""
+    return _add(connection, now, version, role, MessageContent(text, state), parent)
+
+
+def ask(
+    connection: sqlite3.Connection, now: float, version: ChatVersion, question: str, parent: int | None = None
+) -> tuple[ChatVersion, int]:
+    """Adds a question and an empty reply in state "writing". Returns the reply's id."""
+    _, message = add(connection, now, version, "user", question, parent=parent)
+    reply = insert(connection, version.chat, message, "assistant", MessageContent(), now)
+    return _show(connection, version, reply), reply
+
+
+def regenerate(
+    connection: sqlite3.Connection, now: float, version: ChatVersion, message: int
+) -> tuple[ChatVersion, int]:
+    """Adds an empty version of a reply in state "writing". Returns its id."""
+    _claim(connection, version, now)
+    tree = tree_of(connection, version.chat)
+    _require_reply(connection, version.chat, message)
+    reply = insert(connection, version.chat, tree.parent(message), "assistant", MessageContent(), now)
+    return _show(connection, version, reply), reply
+
+
+def continue_reply(
+    connection: sqlite3.Connection, now: float, version: ChatVersion, message: int
+) -> ChatVersion:
+    """Puts a reply back into state "writing" and shows it with what follows. Its text stays."""
+    shown = _claim(connection, version, now)
+    _require_reply(connection, version.chat, message)
+    tree = tree_of(connection, version.chat)
+    reopen(connection, message)
+    return _show(connection, version, shown if message in tree.path_to(shown) else tree.newest_below(message))
+
+
+def edit_reply(
+    connection: sqlite3.Connection, now: float, version: ChatVersion, message_id: int, text: str
+) -> ChatVersion:
+    """Adds a version of a reply with the person's own text."""
+    above = parent(connection, message_id)
+    sources = message(connection, message_id).content.sources
+    unchecked = sources and replace(sources, unsupported=())
+    content = MessageContent(text, "done", EDITED, sources=unchecked)
+    return _add(connection, now, version, "assistant", content, above)[0]
+
+
+def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> ChatVersion:
+    """Shows this version of a message, and the newest version of what follows."""
+    _claim(connection, version, None)
+    tree = tree_of(connection, version.chat)
+    if message not in tree:
+        raise ChatNotFound("message")
+    return _show(connection, version, tree.newest_below(message))
+
+
+def remove(connection: sqlite3.Connection, now: float, version: ChatVersion, message: int) -> ChatVersion:
+    """Deletes a message with all that follows it, and shows another version of it, or what is before it."""
+    shown = _claim(connection, version, now)
+    tree = tree_of(connection, version.chat)
+    if message not in tree:
+        raise ChatNotFound("message")
+    others = [other for other in tree.versions(message) if other != message]
+    if message in tree.path_to(shown):
+        shown = tree.newest_below(others[-1]) if others else tree.parent(message)
+    take_out(connection, message, tree.all_below(message))
+    return _show(connection, version, shown)
+
+
+def _add(
+    connection: sqlite3.Connection,
+    now: float,
+    version: ChatVersion,
+    role: Role,
+    content: MessageContent,
+    parent: int | None,
+) -> tuple[ChatVersion, int]:
+    """Adds a message. A first question becomes the title of its chat, unless the person has named the chat."""
+    shown = _claim(connection, version, now)
+    if parent is None:
+        parent = shown
+    else:
+        require_in(tree_of(connection, version.chat), parent)
+    message = insert(connection, version.chat, parent, role, content, now)
+    if role == "user" and parent == ROOT:
+        suggest_title(connection, version.chat, title_of(content.text))
+    return _show(connection, version, message), message
+
+
+def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
+    """Increments the version and returns the shown leaf. Raises ChatNotFound, StaleChat."""
+    row = require_chat(connection, version.chat)
+    if row["version"] != version.number:
+        raise StaleChat
+    updated = row["updated"] if now is None else next_use(connection, now)
+    connection.execute(
+        "UPDATE chat SET version = version + 1, updated = ? WHERE id = ?", (updated, version.chat)
+    )
+    return int(row["shown"])
+
+
+def _show(connection: sqlite3.Connection, version: ChatVersion, leaf: int) -> ChatVersion:
+    """Ends the shown path here. Returns the chat's new version."""
+    connection.execute("UPDATE chat SET shown = ? WHERE id = ?", (leaf, version.chat))
+    return ChatVersion(version.chat, version.number + 1)
+
+
+def _require_reply(connection: sqlite3.Connection, chat: int, message: int) -> None:
+    found = connection.execute(
+        "SELECT 1 FROM message WHERE id = ? AND chat = ? AND role = 'assistant'", (message, chat)
+    )
+    if found.fetchone() is None:
+        raise ChatNotFound("reply")

@@ -1,21 +1,84 @@
-"""The table of messages and its full-text index. A message is in the index unless it is still being written."""
+"""The table of messages, its full-text index, and the tree that a chat's messages form.
+
+A message is in the index unless it is still being written. Marks, provenance and sources are JSON in columns.
+"""
 
 import json
 import sqlite3
-from collections.abc import Iterable
-from typing import get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+from typing import TypeVar, get_args
 
-from app.chats.json_columns import marks_from_json, marks_to_json, value_from_json, value_to_json
-from app.chats.message_tree import ROOT, MessageTree
 from app.errors import ChatNotFound
-from app.values.chat import MessageContent, Provenance, StoredMessage, WritingState
+from app.values.chat import MessageContent, Provenance, StoredMessage, TokenMark, WritingState
+from app.values.dataclass_json import parse_json, read, to_dict
 from app.values.document import Sources
-from app.values.messages import Role
+from app.values.json_answers import JsonAnswers
+from app.values.messages import Origin, Role, Sampling
 from app.values.text_normalisation import spaced, storable
 
+ROOT = 0
 MOST_INDEXED = 500_000
 """Characters of a message that are in the index: more would hold the database for too long."""
 INTERRUPTED = "Foresight ended before this reply was complete."
+T = TypeVar("T")
+LETTERS: Mapping[Origin, str] = MappingProxyType(
+    {origin: {"prediction": "e", "draft": "r"}.get(origin, origin[0]) for origin in get_args(Origin)}
+)  # p is the prompt, d a document
+ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})
+
+
+class MessageTree:
+    """A chat's messages as a tree of ids, which grow. 0 is the root, which is not a message.
+
+    0 ── 1 ── 2 ── 5 ── 6        path_to(6) == (1, 2, 5, 6)
+         │    └── 7              versions(5) == (5, 7)
+         └─ 3                    versions(2) == (2, 3); newest_below(2) == 7
+    """
+
+    def __init__(self, parents: Iterable[tuple[int, int]]) -> None:
+        """`parents` are (message, its parent), in any order."""
+        self._parents = dict(parents)
+        children: dict[int, list[int]] = {}
+        for message in sorted(self._parents):
+            children.setdefault(self._parents[message], []).append(message)
+        # Siblings share one tuple: a chat with thousands of first messages would need millions of entries.
+        self._children = {parent: tuple(below) for parent, below in children.items()}
+
+    def __contains__(self, message: int) -> bool:
+        return message in self._parents
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._parents)
+
+    def parent(self, message: int) -> int:
+        return self._parents[message]
+
+    def path_to(self, message: int) -> tuple[int, ...]:
+        """Returns all messages from the first one down to this one; () for the root."""
+        path = []
+        while message != ROOT:
+            path.append(message)
+            message = self._parents[message]
+        return tuple(reversed(path))
+
+    def versions(self, message: int) -> tuple[int, ...]:
+        """Returns the message and its siblings, oldest first."""
+        return self._children[self._parents[message]]
+
+    def all_below(self, message: int) -> list[int]:
+        """Returns the message and all its descendants."""
+        found = [message]
+        for each in found:  # it grows meanwhile
+            found += self._children.get(each, ())
+        return found
+
+    def newest_below(self, message: int) -> int:
+        """Follows the newest version of each message from here down to a leaf."""
+        while below := self._children.get(message):
+            message = below[-1]
+        return message
 
 
 def insert(
@@ -38,13 +101,12 @@ def insert(
 
 
 def write(connection: sqlite3.Connection, message: int, content: MessageContent) -> None:
-    """Replaces what a message says. A deleted message stays deleted.
+    """Replaces the content of a message, unless it was deleted.
 
-    Content in state "writing" never replaces content that is complete: it came too late."""
+    Content in state "writing" comes too late if the stored content is complete, and is dropped."""
     updated = connection.execute(
         "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?,"
-        " sources = ?"
-        " WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
+        " sources = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
         (*_columns(content), message, content.state),
     )
     if updated.rowcount:
@@ -63,7 +125,7 @@ def is_writing(connection: sqlite3.Connection) -> bool:
 
 
 def mark_interrupted(connection: sqlite3.Connection) -> None:
-    """Marks each message in state "writing" as interrupted. To be called at the start of the app."""
+    """Marks each message in state "writing" as interrupted. The app calls it when it starts."""
     for row in connection.execute("SELECT id, text FROM message WHERE state = 'writing'").fetchall():
         connection.execute(
             "UPDATE message SET state = 'interrupted', note = ? WHERE id = ?", (INTERRUPTED, row["id"])
@@ -72,14 +134,14 @@ def mark_interrupted(connection: sqlite3.Connection) -> None:
 
 
 def tree_of(connection: sqlite3.Connection, chat: int) -> MessageTree:
-    """The tree of a chat's messages, without their texts."""
+    """Reads the tree of a chat's messages, without their texts."""
     cursor = connection.cursor()
     cursor.row_factory = None
     return MessageTree(cursor.execute("SELECT id, ifnull(parent, 0) FROM message WHERE chat = ?", (chat,)))
 
 
 def chat_of(connection: sqlite3.Connection, message: int) -> int:
-    """The chat that a message belongs to. Raises ChatNotFound."""
+    """Returns the chat that a message belongs to. Raises ChatNotFound."""
     found = connection.execute("SELECT chat FROM message WHERE id = ?", (message,)).fetchone()
     if found is None:
         raise ChatNotFound("message")
@@ -87,14 +149,14 @@ def chat_of(connection: sqlite3.Connection, message: int) -> int:
 
 
 def parent(connection: sqlite3.Connection, message: int) -> int:
-    """The parent message, or the root. Raises ChatNotFound."""
+    """Returns the parent message, or the root. Raises ChatNotFound."""
     return tree_of(connection, chat_of(connection, message)).parent(message)
 
 
 def stored(
     connection: sqlite3.Connection, messages: Iterable[int], tree: MessageTree
 ) -> tuple[StoredMessage, ...]:
-    """These messages in this order."""
+    """Reads messages in this order."""
     wanted = list(messages)
     return stored_of(rows_of(connection, wanted), wanted, tree)
 
@@ -102,13 +164,13 @@ def stored(
 def stored_of(
     rows: Iterable[sqlite3.Row], messages: Iterable[int], tree: MessageTree
 ) -> tuple[StoredMessage, ...]:
-    """The same of rows that were read before: parsing them takes long."""
+    """Does the same with rows that were read before, because parsing them takes long."""
     by_id = {row["id"]: row for row in rows}
-    return tuple(_stored(by_id[message], tree.versions(message)) for message in messages)
+    return tuple(_message_of(by_id[message], tree.versions(message)) for message in messages)
 
 
 def messages_of(connection: sqlite3.Connection, chats: Iterable[int]) -> list[sqlite3.Row]:
-    """The chat, role, text and time of each message of these chats."""
+    """Reads the chat, role, text and time of each message of these chats."""
     return connection.execute(
         "SELECT chat, role, text, created FROM message WHERE chat IN (SELECT value FROM json_each(?))",
         (json.dumps(list(chats)),),
@@ -122,14 +184,13 @@ def require_in(tree: MessageTree, message: int) -> None:
 
 
 def rows_of(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3.Row]:
-    """The rows of these messages."""
     # One parameter for all ids: SQLite limits the number of parameters.
     return connection.execute(
         "SELECT * FROM message WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(messages),)
     ).fetchall()
 
 
-def _stored(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
+def _message_of(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     state: WritingState = row["state"] if row["state"] in get_args(WritingState) else "done"
     marks, provenance = marks_from_json(row["marks"]), value_from_json(Provenance, row["provenance"])
     sources = value_from_json(Sources, row["sources"])
@@ -158,3 +219,48 @@ def _index(connection: sqlite3.Connection, message: int, content: MessageContent
             "INSERT INTO message_words (rowid, text) VALUES (?, ?)",
             (message, spaced(content.text[:MOST_INDEXED])),
         )
+
+
+def marks_to_json(marks: Sequence[TokenMark]) -> str:
+    """Writes marks as differences in three lists, a reply of 500 tokens in about 2 kB; "" for none.
+
+    TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1)
+    {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
+    """
+    if not marks:
+        return ""
+    columns = {
+        "ends": _differences([mark.end for mark in marks]),
+        "origins": "".join(LETTERS[mark.origin] for mark in marks),
+        "steps": _differences([mark.step for mark in marks]),
+    }
+    return json.dumps(columns, separators=(",", ":"))
+
+
+def marks_from_json(text: str) -> tuple[TokenMark, ...]:
+    """Reads marks; returns none if the text is invalid, and "model" for an unknown origin."""
+    try:
+        columns = parse_json(text) if text else {"ends": [], "origins": "", "steps": []}
+        ends, steps = accumulate(columns["ends"]), accumulate(columns["steps"])
+        origins = (ORIGINS.get(letter, "model") for letter in columns["origins"])
+        return tuple(map(TokenMark, ends, origins, steps))
+    except (ValueError, TypeError, KeyError):
+        return ()
+
+
+def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -> str | None:
+    """Writes a value as JSON; None stays None."""
+    return None if value is None else storable(json.dumps(to_dict(value), ensure_ascii=False))
+
+
+def value_from_json(kind: type[T], text: str | None) -> T | None:
+    """Reads a value of this dataclass from JSON; returns None for None and for an invalid text."""
+    try:
+        return None if text is None else read(kind, parse_json(text))
+    except ValueError:
+        return None
+
+
+def _differences(numbers: list[int]) -> list[int]:
+    """Turns 5 9 12 into 5 4 3."""
+    return [*numbers[:1], *(after - before for before, after in pairwise(numbers))]

@@ -1,7 +1,7 @@
 """Full-text search of chats: the FTS5 query, the chats found by title or message, and their excerpts.
 
-Every match is read from the index, and none of the messages: of those only the ones that an excerpt is made of. A
-word that stands in each of 200,000 messages costs a tenth of a second, a rare one a millisecond.
+Every match is read from the index; messages are read only for excerpts. A word that is in each of 200,000 messages
+costs a tenth of a second, a rare one a millisecond.
 
 Messages are indexed as text_normalisation.py spaces them; a word without spaces is a phrase of its characters:
 
@@ -18,13 +18,13 @@ from app.values.chat import ChatSearchResult
 from app.values.text_normalisation import UNSPACED, normalized, spaced
 
 BEFORE, AFTER = "\x02", "\x03"
-"""Stand before and after each found word of an excerpt."""
+"""Signs before and after each found word of an excerpt."""
 EXCERPT = 120
 """Characters of an excerpt, about."""
 EXCERPT_INPUT = 100_000
 """Characters of a text that are searched for an excerpt."""
 MOST_QUERY = 1_000
-"""Characters of a query that count: a pasted page is not found by more of it."""
+"""Characters of a query that count, because more of a pasted page does not help."""
 LEAD = 30
 """Characters of an excerpt before the first found word, about."""
 
@@ -45,7 +45,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tuple[ChatSearchResult, ...]:
-    """All chats with all of these words in their title or in one message, the last used ones first.
+    """Finds all chats with all of these words in their title or in one message, the last used ones first.
 
     The last word matches as a prefix. The first `excerpts` results have one, of the newest message that matches."""
     query = fts_query(words)
@@ -59,13 +59,13 @@ def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tu
 
 
 def _text(connection: sqlite3.Connection, found: sqlite3.Row) -> str:
-    """The newest message that matches; the title where none does."""
+    """Returns the newest message that matches; the title if none does."""
     message = connection.execute("SELECT text FROM message WHERE id = ?", (found["message"],)).fetchone()
     return str(message["text"] if message else found["title"])
 
 
 def fts_query(words: str) -> str:
-    """The FTS5 query for all of these words; "" when there are none.
+    """Makes the FTS5 query for all of these words; "" if there are none.
 
     The last word matches as a prefix, unless a sign ends it: c finds "cook", c++ does not."""
     phrases = ['"' + spaced(word).replace('"', '""').strip() + '"' for word in _words(words)]
@@ -73,7 +73,7 @@ def fts_query(words: str) -> str:
 
 
 def excerpt(text: str, words: str) -> str:
-    """The part of a text where the words are, on one line, each between BEFORE and AFTER."""
+    """Cuts out the part of a text with the words, on one line, each between BEFORE and AFTER."""
     bare = text[:EXCERPT_INPUT].replace(BEFORE, "").replace(AFTER, "")
     flat = " ".join(normalized("NFC", bare).split())
     found = [match.span() for match in _finder(words).finditer(folded(flat))]
@@ -84,18 +84,18 @@ def excerpt(text: str, words: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A text without upper case and accents, character for character: "Ärger" -> "arger"."""
+    """Removes upper case and accents, character for character: "Ärger" -> "arger"."""
     return _NOT_ASCII.sub(lambda found: _fold(found[0]), text).translate(_LOWER)
 
 
 def _words(words: str) -> list[str]:
-    """The words that the index can have: "C++ -- and" -> ["C++", "and"]."""
+    """Returns the words that the index can have: "C++ -- and" -> ["C++", "and"]."""
     given = words[:MOST_QUERY].replace("\0", " ").split()
     return [word for word in given if any(map(str.isalnum, word))]
 
 
 def _finder(words: str) -> re.Pattern[str]:
-    """Matches the words as prefixes; the characters of an unspaced script anywhere."""
+    """Makes a pattern for the words as prefixes; characters of an unspaced script match anywhere."""
     pieces = [re.findall(r"\w+", folded(normalized("NFC", word))) for word in _words(words)]
     found = [piece for word in pieces for piece in word]
     starts = [re.escape(one) if UNSPACED.match(one) else rf"\b{re.escape(one)}" for one in found]
@@ -109,7 +109,7 @@ def _fold(character: str) -> str:
 
 
 def _start(text: str, found: int) -> int:
-    """Where an excerpt begins, so that the found word has some words before it."""
+    """Returns where an excerpt begins, so that the found word has some words before it."""
     if found <= LEAD:
         return 0
     space = text.find(" ", found - LEAD, found)

@@ -24,8 +24,8 @@ from app.conversation.prompt_builder import PromptBuilder
 from app.conversation.thinking import split_thought
 from app.conversation.turn import TurnContext
 from app.documents import Documents, require_file
-from app.documents.reading.encodings import text_of
-from app.documents.search.plain_text import plain_passage
+from app.documents.reading.files import text_of
+from app.documents.search.snippets import plain_passage
 from app.engine import Engine
 from app.errors import BadOption, DocumentError, DocumentUnreadable, ModelError, impossible_values
 from app.settings import DEMO_MODEL

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from app.conversation.reply import Reply
-from app.documents.search.vector_index import Vectors
+from app.documents.embedding import Vectors
 from app.engine import Engine
 from app.engine.text.reader import CachedTokenReader
 from app.errors import ModelNotFound

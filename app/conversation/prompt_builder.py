@@ -23,8 +23,7 @@ from app.conversation.retrieval import (
 )
 from app.conversation.turn import Messages, ReplySettings, TurnContext
 from app.documents import Documents
-from app.documents.search.conversational import is_conversational
-from app.documents.search.follow_up import self_contained
+from app.documents.search.questions import is_conversational, self_contained
 from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import AppError
 from app.values.chat import ChatSettings, MessageContent

@@ -32,8 +32,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.documents import Documents
-from app.documents.search.plain_text import plain_passage
-from app.documents.search.snippets import best_start, highlighted, snippet
+from app.documents.search.snippets import best_start, highlighted, plain_passage, snippet
 from app.documents.text_table import digest_of, stamp_of
 from app.values.document import Citation, Passage, PassageHit, Sources, TokenBudget
 from app.values.messages import Message

@@ -1,34 +1,59 @@
-"""Keeps a backup of each of the last days, made in the background while the app runs.
+"""Backups: one of each of the last days is kept, and one can be put in the place of the database.
 
     backups/foresight-20260714-103000.sqlite             of a day: the last three are kept
     backups/foresight-20260714-103000-schema-7.sqlite    before a migration: the last one is kept
 
-A damaged database is not backed up, so the last good backup stays. What was erased must not live on in backups: the
-database counts erasures, and within an hour a new backup replaces those with a smaller count.
+They are made in the background while the app runs. A damaged database is not backed up, so the last good backup
+stays. What was erased must not live on in backups: the database counts erasures, and within an hour a new backup
+replaces those with a smaller count.
+
+    stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
+    apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
+    discard_copies(data_dir)    deletes what was moved aside, and all other copies
+
+Services keep ids and vectors of the database in memory, so it is exchanged only at the next start, while nobody has
+it open. A crash between two moves is no harm: the next start continues.
 """
 
 import logging
+import re
+import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from app.database.database import Database
-from app.database.files import BACKUPS, FILE_NAME, backups_in
-from app.errors import StoreBroken, StoreError
+from app.database.database import MEMORY, Database
+from app.database.files import BACKUPS, FILE_NAME, STAMP, SUFFIXES, backups_in
+from app.database.migrations import has_chat_tables, migrate, schema_version, shipped_migrations
+from app.database.transactions import damage_in, store_error_of
+from app.errors import StoreBroken, StoreError, StoreFull, StoreNotUsable
+from app.system.files import replacing, sync_folder
 
 KEPT_DAYS = 3
 DAY = 24 * 3600.0
 FIRST_SECONDS = 30.0
-"""How long the start of the app is left alone."""
+"""Seconds after the start of the app until the first check."""
 EACH_SECONDS = 3600.0
-"""How often is looked whether a backup is due."""
+"""Seconds between checks whether a backup is due."""
 PAUSE_SECONDS = 0.01
-"""How long the disk is left to others between two parts of a backup."""
+"""Seconds between two parts of a backup, so that others get the disk."""
 COUNT = "SELECT count FROM erasures"
 HAS_CONTENT = "SELECT EXISTS (SELECT 1 FROM message) OR EXISTS (SELECT 1 FROM document)"
+STAGED = "restore.sqlite"
+KEPT = "before-restore-"
+"""The beginning of the names of files and folders that a backup has replaced."""
+RESCUED = "rescued-"
+"""The beginning of the names of files that were saved from a damaged database."""
+COPIES = re.compile(
+    rf"{KEPT}\d{{8}}-\d{{6}}(\.sqlite(-wal|-shm)?|-[a-z-]+)"
+    rf"|{RESCUED}\d{{8}}-\d{{6}}\.sqlite|{re.escape(FILE_NAME)}\.broken-[0-9-]+(-wal|-shm)?"
+    r"|foresight-\d{8}-\d{6}(-schema-\d+)?\.sqlite"
+)
+"""The names of copies of the database."""
+SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +76,6 @@ class DailyBackups:
         self._thread = threading.Thread(target=self._run, name="backups", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -106,14 +130,14 @@ class DailyBackups:
         _remove([*erased, *old])
 
     def _before_damage(self, backups: list[Path]) -> Path | None:
-        """The newest backup of a damaged database that was moved aside: the person may still want it."""
+        """Returns the newest backup before the last damage, which the person may still want."""
         damaged = max((file.name for file in self._data_dir.glob(f"{FILE_NAME}.broken-*")), default="")
         stamp = damaged.partition("-")[2]
         return next((one for one in backups if one.name.partition("-")[2] < stamp), None)
 
 
 def _erasures(backup: Path) -> int:
-    """The count of erasures in a backup; 0 for one of a schema that had none."""
+    """Reads the count of erasures in a backup; 0 for one of a schema without it."""
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as one,
@@ -125,3 +149,122 @@ def _erasures(backup: Path) -> int:
 def _remove(files: Iterable[Path]) -> None:
     for file in files:
         file.unlink(missing_ok=True)
+
+
+def stage(source: Path, data_dir: Path) -> None:
+    """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
+    if not source.is_file():
+        raise StoreNotUsable(f"There is no file {source}. {_other_backup(data_dir)}")
+    if (data_dir / STAGED).exists() and not has_chat_tables(data_dir / STAGED):
+        raise StoreNotUsable(
+            f"{data_dir / STAGED} is not Foresight's. Move it to another folder, then try again."
+        )
+    try:
+        with (
+            replacing(data_dir / STAGED) as draft,
+            _errors_of(source, data_dir),
+            _new_database(draft) as copy,
+        ):
+            _read(source, copy, data_dir)
+    except OSError as error:
+        raise StoreNotUsable(
+            f"The backup cannot be copied into {data_dir} ({error.strerror}). Free some disk space, or give this "
+            "user write access to the folder, and try again."
+        ) from error
+
+
+def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
+    """Puts the staged backup into the database's place. Returns a sentence about it, "" if none is staged.
+
+    `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
+    staged, database = data_dir / STAGED, data_dir / FILE_NAME
+    if not has_chat_tables(staged):  # there is none, or another program's
+        return ""
+    kept = data_dir / time.strftime(f"{KEPT}{STAMP}.sqlite")
+    try:
+        for name in folders:
+            _move(data_dir / name, kept.with_name(f"{kept.stem}-{name}"))
+        # The file itself last: until it is moved, the next start begins again.
+        for end in reversed(SUFFIXES):
+            _move(database.with_name(database.name + end), kept.with_name(kept.name + end))
+        staged.replace(database)
+        sync_folder(data_dir)
+    except OSError as error:
+        raise StoreNotUsable(
+            f"The backup could not be put in place ({error.strerror}). Check the permissions of {data_dir} and "
+            "start Foresight again."
+        ) from error
+    return f"The backup was restored. What was here before is kept as {kept}."
+
+
+def discard_copies(data_dir: Path) -> None:
+    """Deletes all copies of the database that the app has made in the data folder, damaged ones too."""
+    staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
+    for path in [*filter(_is_copy, (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))), *staged]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _is_copy(path: Path) -> bool:
+    """Whether the app has named a file or folder, and it is not a link to another place."""
+    return bool(COPIES.fullmatch(path.name)) and not path.is_symlink() and not path.parent.is_symlink()
+
+
+def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
+    """Copies a backup and migrates the copy to today's schema."""
+    copy.row_factory = sqlite3.Row
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
+        backup.backup(copy)
+    copy.execute("PRAGMA journal_mode = DELETE")
+    try:
+        version = schema_version(copy, shipped_migrations(), str(source))
+    except StoreNotUsable:
+        version = 0
+    if not version:
+        raise _no_backup(source, "it has other tables", data_dir)
+    migrate(copy, shipped_migrations(), str(source))
+    if damage := damage_in(copy):
+        raise _no_backup(source, damage, data_dir)
+    with closing(Database(MEMORY)) as newest, newest.reading() as connection:
+        schemas = [{tuple(row) for row in one.execute(SCHEMA)} for one in (copy, connection)]
+    if schemas[0] != schemas[1]:
+        raise _no_backup(source, "it has other tables", data_dir)
+
+
+@contextmanager
+def _errors_of(source: Path, data_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if isinstance(translated := store_error_of(error, str(source), ""), StoreFull):
+            raise translated from error
+        raise _no_backup(source, str(error), data_dir) from error
+
+
+def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:
+    return StoreNotUsable(
+        f"{source.name} is not a whole backup of Foresight ({reason}). {_other_backup(data_dir)}"
+    )
+
+
+@contextmanager
+def _new_database(draft: Path) -> Iterator[sqlite3.Connection]:
+    """Opens an empty file as a database, and removes SQLite's own files beside it."""
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            yield connection
+    finally:
+        for end in (*SUFFIXES[1:], "-journal"):
+            draft.with_name(draft.name + end).unlink(missing_ok=True)
+
+
+def _other_backup(data_dir: Path) -> str:
+    automatic = f", or the newest automatic one, {found[-1]}" if (found := backups_in(data_dir)) else ""
+    return f"Choose a file that Back up has saved{automatic}."
+
+
+def _move(path: Path, target: Path) -> None:
+    if path.exists():
+        path.replace(target)

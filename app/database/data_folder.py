@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
+from app.database.backups import KEPT, RESCUED, STAGED
 from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
-from app.database.restoring import KEPT, RESCUED, STAGED
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.system.files import make_folder, write_file
 from app.values.dataclass_json import parse_json
@@ -38,22 +38,22 @@ FILES = re.compile(
 )
 """The names of the files that the app makes in it."""
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
-"""What systems put into folders by themselves."""
+"""Files that operating systems put into folders by themselves."""
 LONGEST = 2_000_000
 """Bytes of a file that is read to know it."""
 SHOWN = 3
-"""How many names of foreign files are told."""
+"""How many names of foreign files a message lists."""
 
 
 def default_data_dir() -> Path:
-    """The platform's folder for the app's data."""
+    """Returns the platform's folder for the app's data."""
     import platformdirs  # imported here: measuring machines do without it
 
     return Path(platformdirs.user_data_dir("foresight", appauthor=False)).absolute()
 
 
 def data_dir_or_default(chosen: Path | None) -> Path:
-    """The chosen folder, or the default one, once it is the app's own. Raises DataFolderRefused."""
+    """Returns the chosen folder, or the default one, marked as the app's own. Raises DataFolderRefused."""
     folder = _expanded(chosen) if chosen else default_data_dir()
     _require_own(folder)
     try:
@@ -67,7 +67,7 @@ def data_dir_or_default(chosen: Path | None) -> Path:
 
 
 def optional_data_dir(chosen: Path | None = None) -> Path:
-    """Return the data folder of commands that also work where the default one cannot be written.
+    """Returns the data folder of commands that also work if the default one cannot be written.
 
     Raises DataFolderRefused."""
     if chosen:
@@ -137,22 +137,22 @@ def _counts(path: Path) -> bool:
 
 
 def _is_of_earlier_release(folder: Path) -> bool:
-    """Whether an earlier release of the app wrote what lies here."""
+    """Whether an earlier release of the app wrote what is here."""
     if has_chat_tables(folder / FILE_NAME):
         return True
     try:
-        return any(map(_tells_of_foresight, _written(folder)))
+        return any(map(_has_form_of_foresight, _candidates(folder)))
     except OSError:
         return False
 
 
-def _written(folder: Path) -> Iterator[Path]:
-    """Files that the app may have written."""
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Yields files that the app may have written."""
     yield from (folder / "settings.json", folder / "servers.json", folder / "api-key")
     yield from chain(folder.glob("downloads/*.json"), folder.glob("steps/*.json"))
 
 
-def _tells_of_foresight(file: Path) -> bool:
+def _has_form_of_foresight(file: Path) -> bool:
     """Whether a file has the form that only the app gives it."""
     try:
         content = file.read_bytes() if file.stat().st_size < LONGEST else b""
@@ -171,7 +171,7 @@ def _tells_of_foresight(file: Path) -> bool:
 
 
 def _own_paths(folder: Path) -> Iterator[Path]:
-    """The folder, and what the app has made at the top of it."""
+    """Yields the folder, then what the app has made at the top of it."""
     yield folder
     for path in folder.iterdir():
         is_named_so = path.name in FOLDERS if path.is_dir() else FILES.fullmatch(path.name)
@@ -182,7 +182,7 @@ def _own_paths(folder: Path) -> Iterator[Path]:
 def _make_private(folder: Path) -> None:
     """Removes all rights of other users on a folder and what the app has made at the top of it.
 
-    They reach nothing below. On Windows the user profile has such rights already."""
+    So they cannot reach anything below. On Windows the user profile is private already."""
     if os.name != "posix":
         return
     try:
@@ -217,8 +217,10 @@ class DataFolder:
             self._lock.acquire(timeout=0)
             self._address.unlink(missing_ok=True)  # left by an instance that was killed
         except Timeout as error:
+            address = self.running_at()
+            where = f" (at {address})" if address else ""
             raise DataFolderInUse(
-                f"Foresight is already running on {self.path}{self._where()}. "
+                f"Foresight is already running on {self.path}{where}. "
                 "Use that window, or start this one with another --data-dir."
             ) from error
         except OSError as error:
@@ -228,8 +230,7 @@ class DataFolder:
             ) from error
 
     def announce(self, address: str) -> None:
-        """Writes the page's address, with its token, for a second instance of this user. Failing to write it is no
-        reason not to start."""
+        """Writes the page's address, with its token, for a second instance of this user. A failure is ignored."""
         with suppress(OSError):
             self._address.touch(mode=0o600)
             self._address.write_text(address, encoding="utf-8")
@@ -255,7 +256,3 @@ class DataFolder:
                 return False
         except Timeout:
             return True
-
-    def _where(self) -> str:
-        address = self.running_at()
-        return f" (at {address})" if address else ""

@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from app.database.checking import available_modules, damage_in, quick_damage_in, require_sqlite
 from app.database.files import (
     BACKUPS,
     FILE_NAME,
@@ -28,7 +28,14 @@ from app.database.files import (
     require_target,
 )
 from app.database.migrations import migrate, read_migrations, shipped_migrations
-from app.database.transactions import store_errors, transaction
+from app.database.transactions import (
+    available_modules,
+    damage_in,
+    quick_damage_in,
+    require_sqlite,
+    store_errors,
+    transaction,
+)
 from app.errors import StoreBroken, StoreNotUsable
 from app.system.files import make_folder, replacing_output
 
@@ -38,11 +45,14 @@ BUSY_SECONDS = 10.0
 COPIED_PAGES = 256
 """Pages that are copied before others get the disk."""
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class Database:
     """A SQLite file (or ":memory:") with the newest schema, safe to use from any thread.
 
-    `note` tells the person that the file is damaged, or was moved aside and a new one created; "" for neither."""
+    `note` is a sentence for the person if the file is damaged, or was replaced by a new one; else ""."""
 
     def __init__(
         self, path: Path | str, migrations: Path | None = None, busy_seconds: float = BUSY_SECONDS
@@ -108,7 +118,7 @@ class Database:
             return self._keep_backup(source, "", progress)
 
     def size(self) -> int:
-        """Bytes on the disk, or in memory."""
+        """Returns the bytes on the disk, or in memory."""
         if self._is_memory:
             with self.reading() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -116,7 +126,7 @@ class Database:
         return sum(file.stat().st_size for file in files_of(self.path) if file.exists())
 
     def used(self) -> int:
-        """Bytes of the file that are in use."""
+        """Returns the bytes of the file that are in use."""
         with self.reading() as connection:
             pages, free, size = (
                 int(connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -125,7 +135,7 @@ class Database:
         return (pages - free) * size
 
     def compact(self) -> None:
-        """Returns free pages to the disk and removes what is left of deleted rows."""
+        """Returns free pages to the disk and removes the rest of deleted rows."""
         with self._lock, store_errors(str(self.path)):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -218,7 +228,7 @@ class Database:
 
     @contextmanager
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for long reads, so that the app is not blocked, if that is possible."""
+        """Opens a connection for long reads, if possible, so that the app is not blocked."""
         if self._is_memory or self._file_id() != self._inode:  # a file that was moved away can still be saved
             with self._lock:
                 yield self._connection
@@ -227,7 +237,7 @@ class Database:
                 yield connection
 
     def _file_id(self) -> tuple[int, int] | None:
-        """The device and inode of the file at the path; None if there is none."""
+        """Returns the device and inode of the file at the path; None if there is none."""
         try:
             found = self.path.stat()
         except OSError:
@@ -235,7 +245,7 @@ class Database:
         return found.st_dev, found.st_ino
 
     def _require_there(self) -> None:
-        """Raises StoreNotUsable for a file that was moved or deleted: SQLite would write into nothing."""
+        """Raises StoreNotUsable if the file was moved or deleted, because SQLite would still write into it."""
         if not self._is_memory and self._file_id() != self._inode:
             raise StoreNotUsable(
                 f"{self.path} is no longer there. Put its folder back, or save all chats to another place "
@@ -252,14 +262,66 @@ class Database:
             ) from error
 
 
+class Store:
+    """Things that are stored in a database. Most methods are functions with a transaction around them:
+
+    pin = writes(chat_table.pin)        `chats.pin(3, True)` runs `chat_table.pin(connection, 3, True)`
+    """
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        """`now` returns seconds since 1970."""
+        self.database = database
+        self.now = now
+
+    @property
+    def changes(self) -> int:
+        """A counter that grows with every change in the database."""
+        return self.database.changes
+
+
+def reads(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a read transaction."""
+
+    @wraps(function)
+    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store.database.reading() as connection:
+            return function(connection, *args, **kwargs)
+
+    return method
+
+
+def writes(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a write transaction."""
+
+    @wraps(function)
+    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store.database.writing() as connection:
+            return function(connection, *args, **kwargs)
+
+    return method
+
+
+def writes_now(
+    function: Callable[Concatenate[sqlite3.Connection, float, P], R],
+) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a write transaction, with the time as its second argument."""
+
+    @wraps(function)
+    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with store.database.writing() as connection:
+            return function(connection, store.now(), *args, **kwargs)
+
+    return method
+
+
 def database_in(data_dir: Path) -> Database:
-    """The database of a data folder. Raises StoreError."""
+    """Opens the database of a data folder. Raises StoreError."""
     return Database(data_dir / FILE_NAME)
 
 
 @contextmanager
 def _writing(target: Path, advice: str) -> Iterator[None]:
-    """Raises StoreNotUsable where the system refuses to write a copy."""
+    """Raises StoreNotUsable if the system refuses to write a copy."""
     try:
         yield
     except OSError as error:

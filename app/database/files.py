@@ -19,7 +19,7 @@ SUFFIXES = ("", "-wal", "-shm")
 
 
 def files_of(database: Path) -> list[Path]:
-    """The database and SQLite's files beside it, whether they exist or not."""
+    """Returns the database and SQLite's files beside it, whether they exist or not."""
     return [database.with_name(database.name + end) for end in SUFFIXES]
 
 
@@ -50,11 +50,10 @@ def move_aside(database: Path) -> Path:
 
 
 def backups_in(data_dir: Path) -> list[Path]:
-    """The automatic backups of a data folder, the newest last."""
+    """Lists the automatic backups of a data folder, the newest last."""
     with suppress(OSError):  # no folder, or one that cannot be read
-        return sorted(
-            data_dir.glob(f"{BACKUPS}/foresight-*.sqlite"), key=lambda file: (_changed(file), file.name)
-        )
+        backups = data_dir.glob(f"{BACKUPS}/foresight-*.sqlite")
+        return sorted(backups, key=lambda file: (_changed(file), file.name))
     return []
 
 
@@ -65,18 +64,18 @@ def _changed(file: Path) -> int:
 
 
 def recovery(damaged: Path | None, data_dir: Path) -> str:
-    """What can be done about a damaged database of this data folder, or about one that is gone."""
-    ways = []
+    """Advises what to do about a damaged database of this data folder, or a missing one."""
+    advice = []
     if damaged:
         rescue = command_line("chats", "rescue", damaged, "--data-dir", data_dir)
-        ways.append(f"`{rescue}` saves what can still be read")
+        advice.append(f"`{rescue}` saves what can still be read")
     if backups := backups_in(data_dir):
         restore = command_line("chats", "restore", backups[-1], "--data-dir", data_dir)
-        ways.append(f"`{restore}` brings back the newest backup")
-    return f"Quit Foresight: {', and '.join(ways)}." if ways else "There is no automatic backup of it."
+        advice.append(f"`{restore}` brings back the newest backup")
+    return f"Quit Foresight: {', and '.join(advice)}." if advice else "There is no automatic backup of it."
 
 
 def command_line(*words: str | Path) -> str:
-    """A command of the app as it is typed."""
+    """Returns a command of the app as it is typed."""
     typed = ["python", "run.py", *map(str, words)]
     return subprocess.list2cmdline(typed) if os.name == "nt" else shlex.join(typed)

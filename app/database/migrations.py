@@ -36,20 +36,22 @@ class Migration:
     """One migration file."""
 
     number: int
-    name: str
     script: str
 
 
 def read_migrations(folder: Path) -> tuple[Migration, ...]:
-    """The migrations of a folder, in order. Raises ValueError when a number is missing or occurs twice."""
-    found = tuple(_read(path) for path in sorted(folder.glob("*.sql")))
+    """Reads the migrations of a folder in order. Raises ValueError if a number is missing or occurs twice."""
+    found = tuple(
+        Migration(int(path.stem.partition("_")[0]), path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*.sql"))
+    )
     numbers = [one.number for one in found]
     require(numbers == list(range(1, len(found) + 1)), "migrations must be numbered 1, 2, 3, …", numbers)
     return found
 
 
 def shipped_migrations() -> tuple[Migration, ...]:
-    """The app's own migrations."""
+    """Reads the app's own migrations."""
     return read_migrations(assets_dir() / "migrations")
 
 
@@ -71,7 +73,7 @@ def migrate(
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection, "BEGIN IMMEDIATE"):
-            # Looked at again: another process may have migrated while this one waited.
+            # Read again, because another process may have migrated while this one waited.
             done = schema_version(connection, migrations, path)
             connection.execute(f"PRAGMA user_version = {done}")  # a pragma takes no parameters
             for migration in migrations[done:]:
@@ -81,7 +83,7 @@ def migrate(
 
 
 def statements(script: str) -> Iterator[str]:
-    """Yields the statements of a script. (`executescript` would commit first.)
+    """Yields the statements of a script, because `executescript` would commit first.
 
     "CREATE TABLE a (b);\\nDROP TABLE a;" has two; a trigger with statements of its own is one."""
     statement = ""
@@ -90,21 +92,17 @@ def statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-    require(not _without_comments(statement), "a script must end with a whole statement", statement)
-
-
-def _read(path: Path) -> Migration:
-    number, _, name = path.stem.partition("_")
-    return Migration(int(number), name, path.read_text(encoding="utf-8"))
+    rest = "".join(line for line in statement.splitlines() if not line.lstrip().startswith("--"))
+    require(not rest.strip(), "a script must end with a whole statement", statement)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """How many migrations have run, as the file says."""
+    """Returns how many migrations have run according to the file."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def has_chat_tables(path: Path) -> bool:
-    """Whether a file is a database with the app's tables, of any release. Nothing is written beside it."""
+    """Whether a file is a database with the tables of any release of the app. Writes nothing beside it."""
     try:
         if not path.is_file():
             return False
@@ -132,11 +130,11 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
 
 
 def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
-    """How many migrations have run: as many as the file says, unless its tables show that it is wrong."""
-    told = version_of(connection)
-    if told > len(migrations):
+    """Returns how many migrations have run: as the file says, unless its tables show that it is wrong."""
+    stated = version_of(connection)
+    if stated > len(migrations):
         raise StoreTooNew(
-            f"{path} was last used by a newer version of Foresight (schema {told}; this version has "
+            f"{path} was last used by a newer version of Foresight (schema {stated}; this version has "
             f"{len(migrations)}). Update Foresight, or choose another folder with --data-dir."
         )
     found = _shape(connection)
@@ -150,12 +148,12 @@ def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, 
             "Foresight again, or choose another folder with --data-dir."
         )
     # A migration that changes no table leaves the shape of the one before.
-    return told if told > 0 and shapes[told - 1] == shapes[version - 1] else version
+    return stated if stated > 0 and shapes[stated - 1] == shapes[version - 1] else version
 
 
 @cache
 def _shapes(migrations: tuple[Migration, ...]) -> tuple[Shape, ...]:
-    """The shape of a database after each migration."""
+    """Returns the shape of a database after each migration."""
     shapes = []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in migrations:
@@ -174,7 +172,3 @@ def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
     orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
     require(not orphans, f"migration {migration.number} must leave no row without its parent", orphans)
     connection.execute(f"PRAGMA user_version = {migration.number}")
-
-
-def _without_comments(script: str) -> str:
-    return "".join(line for line in script.splitlines() if not line.lstrip().startswith("--")).strip()

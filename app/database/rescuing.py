@@ -1,39 +1,52 @@
-"""Saves what SQLite still reads of a damaged database into a new one.
+"""Saves what can still be read of a damaged database into a new one.
 
-The rows are read page by page (damaged_pages.py), and the types of a row tell which table it is of:
+SQLite reaches a row through a tree of pages, so a damaged page hides all that is below it. But the rows themselves
+are in the leaves of the tree, and a leaf by itself is a tree, too. So in a copy of the file the first page is
+replaced by one that has a single table, which begins at each leaf in turn. The types of a row tell its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
 A damaged page, even the first one, costs the rows that are on it and no others. The file itself is only read.
 """
 
+import os
 import sqlite3
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import NoneType
+from typing import Any
 
-from app.database.damaged_pages import VALUES, Row, connect_leniently, copy_damaged, leaf_rows
 from app.database.files import files_of, is_there, recovery, require_target
 from app.database.migrations import migrate, shipped_migrations
 from app.database.transactions import store_errors, transaction
 from app.errors import StoreNotUsable
 from app.system.files import replacing_output
 
+MAGIC = b"SQLite format 3\0"
+HEADER = 100
+"""Bytes at the beginning of a database."""
+PAGE = 4096
+"""The size of a page if the header does not say it."""
+LEAF = 0x0D
+"""The first byte of a table's leaf page."""
+VALUES = tuple(f"c{number}" for number in range(20))
+"""The columns of a table that is as wide as any of ours."""
+Row = list[Any]
 IN_LEAVES = (
     "chat", "message", "preset", "races",
     "collection", "document", "document_text", "passage", "passage_vector",
 )  # fmt: skip
-"""Tables whose rows are told by their types. The indexes of words are made anew."""
+"""Tables whose rows are recognised by their types. The indexes of words are built again."""
 IN_TREES = {
     "folder": "SELECT * FROM folder ORDER BY name {0}",
     "draft": "SELECT * FROM draft ORDER BY chat {0}",
     "race_lanes": "SELECT * FROM race_lanes ORDER BY race {0}, lane {0}",
 }
-"""Small tables whose rows are like those of others, or are in no leaves of a table."""
+"""Small tables whose rows look like those of other tables, or that have no leaves of a table."""
 LISTED = {
     "chat": "SELECT chat AS id FROM message INDEXED BY message_tree ORDER BY chat {0}",
     "message": "SELECT id FROM message INDEXED BY message_chat ORDER BY id {0}",
@@ -41,9 +54,9 @@ LISTED = {
     "document_text": "SELECT rowid AS id FROM document_text INDEXED BY sqlite_autoindex_document_text_1"
     " ORDER BY document {0}, part {0}",
 }
-"""How an index lists the ids of a table: it may be whole where the table is not."""
+"""How an index lists the ids of a table: the index may be whole although the table is not."""
 LONG_TEXTS = {"message": 5, "document_text": 3}
-"""Tables of long texts, and how many columns there are up to the text: those of which a beginning is saved."""
+"""Tables of long texts, and how many columns there are up to the text. Of a cut row the beginning is saved."""
 TYPES: dict[str, tuple[type, ...]] = {
     "INTEGER": (int,),
     "REAL": (float, int),
@@ -59,7 +72,7 @@ Mend = Callable[[sqlite3.Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """How many rows are missing as far as the indexes tell, how many are cut, and whether the indexes are whole."""
+    """How many rows are missing according to the indexes, how many are cut, and whether the indexes are whole."""
 
     rows: int
     cut: int
@@ -67,9 +80,9 @@ class Unread:
 
 
 def rescue(source: Path, target: Path, mends: Iterable[Mend]) -> Unread:
-    """Saves what can be read of the source as a whole database. An existing target is replaced.
+    """Saves what can be read of the source as a whole database, which replaces an existing target.
 
-    `mends` put in order what refers to missing rows. Raises StoreError, and then no target is written."""
+    `mends` repair what refers to missing rows. Raises StoreError; then no target is written."""
     if not any(map(is_there, files_of(source)[:2])):
         raise StoreNotUsable(f"There is no file {source}. Choose the database that is damaged.")
     require_target(target, source)
@@ -99,20 +112,16 @@ def _save(copy: Path, saved: sqlite3.Connection, mends: Iterable[Mend]) -> Unrea
     tables = [_Table(saved, name) for name in IN_LEAVES]
     with transaction(saved, "BEGIN"):
         listed, is_exact = _save_trees(copy, saved)
-        cut = sum(_put(rowid, row, tables) for rowid, row in leaf_rows(copy))
+        cut = 0
+        for rowid, row in leaf_rows(copy):
+            if table := next((one for one in tables if one.fits(row)), None):
+                table.put(rowid, row)
+                cut += len(row) < len(VALUES)
         saved.execute("DELETE FROM race_lanes WHERE race NOT IN (SELECT id FROM races)")
         for mend in mends:
             mend(saved)
     missing = sum(len(listed.get(table.name, set()) - table.ids) for table in tables)
     return Unread(missing, cut, is_exact)
-
-
-def _put(rowid: int, row: Row, tables: Iterable["_Table"]) -> bool:
-    """Adds a row to its table, if there is one. Returns whether a cut row was added."""
-    table = next((one for one in tables if one.fits(row)), None)
-    if table:
-        table.put(rowid, row)
-    return table is not None and len(row) < len(VALUES)
 
 
 class _Table:
@@ -123,7 +132,10 @@ class _Table:
         self.name = name
         self.ids: set[int] = set()
         self._connection = connection
-        self._types = [TYPES[one["type"]] + ((NoneType,) if _may_be_empty(one) else ()) for one in columns]
+        self._types = [TYPES[one["type"]] for one in columns]
+        for at, one in enumerate(columns):
+            if not one["pk"] and (not one["notnull"] or one["dflt_value"] is not None):
+                self._types[at] += (NoneType,)
         # An INTEGER PRIMARY KEY is the row's id, and its column is empty.
         self._has_id = columns[0]["type"] == "INTEGER" and not any(one["pk"] for one in columns[1:])
         if self._has_id:
@@ -133,7 +145,7 @@ class _Table:
         self._insert = f"INSERT OR IGNORE INTO {name} VALUES ({', '.join('?' * len(columns))})"
 
     def fits(self, row: Row) -> bool:
-        """Whether this is a row of the table. One of an older schema has nothing in the last columns."""
+        """Whether this is a row of the table. In an older schema the last columns are missing."""
         own, more = row[: len(self._types)], row[len(self._types) :]
         is_enough = len(row) >= LONG_TEXTS.get(self.name, len(VALUES))
         return (
@@ -141,7 +153,7 @@ class _Table:
         )
 
     def put(self, rowid: int, row: Row) -> None:
-        """Adds a row, unless its id is there. What was cut off is empty."""
+        """Adds a row, unless its id is taken. What was cut off stays empty."""
         pairs = zip_longest(row[: len(self._types)], self._empty)
         values = [empty if value is None else value for value, empty in pairs]
         if self._has_id:
@@ -150,15 +162,11 @@ class _Table:
         self.ids.add(rowid)
 
 
-def _may_be_empty(column: sqlite3.Row) -> bool:
-    return not column["pk"] and (not column["notnull"] or column["dflt_value"] is not None)
-
-
 def _save_trees(copy: Path, saved: sqlite3.Connection) -> tuple[dict[str, set[int]], bool]:
-    """Saves the small tables. Returns the ids that indexes list, and whether all indexes could be read."""
+    """Saves the small tables. Returns the ids that the indexes list, and whether all indexes could be read."""
     with closing(connect_leniently(copy)) as connection:
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA writable_schema = ON")  # what of the schema makes no sense is left out
+        connection.execute("PRAGMA writable_schema = ON")  # senseless parts of the schema are left out
         for table, query in IN_TREES.items():
             for row in _from_both_ends(connection, query)[0]:
                 names, places = ", ".join(row.keys()), ", ".join("?" * len(row))
@@ -169,7 +177,7 @@ def _save_trees(copy: Path, saved: sqlite3.Connection) -> tuple[dict[str, set[in
 
 
 def _from_both_ends(connection: sqlite3.Connection, query: str) -> tuple[list[sqlite3.Row], bool]:
-    """The rows before the first damaged page and those after the last one; and whether there is no such page."""
+    """Reads the rows before the first damaged page and after the last one; returns whether no page was damaged."""
     found = []
     for direction in ("ASC", "DESC"):
         try:
@@ -179,3 +187,113 @@ def _from_both_ends(connection: sqlite3.Connection, query: str) -> tuple[list[sq
         except sqlite3.DatabaseError:  # now from the other end
             continue
     return found, False
+
+
+def copy_damaged(source: Path, copy: Path) -> Path:
+    """Copies a database, and merges the copy of its WAL into the copy."""
+    copy.touch()  # there may be a WAL alone
+    for file, copied in zip(files_of(source)[:2], files_of(copy), strict=False):
+        if is_there(file):
+            _copy_readable(file, copied)
+    with copy.open("r+b") as written:
+        old = written.read(PAGE)
+        written.seek(0)
+        # Any field of the header may be damaged, and for reading all are the same in every database.
+        new = _first_page(_page_size(old), max(copy.stat().st_size, PAGE))
+        in_wal_mode = b"\2\2"
+        written.write(new[:18] + in_wal_mode + new[20:HEADER] + (old or new)[HEADER:])
+    # Any reading opens the WAL, and closing moves it.
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA user_version").fetchone()
+    return copy
+
+
+def leaf_rows(copy: Path) -> Iterator[tuple[int, Row]]:
+    """Yields the rows of all leaves with their ids. Overwrites the copy's first page."""
+    with copy.open("r+b") as file:
+        size = _page_size(file.read(HEADER))
+        length = os.fstat(file.fileno()).st_size
+        leaves = []
+        for at in range(size, length, size):
+            file.seek(at)
+            if file.read(1) == bytes([LEAF]):
+                leaves.append(at // size + 1)
+        file.seek(0)
+        file.write(_first_page(size, length))
+    with closing(connect_leniently(copy)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        for leaf in leaves:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("UPDATE sqlite_schema SET rootpage = ?", (leaf,))
+            connection.execute("PRAGMA writable_schema = RESET")
+            yield from _rows_of_leaf(connection)
+
+
+def connect_leniently(copy: Path) -> sqlite3.Connection:
+    """Opens a connection that replaces invalid characters of a text."""
+    connection = sqlite3.connect(copy, isolation_level=None)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return connection
+
+
+def _copy_readable(source: Path, copy: Path) -> None:
+    """Copies a file in whole pages. A page that the disk cannot read is filled with zeros."""
+    with source.open("rb", buffering=0) as file, copy.open("wb") as written:
+        for at in range(0, os.fstat(file.fileno()).st_size, PAGE):
+            file.seek(at)
+            try:
+                page = file.read(PAGE)
+            except OSError:
+                page = b""
+            written.write(page.ljust(PAGE, b"\0"))
+
+
+def _page_size(header: bytes) -> int:
+    size = int.from_bytes(header[16:18], "big")
+    is_valid = header.startswith(MAGIC) and size >= 512 and size & (size - 1) == 0
+    return size if is_valid else PAGE
+
+
+def _first_page(page_size: int, file_size: int) -> bytes:
+    """Makes the first page of a database of this size with a table `leaf`."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        new.execute(f"PRAGMA page_size = {page_size}")
+        new.execute(f"CREATE TABLE leaf ({', '.join(VALUES)})")
+        page = new.serialize()[:page_size]
+    return page[:28] + (file_size // page_size).to_bytes(4, "big") + page[32:]
+
+
+def _rows_of_leaf(connection: sqlite3.Connection) -> list[tuple[int, Row]]:
+    try:
+        return [(rowid, values) for rowid, *values in connection.execute("SELECT rowid, * FROM leaf")]
+    except sqlite3.DatabaseError:  # a long row continues in pages that are damaged
+        return [(rowid, _cut_row(connection, rowid)) for rowid in _ids(connection)]
+
+
+def _ids(connection: sqlite3.Connection) -> list[int]:
+    found = []
+    with suppress(sqlite3.DatabaseError):
+        for row in connection.execute("SELECT rowid FROM leaf"):
+            found.append(row[0])
+    return found
+
+
+def _cut_row(connection: sqlite3.Connection, rowid: int) -> Row:
+    """Reads the values of a row up to the one that continues in a damaged page, and the beginning of that one."""
+    values: Row = []
+    for column in VALUES:
+        try:
+            found = connection.execute(f"SELECT {column} FROM leaf WHERE rowid = ?", (rowid,)).fetchone()
+        except sqlite3.DatabaseError:
+            return [*values, _beginning(connection, column, rowid)]
+        values += found or ()
+    return values
+
+
+def _beginning(connection: sqlite3.Connection, column: str, rowid: int) -> str:
+    read = b""
+    with suppress(sqlite3.DatabaseError), connection.blobopen("leaf", column, rowid, readonly=True) as blob:
+        while part := blob.read(HEADER):
+            read += part
+    return read.decode("utf-8", "ignore")

@@ -1,20 +1,25 @@
-"""Transactions, and SQLite's errors as StoreErrors. Errors that only our own code can cause stay as they are."""
+"""Transactions, SQLite's errors as StoreErrors, and checks: whether SQLite can be used and a database is whole.
+
+Errors that only our own code can cause stay as they are.
+"""
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from app.database.files import files_of, recovery
-from app.errors import StoreBroken, StoreError, StoreFull, StoreNotUsable
+from app.errors import StoreBroken, StoreError, StoreFull, StoreNotUsable, StoreUnsupported
 
 FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+NO_ACCESS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 OTHER_FOLDER = (
     "Give this user write access to the file and its folder, or choose another folder with --data-dir"
 )
-NO_ACCESS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+OLDEST = (3, 37, 0)
+"""The first SQLite with STRICT tables."""
 
 
 @contextmanager
@@ -37,7 +42,7 @@ def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        # SQLite quotes what it reads in its messages, which Python cannot decode then.
+        # SQLite quotes damaged text in its messages, which Python then cannot decode.
         raise _damage(path, error) from error
     except sqlite3.Error as error:
         translated = store_error_of(error, path, advice)
@@ -47,7 +52,7 @@ def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
 
 
 def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError | None:
-    """The StoreError for an error of SQLite; None for one that only our own code can cause."""
+    """Returns the StoreError for an error of SQLite; None for an error that only our own code can cause."""
     code = _code(error)
     if code in FULL:
         return StoreFull(
@@ -74,7 +79,7 @@ def _damage(path: str, error: Exception) -> StoreBroken:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file itself is damaged, rather than not accessible now."""
-    # Python's wrapper raises an error without a code for a text that is no UTF-8.
+    # Python's wrapper raises an error without a code for a text that is not UTF-8.
     return _code(error) in BROKEN or str(error).startswith("Could not decode to UTF-8")
 
 
@@ -82,3 +87,56 @@ def _code(error: sqlite3.Error) -> int:
     # Extended codes have more in their upper bytes; errors of Python's wrapper have no code.
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
+
+
+def require_sqlite(version: tuple[int, ...], modules: set[str]) -> None:
+    """Raises StoreUnsupported for a SQLite that is too old, or has no full-text search."""
+    if version >= OLDEST and "fts5" in modules:
+        return
+    found = ".".join(map(str, version)) + ("" if "fts5" in modules else " without FTS5")
+    raise StoreUnsupported(
+        f"Foresight needs SQLite {'.'.join(map(str, OLDEST))} or newer with FTS5, and this Python has {found}. "
+        "Install a Python from python.org, your system's packages or uv."
+    )
+
+
+def available_modules() -> set[str]:
+    """Lists the names of this SQLite's modules, such as fts5."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        return {row[0] for row in connection.execute("SELECT name FROM pragma_module_list")}
+
+
+def damage_in(connection: sqlite3.Connection) -> str:
+    """Checks all pages and indexes. Returns the first damage that it finds; "" for none."""
+    messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
+    if damage := next((message for message in messages if message != "ok"), ""):
+        return damage
+    if orphan := connection.execute("PRAGMA foreign_key_check").fetchone():
+        return f"{orphan['table']} refers to what is not there"
+    indexes = connection.execute(
+        "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE % fts5%'"
+    ).fetchall()
+    for name in [row["name"] for row in indexes]:
+        try:
+            connection.execute(f"INSERT INTO {name} ({name}) VALUES ('integrity-check')")
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return f"the search index {name} ({error})"
+    return ""
+
+
+def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first: bool) -> bool:
+    """Merges some pages of an FTS5 index, which removes deleted words. Returns whether there is more to do."""
+    before = connection.total_changes
+    # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
+    connection.execute(
+        f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-pages if is_first else pages,)
+    )
+    return connection.total_changes - before >= 2
+
+
+def quick_damage_in(connection: sqlite3.Connection) -> str:
+    """Returns the first damage of a page; "" for none. Indexes are not compared with their tables."""
+    found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return "" if found == "ok" else " ".join(found.split())

@@ -2,6 +2,6 @@
 
 from app.documents.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
-from app.documents.pending_files import PENDING_FOLDER, require_file
+from app.documents.file_import import PENDING_FOLDER, require_file
 
 __all__ = ["NO_EMBEDDER", "PENDING_FOLDER", "Documents", "Embedder", "require_file"]

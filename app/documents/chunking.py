@@ -1,26 +1,28 @@
-"""Splits a text into chunks that become passages; semantic-text-splitter finds where to cut.
+"""Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
-The splitter wants a whole text, so it gets a window of one at a time. The last chunk of a window ends only because
-the window does, so the next window begins with it. A section is cut off from the one before, unless that is very
-short.
+semantic-text-splitter finds where to cut. It wants a whole text, so it gets a window of one at a time. The last
+chunk of a window ends only because the window does, so the next window begins with it. A section is cut off from
+the one before, unless that is very short.
 
     for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
 """
 
 import re
+import unicodedata
+from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import PurePath
+from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
-
-from app.documents.outline import CodeOutline, Line, Outline, WritingOutline, lines_of
 
 MAX_WEIGHT = 1_500
 """Weight of a chunk: 200 to 400 tokens of most tokenizers."""
 OVERLAP = 240
-"""Weight that a chunk repeats of the one before, at most."""
+"""The most weight that a chunk repeats of the one before."""
 SHORT_SECTION = 250
 """Weight up to which a section is merged with the next."""
 WINDOW = 12_000
@@ -39,11 +41,44 @@ CODE = frozenset({
     ".vue", ".xml", ".yaml", ".yml", ".zig", ".zsh",
 })  # fmt: skip
 PAGED = ".pdf"
+SEPARATOR = " \u203a "
+"""Between the headings of a path."""
+MAX_TITLE = 80
+"""Characters of one heading in a path."""
+MARKED_UP = 800
+"""Characters of a heading, its markup included, that are looked at."""
+MARKED = re.compile(r" {0,3}(#{1,6})[ \t]++(\S.*)")
+UNDERLINE = re.compile(r"(=+|-+|~+|\^+|\"+)\s*$")
+UNDERLINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, '"': 4}
+MAX_UNDERLINED = 120
+NUMBERED = re.compile(
+    r"\s*(?:(?:chapter|part|book|section|article|appendix|act|scene|kapitel|artikel|abschnitt|teil|chapitre)"
+    r"\s+(?:\d+|[ivxlcdm]+)\b|\u00a7\s*\d+|\u7b2c\s*[\d\u4e00-\u9fff]{1,5}\s*[\u7ae0\u7bc0\u8282\u6761\u6b3e])"
+    r".{0,80}$",
+    re.IGNORECASE,
+)
+PAGE = re.compile(r"page (\d+)")
+PAGE_BREAK = "\f"
+MARKUP = re.compile(r"[*_`]+|\[([^\]]*)\]\([^)]*\)")
+FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+DEFINITION = re.compile(
+    r"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|pub(?:\([^)]*\))?|unsafe"
+    r"|extern|inline|virtual|sealed|partial|open|data|override)\s+)*"
+    r"(?:def|class|function|fn|func|fun|struct|enum|trait|impl|interface|type|module|mod|namespace|object|protocol"
+    r"|record|union|CREATE\s+\w+|sub|defmodule)\b\s*[\w(<&*'\"]"
+)
+CLOSING = ")]}"
+TAB = 4
+MAX_DEPTH = 16
+"""Definitions within definitions that a path has."""
+MAX_LINE = 4_096
+"""Characters of a line that are looked at together: some texts have no line ends at all."""
+JOINERS = "\u200d\ufe0e\ufe0f"
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text by its place, with the path of headings above it."""
+    """A piece of a text with its place and the path of headings above it."""
 
     start: int
     end: int
@@ -52,12 +87,12 @@ class Chunk:
 
 
 def weight_of(text: str) -> int:
-    """How long a text is for a reader: letters, wide characters by their weight."""
+    """Measures how long a text is for a reader: in letters, with the weight of wide characters."""
     return len(text) if text.isascii() else len(text) + (WIDE_WEIGHT - 1) * len(WIDE.findall(text))
 
 
 def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
-    """The chunks of a text that comes in parts, wherever those end; `source` is the name of its file."""
+    """Yields the chunks of a text that comes in parts, wherever those end; `source` is the name of its file."""
     ending = PurePath(source).suffix.lower()
     if ending in CODE:
         window = _Window(CodeOutline(), TextSplitter)
@@ -66,6 +101,219 @@ def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
     for line, below in pairwise(chain(lines_of(parts), [Line(0, "")])):
         yield from window.take(line, below)
     yield from window.rest()
+
+
+class Line(NamedTuple):
+    """A line with its line end, or a part of a very long one; `is_new` if a line begins here."""
+
+    start: int
+    text: str
+    is_new: bool = True
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text or self.text.isspace()
+
+
+def lines_of(parts: Iterable[str]) -> Iterator[Line]:
+    """Yields the lines of a text that comes in parts, wherever those end."""
+    start, is_new, rest = 0, True, ""
+    for part in parts:
+        *whole, rest = (rest + part).split("\n")
+        for text in [one + "\n" for one in whole]:
+            yield from _parts_of(start, text, is_new)
+            start, is_new = start + len(text), True
+        while len(rest) >= 2 * MAX_LINE:
+            size = _whole_characters(rest)
+            yield Line(start, rest[:size], is_new)
+            start, rest, is_new = start + size, rest[size:], False
+    if rest:
+        yield from _parts_of(start, rest, is_new)
+
+
+def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
+    at = 0
+    while len(text) - at >= 2 * MAX_LINE:
+        size = _whole_characters(text[at : at + MAX_LINE + 1])
+        yield Line(start + at, text[at : at + size], is_new)
+        at, is_new = at + size, False
+    yield Line(start + at, text[at:], is_new)
+
+
+def _whole_characters(text: str) -> int:
+    """Returns the length of a part that separates no letter from its marks: MAX_LINE, or a few less."""
+    end = MAX_LINE
+    while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
+        end -= 1
+    return end if end > MAX_LINE // 2 else MAX_LINE
+
+
+def _belongs_to_the_one_before(text: str, at: int) -> bool:
+    return bool(unicodedata.combining(text[at])) or text[at] in JOINERS or text[at - 1] == "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading; 1 is the highest level."""
+
+    level: int
+    title: str
+
+
+def marked_heading(line: str) -> Heading | None:
+    """Recognises a heading by its signs: "## Eggs" is one of level 2."""
+    found = MARKED.match(line)
+    if found is None:
+        return None
+    title = found[2].rstrip()
+    return Heading(len(found[1]), title.rstrip("#").rstrip(" \t") or title[0])
+
+
+def underlined_heading(line: str, below: str) -> Heading | None:
+    """Recognises a heading by the line below: "Eggs" above "====" is one of level 1."""
+    found = UNDERLINE.match(below)
+    title = line.strip()
+    if not found or not title or len(found[1]) < max(3, min(len(title), MAX_UNDERLINED) - 2):
+        return None
+    return Heading(UNDERLINE_LEVELS[found[1][0]], title) if len(title) <= MAX_UNDERLINED else None
+
+
+def numbered_heading(line: str) -> Heading | None:
+    """Recognises a heading by its words, on a line that stands alone: "CHAPTER IV. The Rabbit"."""
+    return Heading(2, line.strip()) if NUMBERED.match(line) else None
+
+
+def joined_pages(first: str, last: str) -> str:
+    """Joins the paths of a chunk's two ends: "page 1" and "page 2 > Eggs" -> "pages 1-2"."""
+    begin, end = PAGE.match(first), PAGE.match(last)
+    if not begin or not end or begin[1] == end[1]:
+        return first
+    return f"pages {begin[1]}-{end[1]}{first[begin.end() :]}"
+
+
+class Outline(ABC):
+    """The headings, pages or definitions that the lines of a text stand below. Lines are entered in order.
+
+    # Kitchen               "Kitchen"
+    ## Eggs                 "Kitchen > Eggs"            (with another sign between them)
+    Boil them.              "Kitchen > Eggs"
+
+    class Pool:             ""
+        def grow(self):     "class Pool"
+            rows = 2        "class Pool > def grow(self)"
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = [0]
+        self._words: list[int] = [0]
+        """Where the words after the heading begin."""
+        self._paths: list[str] = [""]
+
+    def begins_section(self, line: Line, below: Line) -> bool:  # noqa: ARG002 - for outlines without sections
+        """Whether this line is a heading. Called once for each line, before it is entered."""
+        return False
+
+    @abstractmethod
+    def enter(self, line: Line) -> None:
+        """Notes the path of a line."""
+
+    def path(self, start: int, text: str) -> str:
+        """Returns the path of a chunk: that of its first words after the headings at its beginning.
+
+        Chunks must come in order: what is before this one is forgotten."""
+        passed = self._place(start)
+        del self._starts[:passed], self._words[:passed], self._paths[:passed]
+        at = start
+        while at < self._words[place := self._place(at)] < start + len(text):
+            rest = text[self._words[place] - start :]
+            at = self._words[place] + len(rest) - len(rest.lstrip())
+        return joined_pages(self._paths[place], self._paths[self._place(start + len(text) - 1)])
+
+    def _note(self, start: int, path: str, words: int = 0) -> None:
+        if path != self._paths[-1] or words:
+            self._starts.append(start)
+            self._words.append(words)
+            self._paths.append(path)
+
+    def _place(self, at: int) -> int:
+        return bisect_right(self._starts, at) - 1
+
+
+class WritingOutline(Outline):
+    """Headings and pages of plain text and Markdown."""
+
+    def __init__(self, first_page: int = 0) -> None:
+        """`first_page` is 0 for a text that has no pages."""
+        super().__init__()
+        self._page = first_page
+        self._headings: list[Heading] = []
+        self._heading: Heading | None = None
+        self._fence = ""
+        self._underline = -1
+        self._begins_block = True
+        self._paths = [self._joined()]
+
+    def begins_section(self, line: Line, below: Line) -> bool:
+        if line.text.startswith(PAGE_BREAK):
+            self._page = (self._page or 1) + 1
+            self._begins_block = True
+        self._heading = self._heading_of(line, below)
+        return self._heading is not None
+
+    def enter(self, line: Line) -> None:
+        """Notes the path of a line; a heading ends those of its level and deeper ones."""
+        if self._heading:
+            level = self._heading.level
+            self._headings = [one for one in self._headings if one.level < level] + [self._heading]
+            self._note(line.start, self._joined(), line.start + len(line.text))
+        else:
+            self._note(line.start, self._joined())
+        fence = FENCE.match(line.text) if line.is_new else None
+        if self._fence:
+            mark = line.text.strip()
+            if mark.startswith(self._fence) and not mark.strip(self._fence[0]):
+                self._fence = ""
+        elif fence and not self._heading:
+            self._fence = fence[1]
+        self._begins_block = bool(self._heading) or line.is_blank or line.start == self._underline
+
+    def _heading_of(self, line: Line, below: Line) -> Heading | None:
+        if not line.is_new or line.is_blank or self._fence or line.start == self._underline:
+            return None
+        if heading := marked_heading(line.text):
+            return heading
+        if not self._begins_block:
+            return None
+        if heading := underlined_heading(line.text, below.text):
+            self._underline = below.start
+            return heading
+        return numbered_heading(line.text) if below.is_blank else None
+
+    def _joined(self) -> str:
+        page = [f"page {self._page}"] if self._page else []
+        plain = (" ".join(MARKUP.sub(r"\1", one.title[:MARKED_UP]).split()) for one in self._headings)
+        return SEPARATOR.join([*page, *filter(None, (title[:MAX_TITLE].strip() for title in plain))])
+
+
+class CodeOutline(Outline):
+    """The definitions around each line of source code, by their indentation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._around: list[tuple[int, str]] = []
+
+    def enter(self, line: Line) -> None:
+        """Notes what is around this line, which may be a definition itself."""
+        bare = line.text.lstrip()
+        if not bare:
+            return
+        indent = len(line.text[: len(line.text) - len(bare)].expandtabs(TAB))
+        if bare[0] not in CLOSING:
+            self._around = [one for one in self._around if one[0] < indent]
+        self._note(line.start, SEPARATOR.join(name for _, name in self._around))
+        if len(self._around) < MAX_DEPTH and DEFINITION.match(line.text):
+            name = " ".join(bare.split())[:MAX_TITLE].rstrip(" {:")
+            self._around.append((indent, name))
 
 
 class _Window:
@@ -79,7 +327,7 @@ class _Window:
         self._weight = 0
 
     def take(self, line: Line, below: Line) -> Iterator[Chunk]:
-        """Add a line; yields the chunks that nothing behind them can change."""
+        """Adds a line. Yields the chunks that no later line can change."""
         if self._outline.begins_section(line, below) and self._weight > SHORT_SECTION:
             yield from self.rest()
         self._outline.enter(line)
@@ -88,17 +336,17 @@ class _Window:
             yield from self._settled()
 
     def rest(self) -> Iterator[Chunk]:
-        """All chunks of the window, which is empty then."""
+        """Yields all chunks of the window, and empties it."""
         text = self._emptied()
         for start, chunk in self._split(text):
             yield self._chunk(self._start + start, chunk)
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """All chunks but the last one, with which the next window begins."""
+        """Yields all chunks but the last one, with which the next window begins."""
         text = self._emptied()
         found = self._split(text)
-        is_settled = len(found) == 1 and found[0][0] == 0  # nothing but blanks behind it
+        is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow it
         for start, chunk in found if is_settled else found[:-1]:
             yield self._chunk(self._start + start, chunk)
         begin = len(text) if is_settled or not found else found[-1][0]
@@ -115,7 +363,7 @@ class _Window:
         return text
 
     def _split(self, text: str) -> list[tuple[int, str]]:
-        """Places and texts of the chunks that say something."""
+        """Returns the places and texts of the chunks, except blank ones."""
         blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines alone
         found = self._splitter.chunk_indices(text.strip())
         return [(blank + start, chunk) for start, chunk in found if chunk.strip()]

@@ -1,10 +1,12 @@
-"""The table of documents and their states."""
+"""The tables of collections, which are searched together, and of their documents with their states."""
 
 import sqlite3
 from dataclasses import dataclass
+from itertools import count
 
-from app.errors import DocumentNotFound
-from app.values.document import Document
+from app.errors import BadOption, DocumentNotFound
+from app.values.document import ATTACHED, Collection, Document
+from app.values.text_normalisation import name_key
 
 SELECT_DOCUMENT = """
     SELECT id, collection, title, source, state, note, characters, passages,
@@ -21,11 +23,22 @@ LEAVING, REPLACED = "leaving", "replaced"
 HIDDEN = (LEAVING, REPLACED)
 KEPT_VERSIONS = 5
 """Older versions that are kept of a document."""
+SELECT_COLLECTIONS = f"""
+    SELECT collection.id, collection.name, count(document.id) AS documents,
+        coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,
+        coalesce(sum(iif(document.state = 'ready', document.passages, 0)), 0) AS passages
+    FROM collection LEFT JOIN document
+        ON document.collection = collection.id AND document.state NOT IN {HIDDEN}
+    WHERE NOT collection.is_leaving
+    GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
+"""
+LONGEST = 100
+"""Characters of a collection's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """A document's state and digest. A task compares them to notice changes."""
+    """A document's state and digest, which is None before its text is complete. They change with the document."""
 
     state: str
     digest: bytes | None
@@ -33,7 +46,7 @@ class DocumentVersion:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A document whose text is complete, by what tells it from others; document 0 is none."""
+    """What identifies the complete text of a document; document 0 is none."""
 
     document: int
     title: str
@@ -43,8 +56,92 @@ class StoredText:
     characters: int = 0
 
 
+# Collections
+
+
+def collections(connection: sqlite3.Connection) -> tuple[Collection, ...]:
+    """Lists all collections by name."""
+    return tuple(Collection(*row) for row in connection.execute(SELECT_COLLECTIONS))
+
+
+def create_collection(connection: sqlite3.Connection, now: float, name: str) -> int:
+    """Adds an empty collection. Raises BadOption for no name, or one that is taken."""
+    return _insert(connection, now, _free_name(connection, name))
+
+
+def create_attached(connection: sqlite3.Connection, now: float, title: str) -> int:
+    """Adds an empty collection that belongs to a chat, named after its first document, with a number if needed."""
+    title = " ".join(title.split())
+    for number in count(1):
+        end = f" ({number})" if number > 1 else ""
+        name = f"{ATTACHED}{title[: LONGEST - len(ATTACHED) - len(end)]}{end}"
+        if not _is_taken(connection, name):
+            break
+    return _insert(connection, now, name)
+
+
+def _insert(connection: sqlite3.Connection, now: float, name: str) -> int:
+    added = connection.execute("INSERT INTO collection (name, created) VALUES (?, ?)", (name, now))
+    return int(added.lastrowid or 0)
+
+
+def rename_collection(connection: sqlite3.Connection, collection: int, name: str) -> None:
+    """Renames a collection, which then belongs to no chat any more. Raises BadOption."""
+    require_collection(connection, collection)
+    free = _free_name(connection, name, besides=collection)
+    connection.execute("UPDATE collection SET name = ? WHERE id = ?", (free, collection))
+
+
+def hide_collection(connection: sqlite3.Connection, collection: int) -> None:
+    """Hides a collection, which is deleted with its last document. Raises DocumentNotFound."""
+    require_collection(connection, collection)
+    connection.execute("UPDATE collection SET is_leaving = 1 WHERE id = ?", (collection,))
+
+
+def delete_empty_collections(connection: sqlite3.Connection) -> None:
+    """Deletes hidden collections without documents."""
+    connection.execute(
+        "DELETE FROM collection WHERE is_leaving AND id NOT IN (SELECT collection FROM document)"
+    )
+
+
+def require_collection(connection: sqlite3.Connection, collection: int) -> None:
+    """Raises DocumentNotFound for an unknown or a hidden collection."""
+    found = connection.execute(
+        "SELECT 1 FROM collection WHERE id = ? AND NOT is_leaving", (collection,)
+    ).fetchone()
+    if not found:
+        raise DocumentNotFound("This collection is no longer there: choose another one from the list.")
+
+
+def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> str:
+    """Returns a person's name for a collection, tidied. Raises BadOption."""
+    clean = " ".join(name.split())[:LONGEST].strip()
+    if not clean:
+        raise BadOption("A collection needs a name: type one.")
+    if _is_taken(connection, clean, besides):
+        raise BadOption(f"There is a collection {clean!r} already: choose another name.")
+    if clean.startswith(ATTACHED):
+        raise BadOption(f"Names that begin with “{ATTACHED.strip()}” belong to chats: choose another name.")
+    return clean
+
+
+def _is_taken(connection: sqlite3.Connection, name: str, besides: int = 0) -> bool:
+    rows = connection.execute("SELECT name FROM collection WHERE id <> ? AND NOT is_leaving", (besides,))
+    return name_key(name) in {name_key(row["name"]) for row in rows}
+
+
+# Documents
+
+
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
-    """The documents of a collection, in the order in which they came."""
+    """Returns the documents of a collection in the order in which they came. Raises DocumentNotFound."""
+    require_collection(connection, collection)
+    return documents_of(connection, collection)
+
+
+def documents_of(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
+    """Does the same for any collection, hidden ones included."""
     rows = connection.execute(
         f"{SELECT_DOCUMENT} WHERE collection = ? AND state NOT IN {HIDDEN} ORDER BY id", (collection,)
     )
@@ -52,7 +149,7 @@ def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document
 
 
 def document(connection: sqlite3.Connection, wanted: int) -> Document:
-    """One document. Raises DocumentNotFound."""
+    """Returns one document. Raises DocumentNotFound."""
     row = connection.execute(
         f"{SELECT_DOCUMENT} WHERE id = ? AND state NOT IN {HIDDEN}", (wanted,)
     ).fetchone()
@@ -62,7 +159,7 @@ def document(connection: sqlite3.Connection, wanted: int) -> Document:
 
 
 def replaced_since(connection: sqlite3.Connection, moment: float) -> tuple[Document, ...]:
-    """The documents whose text was replaced since then; the last one last."""
+    """Returns the documents whose text was replaced since this moment, the last one last."""
     rows = connection.execute(
         f"{SELECT_DOCUMENT} WHERE state NOT IN {HIDDEN} AND id IN"
         f" (SELECT replaced_by FROM document WHERE replaced_by IS NOT NULL AND added >= ? AND state = '{REPLACED}')"
@@ -75,7 +172,7 @@ def replaced_since(connection: sqlite3.Connection, moment: float) -> tuple[Docum
 def add(
     connection: sqlite3.Connection, collection: int, title: str, source: str, now: float, origin: str = ""
 ) -> int:
-    """Add a document without a text."""
+    """Adds a document without a text."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, added)"
         " VALUES (?, ?, ?, ?, 'waiting', ?)",
@@ -85,12 +182,12 @@ def add(
 
 
 def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
-    """The document of a collection that has this text; 0 for none."""
+    """Finds the document of a collection that has this text; 0 for none."""
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
 def stored_texts(connection: sqlite3.Connection, collection: int, besides: int = 0) -> list[StoredText]:
-    """The documents of a collection whose texts are complete, oldest first."""
+    """Returns the documents of a collection whose texts are complete, oldest first."""
     rows = connection.execute(
         f"{SELECT_TEXT} WHERE collection = ? AND digest IS NOT NULL AND id <> ? AND state NOT IN {HIDDEN}"
         " ORDER BY id",
@@ -100,12 +197,12 @@ def stored_texts(connection: sqlite3.Connection, collection: int, besides: int =
 
 
 def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """The text of one document, hidden or not."""
+    """Returns what identifies the text of one document, hidden or not."""
     return StoredText(*connection.execute(f"{SELECT_TEXT} WHERE id = ?", (wanted,)).fetchone())
 
 
 def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """The newest of the older versions of a document. Raises DocumentNotFound."""
+    """Returns the newest of the older versions of a document. Raises DocumentNotFound."""
     row = connection.execute(
         f"{SELECT_TEXT} WHERE replaced_by = ? AND state = '{REPLACED}' ORDER BY id DESC LIMIT 1", (wanted,)
     ).fetchone()
@@ -115,7 +212,7 @@ def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
 
 
 def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
-    """Add a hidden document for the older text of this one, which has none then; the oldest ones are deleted."""
+    """Adds a hidden document for the older text of this one. The oldest such documents are marked for deletion."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, digest, characters, added, replaced_by)"
         f" SELECT collection, title, source, origin, '{REPLACED}', digest, characters, ?, id"
@@ -130,21 +227,22 @@ def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
     return int(added.lastrowid or 0)
 
 
+def update(connection: sqlite3.Connection, wanted: int, **columns: object) -> None:
+    """Changes these columns of a document."""
+    changes = ", ".join(f"{name} = ?" for name in columns)
+    connection.execute(f"UPDATE document SET {changes} WHERE id = ?", (*columns.values(), wanted))
+
+
 def hide(connection: sqlite3.Connection, wanted: int) -> None:
-    """Hide a document with its older versions; their rows are deleted in the background."""
+    """Hides a document with its older versions. Their rows are deleted in the background."""
     connection.execute(
         f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE id = ? OR replaced_by = ?",
         (wanted, wanted),
     )
 
 
-def set_title(connection: sqlite3.Connection, wanted: int, title: str) -> None:
-    """Set the title of a document."""
-    connection.execute("UPDATE document SET title = ? WHERE id = ?", (title, wanted))
-
-
 def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
-    """Note that a document's text is complete, and wait for indexing."""
+    """Marks a document's text as complete, and the document as waiting for indexing."""
     connection.execute(
         "UPDATE document SET digest = ?, characters = ?, note = ?, state = 'waiting', done = 0, total = 0"
         " WHERE id = ?",
@@ -153,78 +251,43 @@ def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, charact
 
 
 def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str = "") -> None:
-    """Set the state, with progress 0; an empty note keeps the previous one."""
+    """Sets the state, with progress 0; an empty note keeps the previous one."""
     connection.execute(
         "UPDATE document SET state = ?, note = iif(? = '', note, ?), done = 0, total = 0 WHERE id = ?",
         (state, note, note, wanted),
     )
 
 
-def set_note(connection: sqlite3.Connection, wanted: int, note: str) -> None:
-    """Set the note of a document."""
-    connection.execute("UPDATE document SET note = ? WHERE id = ?", (note, wanted))
-
-
-def set_progress(connection: sqlite3.Connection, wanted: int, done: int, total: int) -> None:
-    """Set the progress of a document."""
-    connection.execute("UPDATE document SET done = ?, total = ? WHERE id = ?", (done, total, wanted))
-
-
-def set_ready(connection: sqlite3.Connection, wanted: int, passages: int) -> None:
-    """Set a document to ready, so that it is searched."""
-    connection.execute(
-        "UPDATE document SET state = 'ready', passages = ?, done = ?, total = ? WHERE id = ?",
-        (passages, passages, passages, wanted),
-    )
-
-
-def state(connection: sqlite3.Connection, wanted: int) -> str:
-    """The state of a document, LEAVING among them; "" when it is gone."""
-    row = connection.execute("SELECT state FROM document WHERE id = ?", (wanted,)).fetchone()
-    return str(row["state"]) if row else ""
-
-
-def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion | None:
-    """The version of a document; None when it is deleted."""
+def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion:
+    """Returns a document's state and digest; state "" if the document is deleted."""
     row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
-    return DocumentVersion(row["state"], row["digest"]) if row else None
-
-
-def origin(connection: sqlite3.Connection, wanted: int) -> str:
-    """The whole path of the file that a document came from; "" for one that was pasted or uploaded."""
-    return str(connection.execute("SELECT origin FROM document WHERE id = ?", (wanted,)).fetchone()["origin"])
-
-
-def has_text(connection: sqlite3.Connection, wanted: int) -> bool:
-    """Whether a document's text is complete."""
-    row = connection.execute("SELECT digest FROM document WHERE id = ?", (wanted,)).fetchone()
-    return row is not None and row["digest"] is not None
+    return DocumentVersion(row["state"], row["digest"]) if row else DocumentVersion("", None)
 
 
 def leaving(connection: sqlite3.Connection) -> list[int]:
-    """The documents whose rows are to be deleted."""
+    """Returns the hidden documents whose rows are to be deleted."""
     return [row["id"] for row in connection.execute(f"SELECT id FROM document WHERE state = '{LEAVING}'")]
 
 
 def next_busy(connection: sqlite3.Connection) -> int:
-    """The next document to import or index; 0 for none."""
+    """Returns the next document to import or index; 0 for none."""
     return _first(connection, f"state IN {BUSY}", ())
 
 
 def unread(connection: sqlite3.Connection) -> set[int]:
-    """The documents whose files are not imported yet."""
+    """Returns the documents whose files are not imported yet."""
     rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state NOT IN {HIDDEN}")
     return {row["id"] for row in rows}
 
 
 def last(connection: sqlite3.Connection) -> int:
-    """The highest id that a document ever had; 0 before the first one."""
+    """Returns the highest id that a document ever had; 0 before the first one."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'document'").fetchone()
     return int(row["seq"]) if row else 0
 
 
 def delete(connection: sqlite3.Connection, wanted: int) -> None:
-    """Delete a document's row; other tables follow by their foreign keys."""
+    """Deletes a document's row, and with it what refers to it."""
     connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
 
 

@@ -12,17 +12,16 @@ folder has its notes.txt. Texts are compared between transactions, because that 
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import count
 
 from app.database import Database
 from app.documents import document_table, passage_table, text_table
 from app.documents.document_table import StoredText
-from app.values.document import Document
+from app.values.display_text import numbered
 from app.values.text_normalisation import name_key, spaced
 
 PASTED = "pasted"
+PASTED_AGAIN = "The same text was pasted again. It is stored once."
 REPLACED = "It replaced an older version of this text, which is kept."
 NOT_REPLACED = "Another document has this title and says something else, so both are kept."
 COMPARED = 250_000
@@ -30,9 +29,9 @@ COMPARED = 250_000
 COMPARED_IN_ALL = 4_000_000
 """Characters of older texts that one text is compared with, so that hundreds with the same title take no longer."""
 MIN_SHARED = 0.6
-"""How much of an older text its newer version has, at least. A wrong no keeps an old version, and that is said."""
+"""The least part of an older text that its newer version has. A wrong no keeps an old version, with a note."""
 MOST_REPLACED = 4_000_000
-"""Characters of the longest text that is replaced: longer ones would be moved for too long."""
+"""Characters of the longest text that is replaced: moving a longer one takes too long."""
 WORD = re.compile(r"\w+")
 
 Trigrams = Counter[tuple[str, str, str]]
@@ -49,7 +48,7 @@ class PastedText:
 
 @dataclass(frozen=True, slots=True)
 class AddedText:
-    """What is known of a text that comes in: where it comes from, how it begins, and how long it is."""
+    """A text that is being added: where it comes from, how it begins, and how long it is."""
 
     collection: int
     title: str
@@ -64,7 +63,7 @@ NO_TEXT = StoredText(0, "")
 
 
 def older_version(database: Database, added: AddedText) -> StoredText:
-    """The document that a text is a new version of; NO_TEXT for none."""
+    """Finds the document that a text is a new version of; NO_TEXT for none."""
     with database.reading() as connection:
         known = document_table.stored_texts(connection, added.collection, besides=added.document)
     newer, compared = trigrams(added.beginning), 0
@@ -83,11 +82,11 @@ def older_version(database: Database, added: AddedText) -> StoredText:
 def store_pasted_text(
     connection: sqlite3.Connection, collection: int, pasted: PastedText, older: StoredText, now: float
 ) -> int:
-    """Store a pasted text; returns its document. `older` was found by `older_version`."""
+    """Stores a pasted text. Returns its document. `older` was found by `older_version`."""
     digest = text_table.digest_of(text_table.parts_of(pasted.text))
-    if there := document_table.same_text(connection, collection, digest):
-        _note_duplicate(connection, there, "The same text was pasted again. It is stored once.")
-        return there
+    if duplicate := document_table.same_text(connection, collection, digest):
+        _note_duplicate(connection, duplicate, PASTED_AGAIN)
+        return duplicate
     document, note = older.document, REPLACED
     if _is_unchanged(connection, older):
         _keep_version(connection, document, now)
@@ -102,12 +101,13 @@ def store_pasted_text(
 def store_file_text(
     connection: sqlite3.Connection, document: int, new: StoredText, note: str, older: StoredText, now: float
 ) -> int:
-    """Finish the import of a file whose text is stored; returns the document that has the text now."""
+    """Finishes the import of a file whose text is stored. Returns the document that has the text now."""
     about = document_table.document(connection, document)
-    if there := document_table.same_text(connection, about.collection, new.digest, besides=document):
-        _note_duplicate(connection, there, _added_again(about))
+    if duplicate := document_table.same_text(connection, about.collection, new.digest, besides=document):
+        again = f"{about.source} was added again with the same text. It is stored once."
+        _note_duplicate(connection, duplicate, PASTED_AGAIN if about.source == PASTED else again)
         _delete(connection, document)
-        return there
+        return duplicate
     if _is_unchanged(connection, older):
         _keep_version(connection, older.document, now)
         text_table.move(connection, document, older.document)
@@ -117,19 +117,20 @@ def store_file_text(
         _delete(connection, document)
         return older.document
     title, kept = _free_title(connection, about.collection, about.title, besides=document)
-    document_table.set_title(connection, document, title)
+    document_table.update(connection, document, title=title)
     document_table.set_text(connection, document, new.digest, new.characters, _joined(note, kept))
     return document
 
 
 def undo_replacement(connection: sqlite3.Connection, document: int, now: float) -> int:
-    """Give a document its older text back; returns the new document of the newer one. Raises DocumentNotFound."""
+    """Gives a document its older text back. Returns the new document that has the newer text.
+
+    Raises DocumentNotFound if no older version is kept."""
     about = document_table.document(connection, document)
     older = document_table.newest_version(connection, document)
     newer = document_table.stored_text(connection, document)
     title, _ = _free_title(connection, about.collection, about.title)
-    origin = document_table.origin(connection, document)
-    other = document_table.add(connection, about.collection, title, about.source, now, origin)
+    other = document_table.add(connection, about.collection, title, about.source, now, newer.origin)
     text_table.move(connection, document, other)
     document_table.set_text(connection, other, newer.digest, newer.characters, "")
     text_table.move(connection, older.document, document)
@@ -139,7 +140,7 @@ def undo_replacement(connection: sqlite3.Connection, document: int, now: float) 
 
 
 def trigrams(text: str) -> Trigrams:
-    """How often each three words follow one another, the beginning and the end of the text among them."""
+    """Counts each sequence of three words; the beginning and the end of the text count as empty words."""
     words = WORD.findall(spaced(text).casefold())
     padded = ["", "", *words, "", ""] if words else []
     return Counter(zip(padded, padded[1:], padded[2:], strict=False))
@@ -164,7 +165,7 @@ def _may_be_older(one: StoredText, added: AddedText) -> bool:
 def _is_unchanged(connection: sqlite3.Connection, older: StoredText) -> bool:
     """Whether a document is there and still has the text that was compared."""
     found = document_table.version(connection, older.document)
-    return found is not None and found.digest == older.digest and found.state not in document_table.HIDDEN
+    return found.digest == older.digest and found.state not in document_table.HIDDEN
 
 
 def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> None:
@@ -172,33 +173,23 @@ def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> 
 
 
 def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) -> None:
-    """Note that a document's text was added again, and retry a document that failed or was cancelled."""
+    """Notes that a document's text was added again, and retries a document that failed or was cancelled."""
     about = document_table.document(connection, document)
     if about.state in ("failed", "cancelled"):
         document_table.set_state(connection, document, "waiting")
-        document_table.set_note(connection, document, note)
+        document_table.update(connection, document, note=note)
     elif note not in about.note:
-        document_table.set_note(connection, document, _joined(about.note, note))
-
-
-def _added_again(about: Document) -> str:
-    if about.source == PASTED:
-        return "The same text was pasted again. It is stored once."
-    return f"{about.source} was added again with the same text. It is stored once."
+        document_table.update(connection, document, note=_joined(about.note, note))
 
 
 def _free_title(
     connection: sqlite3.Connection, collection: int, title: str, besides: int = 0
 ) -> tuple[str, str]:
-    """The title, with a number if another document has it, and a note about that."""
+    """Returns the title, with a number if another document has it, and a note about that."""
     known = document_table.stored_texts(connection, collection, besides)
-    free = _numbered(title, {name_key(one.title) for one in known})
+    taken = {name_key(one.title) for one in known}
+    free = next(name for name in numbered(title) if name_key(name) not in taken)
     return free, NOT_REPLACED if free != title else ""
-
-
-def _numbered(title: str, taken: Collection[str]) -> str:
-    names: Iterable[str] = (f"{title} ({number})" if number > 1 else title for number in count(1))
-    return next(name for name in names if name_key(name) not in taken)
 
 
 def _joined(*notes: str) -> str:
@@ -206,6 +197,6 @@ def _joined(*notes: str) -> str:
 
 
 def _delete(connection: sqlite3.Connection, document: int) -> None:
-    """Delete a document whose text went to another one. It has few passages of an earlier attempt, or none."""
+    """Deletes a document whose text went to another one. It has few passages of an earlier attempt, or none."""
     passage_table.drop(connection, passage_table.some_ids(connection, document, -1))
     document_table.delete(connection, document)

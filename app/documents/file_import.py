@@ -1,18 +1,136 @@
-"""Imports a file's text into the database: the text is read, cleaned and stored a few parts at a time."""
+"""Imports files: copies of them wait in a folder until their texts are read, cleaned and stored in parts.
 
+The user may move or delete the originals meanwhile.
+"""
+
+import errno
 import hashlib
+import re
+import shutil
+from contextlib import suppress
 from dataclasses import replace
-from time import monotonic
+from pathlib import Path
+from time import monotonic, time
+from uuid import uuid4
 
 from app.documents import document_table, duplicates, text_table
 from app.documents.duplicates import COMPARED, AddedText
 from app.documents.indexing import Task
-from app.documents.pending_files import MAX_BYTES, PendingFiles
 from app.documents.reading import FileReader, ReadNote, ReadProgress, TextPiece, open_reader
-from app.errors import DocumentUnreadable
+from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
+from app.system.files import make_folder, sync_file, sync_folder
+from app.values.text_normalisation import shown_name
 
+PENDING_FOLDER = "documents-inbox"
+MAX_BYTES = 300 * 2**20
+"""Bytes of the largest file that is imported."""
+MAX_SUFFIX = 16
+"""Characters of a file's suffix that are kept."""
+DRAFT = re.compile(r"draft-[0-9a-f]{32}")
+ABANDONED = 24 * 3600.0
+"""Seconds after which a draft is abandoned."""
 PARTS_AT_ONCE = 16
 SECONDS_BETWEEN = 0.5
+
+
+class PendingFiles:
+    """A folder with a file for each document that is not imported yet, named by the document's id."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / PENDING_FOLDER
+
+    def lock_file(self) -> Path:
+        """Returns the lock of the processes that work on these documents."""
+        self._make_folder()
+        return self._folder / "lock"
+
+    def path(self, document: int, source: str) -> Path:
+        """Returns the file of a document; its suffix tells how it is read."""
+        return self._folder / f"{document}{Path(source).suffix.lower()[:MAX_SUFFIX]}"
+
+    def copy(self, file: Path) -> Path:
+        """Copies a file into this folder, for `keep`. Raises DocumentUnreadable or StoreFull."""
+        self._make_folder()
+        draft = self._folder / f"draft-{uuid4().hex}"
+        try:
+            shutil.copyfile(file, draft)
+            sync_file(draft)
+        except OSError as error:
+            with suppress(OSError):  # if nothing can be written there may be nothing to remove
+                draft.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise StoreFull(
+                    f"{self._folder} has no room for {shown_name(file.name)}: free some space."
+                ) from error
+            if error.filename == str(draft):
+                raise self.not_usable(error) from error
+            raise DocumentUnreadable(f"{shown_name(str(file))} cannot be read ({error.strerror}).") from error
+        return draft
+
+    def keep(self, draft: Path, document: int, source: str) -> None:
+        """Makes a copy the file of a document, on the disk. Raises StoreNotUsable."""
+        try:
+            draft.replace(self.path(document, source))
+            sync_folder(self._folder)
+        except OSError as error:
+            raise self.not_usable(error) from error
+
+    def drop(self, document: int) -> None:
+        """Deletes the file of a document, if it is here."""
+        for path in self._files():
+            if _document_of(path) == document:
+                path.unlink(missing_ok=True)
+
+    def keep_only(self, wanted: set[int], last: int) -> None:
+        """Deletes the files of all other documents up to the id `last`, and abandoned drafts."""
+        for path in self._files():
+            if _document_of(path) <= last and _document_of(path) not in wanted:
+                path.unlink(missing_ok=True)
+        for draft in self._folder.glob("draft-*"):
+            if DRAFT.fullmatch(draft.name) and time() - draft.stat().st_mtime > ABANDONED:
+                draft.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return (
+            [path for path in self._folder.iterdir() if _document_of(path)] if self._folder.is_dir() else []
+        )
+
+    def not_usable(self, error: OSError) -> StoreNotUsable:
+        """Explains that the system does not let us use the folder."""
+        return StoreNotUsable(
+            f"The folder {self._folder} cannot be used ({error.strerror}): let this user write it, "
+            "or choose another one with --data-dir."
+        )
+
+    def _make_folder(self) -> None:
+        try:
+            make_folder(self._folder)
+        except OSError as error:
+            raise self.not_usable(error) from error
+
+
+def _document_of(path: Path) -> int:
+    """Returns the document of a file; 0 for other files."""
+    number = path.name.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def require_file(path: Path) -> None:
+    """Raises DocumentUnreadable for a path that is not a file, or a file that is too large."""
+    shown = shown_name(str(path))
+    try:
+        if not path.exists():
+            raise DocumentUnreadable(f"There is no file {shown}: check its name.")
+        if not path.is_file():
+            raise DocumentUnreadable(f"{shown} is not a file: choose files, not folders.")
+        size = path.stat().st_size
+    except OSError as error:
+        raise DocumentUnreadable(f"{shown} cannot be read ({error.strerror}).") from error
+    if size > MAX_BYTES:
+        raise DocumentUnreadable(
+            f"{shown_name(path.name)} has {size / 2**20:,.0f} MB, and files up to {MAX_BYTES / 2**20:,.0f} MB "
+            "can be read: split it, or paste the part that matters."
+        )
 
 
 class FileImport:
@@ -35,12 +153,12 @@ class FileImport:
 
     @property
     def characters(self) -> int:
-        """Length of the text so far."""
+        """The length of the text so far."""
         return self._stored * text_table.PART + self._length
 
     def read(self, reader: FileReader) -> None:
-        """Read the whole file. Raises DocumentUnreadable when there is no text, or too much."""
-        self.drop()  # what is left of an earlier attempt
+        """Reads the whole file. Raises DocumentUnreadable if it has too much text."""
+        self.drop()  # removes what is left of an earlier attempt
         with self._task.beginning("reading"):
             pass
         with self._task.stopped_by(reader.kill):
@@ -55,7 +173,7 @@ class FileImport:
         self._task.require_running()  # a reader that was killed ends like one that has finished
 
     def finish(self, now: float) -> int:
-        """Store the rest; returns the document that has the text now. Raises DocumentUnreadable when empty."""
+        """Stores the rest. Returns the document that has the text now. Raises DocumentUnreadable for no text."""
         self._add(self._cleaner.flush())
         if not self._has_words:
             raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
@@ -74,7 +192,7 @@ class FileImport:
             return duplicates.store_file_text(connection, document, new, " ".join(self._notes), older, now)
 
     def drop(self) -> None:
-        """Delete the stored part of a text that could not be read to its end."""
+        """Deletes the stored part of a text that could not be read to its end."""
         cleared = PARTS_AT_ONCE
         while cleared == PARTS_AT_ONCE:
             with self._task.database.writing() as connection:
@@ -109,13 +227,13 @@ class FileImport:
             return
         self._last_progress = monotonic()
         with self._task.writing() as connection:
-            document_table.set_progress(connection, self._task.document, done, total)
+            document_table.update(connection, self._task.document, done=done, total=total)
 
 
 def import_file(task: Task, pending: PendingFiles, now: float, max_characters: int = MAX_BYTES) -> int:
-    """Import a document's file, unless its text is stored; returns the document that has the text now."""
+    """Imports a document's file, unless its text is stored. Returns the document that has the text now."""
     with task.database.reading() as connection:
-        if document_table.has_text(connection, task.document):
+        if document_table.version(connection, task.document).digest is not None:
             return task.document
         about = document_table.document(connection, task.document)
     reader = open_reader(pending.path(task.document, about.source), about.source)
@@ -143,7 +261,7 @@ class Cleaner:
         self._nuls = 0
 
     def clean(self, piece: str) -> str:
-        """Clean the next piece; a line end that may be cut in two is held back."""
+        """Cleans the next piece; holds back a line end that may be cut in two."""
         text = self._held + piece
         if self._is_first and text:
             text, self._is_first = text.removeprefix("\ufeff"), False
@@ -154,17 +272,17 @@ class Cleaner:
         return kept.encode("utf-8", "replace").decode("utf-8")
 
     def flush(self) -> str:
-        """The end of the text, which was held back."""
+        """Returns the end of the text, which was held back."""
         held, self._held = self._held, ""
         return held.replace("\r", "\n")
 
     def notes(self) -> list[str]:
-        """Sentences about what was removed."""
+        """Returns sentences about what was removed."""
         return [f"{self._nuls:,} NUL characters were removed."] if self._nuls else []
 
 
 def cleaned(text: str) -> tuple[str, str]:
-    """A whole text, cleaned, and a note about what was removed."""
+    """Cleans a whole text. Returns it with a note about what was removed."""
     cleaner = Cleaner()
     kept = cleaner.clean(text) + cleaner.flush()
     return kept, " ".join(cleaner.notes())

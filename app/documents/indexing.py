@@ -1,4 +1,4 @@
-"""Work on one document in short transactions: indexing it, and deleting its rows.
+"""Work on one document in short transactions: indexing it, deleting its rows, and repairing it after a rescue.
 
 A task sets the document's state and remembers it together with the text. Whoever cancels, removes or replaces the
 text changes one of the two, in this process or another, and the next transaction of the task notices:
@@ -20,10 +20,11 @@ from contextlib import contextmanager
 from itertools import chain, islice
 
 from app.database import Database
-from app.documents import collection_table, document_table, passage_table, text_table
+from app.documents import document_table, passage_table, text_table
 from app.documents.chunking import chunks
-from app.documents.passage_table import NewPassage, StoredPassages
+from app.values.display_text import title_of
 
+UNTITLED = "Untitled"
 ACTIVE_STATES = ("waiting", "reading", "indexing")
 BATCH = 200
 """Passages that are written in one transaction."""
@@ -31,6 +32,25 @@ DELETED_PASSAGES = 200
 """Passages that are deleted in one transaction."""
 DELETED_PARTS = 100
 """Parts of a text that are deleted in one transaction."""
+CUT = "Part of this text could not be read from the damaged database. Add it again to have all of it."
+LOST = "The text of this document could not be read from the damaged database. Add it again."
+ADOPT_TEXTS = """
+    INSERT INTO document (id, collection, title, source, state, added)
+    SELECT DISTINCT document, (SELECT ifnull(max(id), 0) + 1 FROM collection), '', 'pasted', 'waiting', 0
+    FROM document_text WHERE document NOT IN (SELECT id FROM document)
+"""
+ADOPT_DOCUMENTS = """
+    INSERT INTO collection (id, name, created)
+    SELECT DISTINCT collection, 'Rescued documents ' || collection, 0
+    FROM document WHERE collection NOT IN (SELECT id FROM collection)
+"""
+ADOPT_VERSIONS = """
+    UPDATE document SET state = 'waiting', replaced_by = NULL WHERE replaced_by NOT IN (SELECT id FROM document)
+"""
+DROP_ORPHANS = (
+    "DELETE FROM passage WHERE document NOT IN (SELECT id FROM document)",
+    "DELETE FROM passage_vector WHERE passage NOT IN (SELECT id FROM passage)",
+)
 
 
 class TaskCancelled(Exception):
@@ -48,14 +68,14 @@ class Task:
         self._at_stop: Callable[[], None] | None = None
 
     def stop(self) -> None:
-        """Stop soon."""
+        """Stops the work before its next transaction."""
         self._is_stopped.set()
         if self._at_stop:
             self._at_stop()
 
     @contextmanager
     def stopped_by(self, kill: Callable[[], None]) -> Iterator[None]:
-        """Call `kill` when the task is stopped within this context."""
+        """Calls `kill` when the task is stopped within this context."""
         self._at_stop = kill
         if self._is_stopped.is_set():
             kill()
@@ -65,16 +85,16 @@ class Task:
             self._at_stop = None
 
     def require_running(self) -> None:
-        """Raise TaskCancelled when the task was stopped."""
+        """Raises TaskCancelled if the task was stopped."""
         if self._is_stopped.is_set():
             raise TaskCancelled
 
     @contextmanager
     def beginning(self, state: str) -> Iterator[sqlite3.Connection]:
-        """The first transaction, which sets the document's state. Raises TaskCancelled when it is not active."""
+        """Begins the first transaction, which sets the state. Raises TaskCancelled if it is not active."""
         with self.database.writing() as connection:
             self.require_running()
-            if document_table.state(connection, self.document) not in ACTIVE_STATES:
+            if document_table.version(connection, self.document).state not in ACTIVE_STATES:
                 raise TaskCancelled
             document_table.set_state(connection, self.document, state)
             self._version = document_table.version(connection, self.document)
@@ -82,7 +102,7 @@ class Task:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A later transaction. Raises TaskCancelled when the document has changed since the first one."""
+        """Begins a later transaction. Raises TaskCancelled if the document has changed since the first one."""
         with self.database.writing() as connection:
             self.require_running()
             if document_table.version(connection, self.document) != self._version:
@@ -91,7 +111,7 @@ class Task:
 
 
 def index(task: Task) -> None:
-    """Index a document whose text is stored."""
+    """Indexes a document whose text is stored."""
     with task.beginning("indexing") as connection:
         about = document_table.document(connection, task.document)
         before = passage_table.stored_passages(connection, task.document)
@@ -100,27 +120,20 @@ def index(task: Task) -> None:
     done = 0
     while batch := list(islice(new, BATCH)):
         done += len(batch)
-        _write(task, batch, before, done, round(done * about.characters / batch[-1].chunk.end))
-    _drop_unused(task, before)
-    with task.writing() as connection:
-        document_table.set_ready(connection, task.document, done)
-
-
-def _write(task: Task, batch: list[NewPassage], before: StoredPassages, done: int, total: int) -> None:
-    with task.writing() as connection:
-        passage_table.put(connection, task.document, batch, before)
-        document_table.set_progress(connection, task.document, done, max(done, total))
-
-
-def _drop_unused(task: Task, before: StoredPassages) -> None:
-    ids: Iterator[int] = (place.id for place in chain.from_iterable(before.values()))
-    while batch := list(islice(ids, BATCH)):
+        total = max(done, round(done * about.characters / batch[-1].chunk.end))
         with task.writing() as connection:
-            passage_table.drop(connection, batch)
+            passage_table.put(connection, task.document, batch, before)
+            document_table.update(connection, task.document, done=done, total=total)
+    unused: Iterator[int] = (place.id for place in chain.from_iterable(before.values()))
+    while ids := list(islice(unused, BATCH)):
+        with task.writing() as connection:
+            passage_table.drop(connection, ids)
+    with task.writing() as connection:
+        document_table.update(connection, task.document, state="ready", passages=done, done=done, total=done)
 
 
 def delete_some(connection: sqlite3.Connection) -> bool:
-    """Delete some rows of hidden documents; returns whether there were any."""
+    """Deletes some rows of hidden documents. Returns whether there were any."""
     for document in document_table.leaving(connection):
         ids = passage_table.some_ids(connection, document, DELETED_PASSAGES)
         passage_table.drop(connection, ids)
@@ -130,7 +143,51 @@ def delete_some(connection: sqlite3.Connection) -> bool:
 
 
 def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
-    """Delete hidden documents that have no rows left."""
+    """Deletes hidden documents that have no rows left."""
     for document in gone:
         document_table.delete(connection, document)
-    collection_table.delete_empty(connection)
+    document_table.delete_empty_collections(connection)
+
+
+def mend_documents(connection: sqlite3.Connection) -> None:
+    """Repairs documents that were saved from a damaged database, where some rows and the words' index are missing.
+
+    Gives each text a document and each document a collection. The next start completes the index."""
+    connection.execute(ADOPT_TEXTS)
+    connection.execute(ADOPT_DOCUMENTS)
+    connection.execute(ADOPT_VERSIONS)
+    shown = f"SELECT * FROM document WHERE state NOT IN {document_table.HIDDEN}"
+    for row in connection.execute(shown).fetchall():
+        is_read = row["digest"] is not None or not row["title"]  # else its file was being read
+        if is_read and (text := text_table.whole(connection, row["id"])):
+            _mend_text(connection, row, text)
+            _keep_passages(connection, row["id"])
+        elif row["state"] not in ("failed", "cancelled"):
+            text_table.clear(connection, row["id"])
+            document_table.set_state(connection, row["id"], "failed", LOST)
+    for statement in DROP_ORPHANS:
+        connection.execute(statement)
+
+
+def _mend_text(connection: sqlite3.Connection, row: sqlite3.Row, text: str) -> None:
+    """Stores what is left of a text in full parts."""
+    document, parts = row["id"], list(text_table.parts_of(text))
+    digest = text_table.digest_of(parts)
+    if parts != list(text_table.parts(connection, document)):
+        text_table.clear(connection, document)
+        text_table.append(connection, document, 0, parts)
+    note = row["note"] if row["digest"] in (digest, None) else CUT
+    document_table.set_text(connection, document, digest, len(text), note)
+    if not row["title"]:
+        document_table.update(connection, document, title=title_of(text) or UNTITLED)
+
+
+def _keep_passages(connection: sqlite3.Connection, document: int) -> None:
+    """Keeps the passages that are still in the text, so that citations still find them."""
+    about = document_table.document(connection, document)
+    before = passage_table.stored_passages(connection, document)
+    for chunk in chunks(text_table.parts(connection, document), about.source):
+        passage = passage_table.new_passage(about.title, chunk)
+        if places := before.get(passage.digest):
+            passage_table.keep(connection, places.popleft(), passage)
+    passage_table.drop(connection, [place.id for place in chain.from_iterable(before.values())])

@@ -14,12 +14,12 @@ PART = 65_536
 
 
 def parts_of(text: str) -> Iterator[str]:
-    """A text in parts."""
+    """Cuts a text into parts."""
     return (text[at : at + PART] for at in range(0, len(text), PART))
 
 
 def digest_of(parts: Iterable[str]) -> bytes:
-    """The SHA-256 of a text."""
+    """Returns the SHA-256 of a text."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode())
@@ -27,12 +27,12 @@ def digest_of(parts: Iterable[str]) -> bytes:
 
 
 def stamp_of(digest: bytes) -> str:
-    """A short digest, which is stored with each citation of a whole text."""
+    """Shortens a digest to what is stored with each citation of a whole text."""
     return digest.hex()[:16]
 
 
 def append(connection: sqlite3.Connection, document: int, first: int, parts: Iterable[str]) -> None:
-    """Write parts from number `first` on. All but the last part of a text are full."""
+    """Writes parts from number `first` on. All but the last part of a text are full."""
     connection.executemany(
         "INSERT INTO document_text (document, part, text) VALUES (?, ?, ?)",
         ((document, number, text) for number, text in enumerate(parts, first)),
@@ -40,7 +40,7 @@ def append(connection: sqlite3.Connection, document: int, first: int, parts: Ite
 
 
 def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
-    """Delete a document's text, or at most so many parts; returns how many were deleted."""
+    """Deletes a document's text, or at most `most` parts of it. Returns how many were deleted."""
     gone = connection.execute(
         "DELETE FROM document_text WHERE rowid IN (SELECT rowid FROM document_text WHERE document = ? LIMIT ?)",
         (document, most),
@@ -49,13 +49,13 @@ def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
 
 
 def move(connection: sqlite3.Connection, source: int, target: int) -> None:
-    """Give a document's text to another one, in place of its own."""
+    """Gives a document's text to another one, in place of its own."""
     clear(connection, target)
     connection.execute("UPDATE document_text SET document = ? WHERE document = ?", (target, source))
 
 
 def between(connection: sqlite3.Connection, document: int, start: int, end: int) -> str:
-    """The characters from `start` to `end`; clipped to the text's end."""
+    """Reads the characters from `start` to `end`, clipped to the text's end."""
     first = start // PART
     found = connection.execute(
         "SELECT text FROM document_text WHERE document = ? AND part BETWEEN ? AND ? ORDER BY part",
@@ -65,18 +65,17 @@ def between(connection: sqlite3.Connection, document: int, start: int, end: int)
 
 
 def whole(connection: sqlite3.Connection, document: int) -> str:
-    """All of a text."""
     return "".join(parts(connection, document))
 
 
 def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
-    """A text part by part, all in one transaction."""
+    """Yields a text part by part, all in one transaction."""
     found = connection.execute("SELECT text FROM document_text WHERE document = ? ORDER BY part", (document,))
     return (str(row[0]) for row in found)
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:
-    """A text part by part, each in its own transaction, so that others can use the database in between."""
+    """Yields a text part by part, each in its own transaction, so that others can use the database in between."""
     number = 0
     while True:
         with database.reading() as connection:

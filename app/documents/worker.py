@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 
 from app.database import Database
 from app.documents import document_table, file_import, indexing, passage_table
+from app.documents.file_import import PendingFiles
 from app.documents.indexing import ACTIVE_STATES, Task, TaskCancelled
-from app.documents.pending_files import PendingFiles
 from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
 
 POLL_SECONDS = 0.5
@@ -68,31 +68,30 @@ class DocumentWorker:
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Begin no long transaction while this is true, such as while a reply is written."""
+        """Begins no long transaction while this is true, such as while a reply is written."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look for work now."""
+        """Makes the thread look for work now."""
         with self._changed:
             self._is_awake, self._error = True, None
             self._changed.notify_all()
 
     def stop(self, document: int) -> None:
-        """Stop work on this document, if it is the current one."""
+        """Stops work on this document, if it is the current one."""
         task = self._task
         if task and task.document == document:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """The document that has the text of this one: another one for a duplicate or a new version."""
+        """Returns the document that has the text of this one: another one for a duplicate or a new version."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:
-        """Return when all work is done. Raises StoreError when it is blocked."""
+        """Returns when all work is done. Raises StoreError when it is blocked."""
         while self._is_busy or self._has_work():
             with self._changed:
                 if self._error:
@@ -104,7 +103,7 @@ class DocumentWorker:
                 self._changed.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Stop the current work and end the thread."""
+        """Stops the current work and ends the thread."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -138,8 +137,8 @@ class DocumentWorker:
             return bool(document_table.leaving(connection) or document_table.next_busy(connection))
 
     def _work(self) -> bool:
-        """Process one document; returns whether there was one."""
-        self._is_busy = True  # set first: `wait` must not see neither this nor work
+        """Processes one document. Returns whether there was one."""
+        self._is_busy = True  # set first, so that `wait` sees either this or work
         try:
             if not self._has_work():
                 return False
@@ -160,7 +159,7 @@ class DocumentWorker:
             self._import_and_index(document)
 
     def _delete(self, gone: Sequence[int]) -> None:
-        """Delete these hidden documents, and those that are hidden meanwhile."""
+        """Deletes these hidden documents, and those that are hidden meanwhile."""
         is_more = True
         while is_more and not self._is_closing:
             with self._database.writing() as connection:
@@ -175,7 +174,7 @@ class DocumentWorker:
     def _merge_words(self) -> None:
         is_first = has_more = True
         while has_more and not self._is_closing:
-            # However few pages FTS5 may write, it reads all words that were deleted before the next one.
+            # Even for a few pages FTS5 reads all words that were deleted, which takes long.
             if self._has_to_wait():
                 sleep(POLL_SECONDS)
                 continue
@@ -194,7 +193,7 @@ class DocumentWorker:
                 else:
                     self._imported_into[document] = stored_in
         except TaskCancelled:
-            pass  # its state in the database says what happens next
+            pass  # its state in the database decides what happens next
         except (StoreNotUsable, StoreFull):
             raise  # not the document's fault: it keeps its state and is retried
         except AppError as error:
@@ -209,5 +208,5 @@ class DocumentWorker:
 
     def _fail(self, document: int, sentence: str) -> None:
         with self._database.writing() as connection:
-            if document_table.state(connection, document) in ACTIVE_STATES:
+            if document_table.version(connection, document).state in ACTIVE_STATES:
                 document_table.set_state(connection, document, "failed", sentence)

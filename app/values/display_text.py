@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from itertools import count
 
 WIDTH = 48
 """Most columns of a title; a Chinese character takes two."""
@@ -26,6 +28,11 @@ def title_of(text: str) -> str:
     lines = (_without_markdown(line) for line in FENCE.sub("", beginning).splitlines())
     first = next(filter(None, lines), " ".join(beginning.split()))
     return _cut(_first_sentence(first))
+
+
+def numbered(name: str) -> Iterator[str]:
+    """Yields a name with numbers that tell it from others: Dinner, Dinner (2), Dinner (3), …"""
+    return (f"{name} ({number})" if number > 1 else name for number in count(1))
 
 
 def counted(count: int, noun: str) -> str:

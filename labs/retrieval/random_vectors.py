@@ -6,7 +6,7 @@ from zlib import crc32
 
 import numpy as np
 
-from app.documents.search.vector_index import Vectors
+from app.documents.embedding import Vectors
 
 WIDTH = 384
 """That of all-MiniLM-L6-v2."""

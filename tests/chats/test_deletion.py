@@ -82,7 +82,7 @@ def test_forgetting_that_is_cut_short_goes_on_the_next_time(
             connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', -1)")
         connection.execute("UPDATE chat SET deleted = 0 WHERE deleted = -1")
     chats.delete(write(chats, "Later", f"More {RARE}"))
-    chats.purge()
+    chats.purge(seconds=60)
     assert (rows(database), left(tmp_path)) == (120, [])
 
 

@@ -1,4 +1,4 @@
-"""Imports of large files: nobody waits for them, and one that is cut off leaves whole chats."""
+"""Imports of large files and forks: nobody waits for them, and one that is cut off leaves whole chats."""
 
 import json
 import subprocess
@@ -14,8 +14,9 @@ import pytest
 from app.chats import Chats
 from app.chats.importing import PIECE
 from app.database import Database
-from app.errors import ImportBroken
-from app.values.chat import ImportResult, MessageContent
+from app.errors import ChatNotFound, ImportBroken, StaleChat
+from app.values.chat import ChatSettings, ImportResult, MessageContent
+from tests.chats.samples import answer, texts
 
 CHECKOUT = Path(__file__).parents[2]
 IMPORT = """
@@ -188,3 +189,55 @@ def test_how_far_an_import_has_come_is_told(chats: Chats) -> None:
     with pytest.raises(ImportBroken):
         chats.import_json("{")
     assert chats.import_progress == (0, 0)
+
+
+def test_a_fork_has_the_messages_down_to_one_and_leaves_its_chat_alone(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(ChatSettings("Be brief.")), "Why?", "So.")
+    answer(chats, place, "And?", "That.")
+    before = chats.thread(place.chat)
+    forked = chats.fork(place.chat, first)
+    assert texts(chats, forked.chat) == ["Why?", "So."]
+    assert chats.settings(forked.chat).system == "Be brief."
+    answer(chats, chats.thread(forked.chat).version, "But?", "No.")
+    assert chats.thread(place.chat) == before
+
+
+def test_chats_never_have_the_same_title(chats: Chats) -> None:
+    places = [answer(chats, chats.create(), "Why?", "So.") for _ in range(3)]
+    chats.fork(places[0][0].chat, places[0][1])
+    titles = [summary.title for summary in chats.summaries()]
+    assert sorted(titles) == ["Why?", "Why? (2)", "Why? (3)", "Why? (4)"]
+    chats.rename(places[1][0].chat, "Mine")
+    assert "Mine" in [summary.title for summary in chats.summaries()]
+
+
+def test_what_is_gone_or_out_of_date_is_refused(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    newer = chats.remove(place, reply)
+    with pytest.raises(StaleChat):
+        chats.remove(place, reply)
+    for action in (lambda: chats.remove(newer, reply), lambda: chats.fork(place.chat, reply)):
+        with pytest.raises(ChatNotFound):
+            action()
+
+
+def test_a_chat_of_thousands_of_messages_is_forked_and_cut_short(chats: Chats) -> None:
+    place = chats.create(folder="Work")
+    for number in range(1_100):
+        place, last = chats.add(place, "user", f"Message {number}")
+    forked = chats.fork(place.chat, last)
+    assert len(chats.thread(forked.chat, 9_999).messages) == 1_100
+    second = chats.thread(place.chat, 9_999).messages[1].id
+    place = chats.remove(place, second)
+    assert texts(chats, place.chat) == ["Message 0"]
+    assert [found.summary.id for found in chats.search("Message 1099")] == [forked.chat]
+    with chats.database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM message").fetchone()[0] == 1_101
+        assert connection.execute("SELECT count(*) FROM chat").fetchone()[0] == 2
+
+
+def test_a_fork_whose_original_is_erased_meanwhile_is_none(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    chats.delete(place.chat)
+    with pytest.raises(ChatNotFound):
+        chats.fork(place.chat, reply)

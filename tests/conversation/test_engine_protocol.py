@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.conversation.engine_protocol import EngineEmbedder
-from app.documents.search.vector_index import Vectors
+from app.documents.embedding import Vectors
 from app.errors import ModelNotFound
 from app.values.messages import ModelFolder
 

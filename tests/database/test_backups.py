@@ -13,9 +13,8 @@ import pytest
 
 from app.chats import Chats
 from app.database import MEMORY, Database, database_in
-from app.database.backups import DAY, DailyBackups
+from app.database.backups import DAY, DailyBackups, apply_staged, discard_copies, stage
 from app.database.files import BACKUPS, FILE_NAME, backups_in
-from app.database.restoring import apply_staged, discard_copies, stage
 from app.documents import Documents
 from app.errors import StoreBroken, StoreFull, StoreNotUsable
 from tests.database.libraries import damage_table, make_library
@@ -331,7 +330,7 @@ def test_a_backup_is_made_before_each_migration(tmp_path: Path) -> None:
 
 def test_daily_backups_leave_the_last_one_before_a_migration(backups: DailyBackups, tmp_path: Path) -> None:
     backups.keep()
-    (made,) = backups_in(tmp_path)
+    made = backups_in(tmp_path)[-1]
     for day, name in enumerate(("20200101-000000-schema-1", "20210101-000000-schema-2")):
         copy = shutil.copy(made, made.with_name(f"foresight-{name}.sqlite"))
         os.utime(copy, (NOW - 900 * DAY + day, NOW - 900 * DAY + day))

@@ -1,14 +1,15 @@
 """Restoring a backup: what is checked, what is moved aside, and what a crash leaves."""
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from app.database import Database, database_in
-from app.database.restoring import STAGED, apply_staged, discard_copies, stage
+from app.database.backups import STAGED, apply_staged, discard_copies, stage
 from app.errors import StoreError, StoreNotUsable, StoreTooNew
 from tests.database.test_database import names, put
 
@@ -63,32 +64,18 @@ def test_an_older_schema_is_migrated(folder: Path, backup: Path, tmp_path: Path)
         assert database.is_healthy() == ""
 
 
-def make_empty(file: Path) -> None:
-    file.write_bytes(b"")
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "a text": lambda file: file.write_bytes(b"no database at all" * 500),
+    "cut": lambda file: os.truncate(file, 20_000),
+    "deleted": Path.unlink,
+}
 
 
-def make_text(file: Path) -> None:
-    file.write_bytes(b"no database at all" * 500)
-
-
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:20_000])
-
-
-def delete(file: Path) -> None:
-    file.unlink()
-
-
-def change(statement: str, file: Path) -> None:
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute(statement)
-
-
-@pytest.mark.parametrize("spoil", [make_empty, make_text, cut, delete], ids=lambda spoil: spoil.__name__)
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_what_is_no_whole_backup_is_refused_and_changes_nothing(
-    folder: Path, backup: Path, spoil: object
+    folder: Path, backup: Path, spoil: Callable[[Path], object]
 ) -> None:
-    assert callable(spoil)
     spoil(backup)
     with pytest.raises(StoreNotUsable, match=r"is not a whole backup of Foresight|There is no file"):
         stage(backup, folder)
@@ -111,7 +98,8 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(
 def test_a_database_of_something_else_is_refused(
     folder: Path, backup: Path, statement: str, error: type[StoreError], words: str
 ) -> None:
-    change(statement, backup)
+    with closing(sqlite3.connect(backup, isolation_level=None)) as connection:
+        connection.execute(statement)
     with pytest.raises(error, match=words):
         stage(backup, folder)
     assert not list(folder.glob("restore*"))

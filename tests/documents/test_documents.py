@@ -6,7 +6,7 @@ import pytest
 
 from app.database import Database
 from app.documents import Documents
-from app.documents.collection_table import LONGEST
+from app.documents.document_table import LONGEST
 from app.errors import BadOption, DocumentNotFound, DocumentUnreadable
 from app.values.document import Citation, Document
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from app.database import Database, database_in
-from app.documents import Documents, document_table, indexing
+from app.documents import Documents, document_table, embedding, indexing
 from app.documents.chunking import chunks
-from app.documents.search import vector_index
 from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
 from app.values.document import Citation, Document
@@ -47,7 +46,7 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     documents.wait()
     before = passage_rows(database)
     with database.writing() as connection:
-        vector_index.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
+        embedding.put_vectors(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
     assert documents.paste(notes, sections(6, changed=2), "Manual") == document
     documents.wait()
     after = passage_rows(database)

@@ -4,23 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.chunking import chunks
-from app.documents.duplicates import is_new_version, trigrams
-from app.documents.file_import import cleaned
-from app.documents.outline import (
+from app.documents.chunking import (
     FENCE,
     CodeOutline,
     Line,
     WritingOutline,
+    chunks,
     joined_pages,
     marked_heading,
     numbered_heading,
     underlined_heading,
 )
-from app.documents.reading.encodings import text_of
+from app.documents.duplicates import is_new_version, trigrams
+from app.documents.file_import import cleaned
+from app.documents.reading.files import text_of
 from app.documents.reading.html import read_html
 from app.documents.reading.pdf import _tidied
-from app.documents.search.follow_up import self_contained
+from app.documents.search.questions import self_contained
 from app.documents.search.snippets import sentences, snippet
 from app.documents.search.terms import content_words, folded, indexed, terms
 from app.values.document import Passage

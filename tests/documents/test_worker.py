@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.database import Database, database_in
-from app.documents import Documents, collection_table, document_table, duplicates
+from app.documents import Documents, document_table, duplicates
 from app.documents.duplicates import NO_TEXT, PastedText
-from app.documents.pending_files import PendingFiles
+from app.documents.file_import import PendingFiles
 from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
 from tests.documents.test_documents import EGGS
@@ -45,13 +45,13 @@ class BusyDatabase(Database):
 def paste(database: Database, text: str) -> int:
     """Put in a text, and tell nobody."""
     with database.writing() as connection:
-        notes = collection_table.create(connection, "Notes", 0.0)
+        notes = document_table.create_collection(connection, 0.0, "Notes")
         return duplicates.store_pasted_text(connection, notes, PastedText(text, "Eggs"), NO_TEXT, 0.0)
 
 
 def state(database: Database, document: int) -> str:
     with database.reading() as connection:
-        return document_table.state(connection, document)
+        return document_table.version(connection, document).state
 
 
 def test_what_a_command_that_was_killed_left_is_taken_up_by_the_open_window(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from app.documents.search.rank_fusion import Candidate
-from app.documents.search.vector_index import Vectors
+from app.documents.embedding import Vectors
+from app.documents.searcher import Candidate
 from app.values.messages import ModelFolder
 
 Way = Callable[[Sequence[Candidate]], list[Candidate]]

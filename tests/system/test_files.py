@@ -10,9 +10,9 @@ import pytest
 from app.api.api_key import KeyFile
 from app.commands.chats import _write
 from app.database import Database
-from app.database.restoring import STAGED, stage
+from app.database.backups import STAGED, stage
 from app.desktop.menu import MenuEntry, MenuFile, install
-from app.documents.pending_files import PENDING_FOLDER, PendingFiles
+from app.documents.file_import import PENDING_FOLDER, PendingFiles
 from app.models_registry import HubId, SavedDownloads
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chats.json_columns import LETTERS, marks_from_json, marks_to_json, value_from_json, value_to_json
+from app.chats.message_table import LETTERS, marks_from_json, marks_to_json, value_from_json, value_to_json
 from app.values.chat import Provenance, TokenMark
 from app.values.dataclass_json import read, to_dict
 from app.values.messages import ModelInfo, Origin, Sampling, Split

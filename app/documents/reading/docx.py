@@ -4,9 +4,9 @@ text boxes, and what it does not know it leaves out.
     <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
     The rent is 740 euros
 
-Text boxes and footnotes stand behind the paragraph that they belong to. What was deleted, and the second form that
-some things have for older programs (mc:Fallback), is passed over. All else is walked into, so that an element
-which nobody here has heard of loses none of its words.
+Text boxes and footnotes follow the paragraph that they belong to. Deleted words are skipped, and so is the second
+form that some things have for older programs (mc:Fallback). All other elements are walked into, so that an element
+that is unknown here loses none of its words.
 """
 
 import re
@@ -29,7 +29,7 @@ from app.errors import DocumentUnreadable
 
 MAIN = "word/document.xml"
 LARGEST = 300 * 2**20
-"""Bytes that a file may unpack to: a few kilobytes can say that they are many gigabytes."""
+"""Bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100
 NOTE_PARTS = ((RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"))
 MARGINS = (RELATION.HEADER, RELATION.FOOTER)
@@ -59,7 +59,7 @@ UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt 
 
 @dataclass(slots=True)
 class _Paragraph:
-    """What was met in a paragraph."""
+    """What a paragraph contains."""
 
     words: list[str] = field(default_factory=list)
     boxes: list[Element] = field(default_factory=list)
@@ -68,31 +68,32 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """One document's names of styles by their ids, and by kind and number its notes that were not read yet.
+    """Writes parts of one document as Markdown, with its names of styles by their ids, and its notes not read yet.
 
-    Each is read once: notes that refer to notes would make a text without end."""
+    Each note is read once, because notes that refer to each other would make a text without end."""
 
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]
 
     def markdown(self, block: Element) -> str:
-        """A part of a document's body: a paragraph, a table, or something around some of them."""
+        """Writes a part of a document's body: a paragraph, a table, or an element around some of them."""
         return "".join(
             self._table(one) if one.tag == TABLE else self._paragraph(one) for one in _within(block, BLOCKS)
         )
 
     def _paragraph(self, element: Element) -> str:
-        met = _met(element)
-        text = "".join(met.words).strip()
-        boxes = "".join(map(self._children, met.boxes))
-        notes = "".join(self._children(self.notes.pop(note)) for note in met.notes if note in self.notes)
+        found = _contents(element)
+        text = "".join(found.words).strip()
+        boxes = "".join(map(self._children, found.boxes))
+        notes = "".join(self._children(self.notes.pop(note)) for note in found.notes if note in self.notes)
         return (self._as_styled(element, text) if text else "") + boxes + notes
 
     def _children(self, element: Element) -> str:
         return "".join(map(self.markdown, element))
 
     def _as_styled(self, element: Element, text: str) -> str:
-        style = self.styles.get(_value(element, "pPr", "pStyle"), "")
+        named = _child(element, "pPr", "pStyle")
+        style = self.styles.get(named.get(f"{WORD}val", ""), "") if named is not None else ""
         heading = HEADING.match(style)
         if heading or style == TITLE:
             level = int(heading[1]) if heading else 1
@@ -106,40 +107,35 @@ class Markup:
         return "".join(f"| {line} |\n" for line in lines) + "\n"
 
     def _cell(self, cell: Element) -> str:
-        """A cell's words; none of one that goes on with the cell above it, whose words they are."""
+        """Writes a cell; nothing for one that continues the cell above it, which has the words."""
         merged = _child(cell, "tcPr", "vMerge")
         if merged is not None and merged.get(f"{WORD}val") != "restart":
             return ""
         return _on_a_line(self._children(cell))
 
 
-def has_words(element: Element) -> bool:
-    """Whether somebody wrote anything in there; a page's number alone is nothing."""
-    return any(re.search(r"[^\W\d_]", word) for word in _met(element).words)
+def _contents(element: Element) -> _Paragraph:
+    found = _Paragraph()
+    _collect(element, found)
+    return found
 
 
-def _met(element: Element) -> _Paragraph:
-    met = _Paragraph()
-    _meet(element, met)
-    return met
-
-
-def _meet(element: Element, met: _Paragraph) -> None:
+def _collect(element: Element, found: _Paragraph) -> None:
     for one in element:
         if one.tag in TEXTS:
-            met.words.append(one.text or "")
+            found.words.append(one.text or "")
         elif one.tag in SIGNS:
-            met.words.append(SIGNS[one.tag])
+            found.words.append(SIGNS[one.tag])
         elif one.tag == BOX:
-            met.boxes.append(one)
+            found.boxes.append(one)
         elif one.tag in NOTES:
-            met.notes.append((one.tag, one.get(f"{WORD}id", "")))
+            found.notes.append((one.tag, one.get(f"{WORD}id", "")))
         elif one.tag not in UNSEEN:
-            _meet(one, met)
+            _collect(one, found)
 
 
 def _within(element: Element, wanted: frozenset[str] | set[str]) -> Iterator[Element]:
-    """The nearest elements of these kinds, this one or in it, whatever stands around them."""
+    """Yields the nearest elements of these kinds: this one, or those in it, at any depth."""
     if element.tag in wanted:
         yield element
     elif element.tag not in UNSEEN:
@@ -156,36 +152,29 @@ def _child(element: Element, *path: str) -> Element | None:
     return found
 
 
-def _value(element: Element, *path: str) -> str:
-    found = _child(element, *path)
-    return found.get(f"{WORD}val", "") if found is not None else ""
-
-
 def _on_a_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
-    """The text of a Word document. Raises DocumentUnreadable for what is none, or too large."""
+    """Yields the text of a Word document. Raises DocumentUnreadable for other files, and too large ones."""
     _require_docx(path, name)
     document = Document(str(path))
     body = document.element.body
-    blocks, total, done = map(_markup(document).markdown, body), len(body), 0
+    styles = {style.style_id: style.name or "" for style in document.styles}
+    blocks, total, done = map(Markup(styles, dict(_notes(document))).markdown, body), len(body), 0
     while some := list(islice(blocks, STEP)):
         done += len(some)
         yield TextPiece("".join(some))
         yield ReadProgress(done, total)
-    if any(has_words(parse_xml(part.blob)) for relation in MARGINS for part in _parts(document, relation)):
+    margins = [_contents(parse_xml(part.blob)) for relation in MARGINS for part in _parts(document, relation)]
+    # A page's number alone is not worth a note.
+    if any(re.search(r"[^\W\d_]", word) for margin in margins for word in margin.words):
         yield ReadNote("What stands at the top and the bottom of each page was left out.")
 
 
-def _markup(document: Opened) -> Markup:
-    styles = {style.style_id: style.name or "" for style in document.styles}
-    return Markup(styles, dict(_notes(document)))
-
-
 def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:
-    """The notes of a document by what refers to them."""
+    """Yields the notes of a document by what refers to them."""
     for relation, kind in NOTE_PARTS:
         for part in _parts(document, relation):
             for note in parse_xml(part.blob).findall(f"{WORD}{kind}"):

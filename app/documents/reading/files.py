@@ -1,11 +1,17 @@
-"""Chooses how a file is read: by its first bytes where they tell, else by its name. Text files are read here."""
+"""How a file is read: its form by its first bytes, else by its name, and the encoding of a text file.
+
+Text files are read here, PDF, DOCX and HTML in a process of their own.
+"""
 
 import codecs
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePath
 
-from app.documents.reading.encodings import encoding_of, is_binary
+from charset_normalizer import from_bytes
+
 from app.documents.reading.process import (
     FileReader,
     ProcessReader,
@@ -16,7 +22,6 @@ from app.documents.reading.process import (
     TextPiece,
     seconds_for,
 )
-from app.documents.reading.unsupported import FORMATS, require_supported
 from app.errors import DocumentUnreadable
 
 PIECE = 2**20
@@ -30,6 +35,91 @@ FORMS_BY_SUFFIX = {
     ".xhtml": "html",
 }
 FORMS_BY_MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+FORMATS = "text, Markdown, source code, PDF, DOCX and HTML"
+OFFICE = "an old or encrypted Office file"
+PICTURE, SOUND, VIDEO, ARCHIVE = "a picture", "a sound file", "a video", "an archive"
+PROGRAM, FONT, DATABASE = "a program", "a font", "a database"
+SPREADSHEET, SLIDES, BOOK = "a spreadsheet", "a presentation", "an e-book"
+_BY_BEGINNING = {
+    b"\x89PNG": PICTURE, b"\xff\xd8\xff": PICTURE, b"GIF87a": PICTURE, b"GIF89a": PICTURE, b"II*\0": PICTURE,
+    b"MM\0*": PICTURE, b"RIFF": "a sound file, a video or a picture", b"ID3": SOUND, b"OggS": SOUND,
+    b"fLaC": SOUND, b"\x1aE\xdf\xa3": VIDEO, b"\x1f\x8b": ARCHIVE, b"BZh": ARCHIVE, b"7z\xbc\xaf": ARCHIVE,
+    b"Rar!": ARCHIVE, b"\xfd7zXZ": ARCHIVE, b"\x28\xb5\x2f\xfd": ARCHIVE, b"\x7fELF": PROGRAM,
+    b"\0asm": PROGRAM, b"SQLite f": DATABASE, b"\xd0\xcf\x11\xe0": OFFICE, b"{\\rtf": "a rich text file",
+    b"wOFF": FONT, b"wOF2": FONT, b"GGUF": "a model",
+}  # fmt: skip
+_BY_SUFFIX = {
+    PICTURE: "png jpg jpeg gif webp bmp tif tiff ico heic avif psd raw",
+    SOUND: "mp3 wav ogg flac m4a aac opus wma",
+    VIDEO: "mp4 mkv mov avi webm wmv m4v",
+    ARCHIVE: "zip gz bz2 xz 7z rar tar tgz zst jar",
+    PROGRAM: "exe dll so dylib bin class pyc o a wasm msi apk",
+    FONT: "ttf otf woff woff2",
+    DATABASE: "sqlite sqlite3 db mdb accdb",
+    OFFICE: "doc xls ppt",
+    SPREADSHEET: "xlsx xlsm ods",
+    SLIDES: "pptx odp",
+    "a text of another word processor": "odt pages wpd",
+    BOOK: "epub mobi azw azw3",
+    "a model": "gguf safetensors pt onnx",
+}
+_KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
+_FTYP = slice(4, 8)
+"""Where files of the MP4 family have their mark."""
+_CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+FEW = 0.2
+"""Damaged characters of all that are not ASCII, up to which a text counts as UTF-8 that was damaged."""
+GUESSED = 20_000
+"""Bytes that the guess looks at."""
+COMMONEST = "cp1252"
+WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le", "utf_7"]
+"""Never guessed: any bytes look like some text in these. A mark or the zeros tell them."""
+CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
+MANY_CONTROLS = 0.02
+
+
+def open_reader(path: Path, name: str) -> FileReader:
+    """Returns the reader of a file that the person calls `name`. Raises DocumentUnreadable."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(64)
+    except OSError as error:
+        raise DocumentUnreadable(f"{name} cannot be read ({error.strerror}): add it again.") from error
+    if not beginning:
+        raise DocumentUnreadable(f"{name} is empty: there is nothing to read.")
+    _require_supported(beginning, name)
+    form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
+    form = form or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
+    if not form:
+        return TextFileReader(path, name)
+    return ProcessReader(
+        ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
+    )
+
+
+def _require_supported(beginning: bytes, name: str) -> None:
+    """Raises DocumentUnreadable for a file that cannot be read, by its first bytes or its name."""
+    kind = _kind_by_beginning(beginning) or _KINDS.get(PurePath(name).suffix.lower(), "")
+    if kind:
+        raise DocumentUnreadable(
+            f"{name} is {kind}, which cannot be read. Save it as one of these without a password, and add that: "
+            f"{FORMATS}."
+        )
+
+
+def _kind_by_beginning(beginning: bytes) -> str:
+    mark = next((mark for mark in _BY_BEGINNING if beginning.startswith(mark)), b"")
+    # A text may begin with "ID3 is a format"; but such a file has bytes after its mark that no text has.
+    if mark and (not mark.isascii() or mark.startswith(b"{") or _CONTROL.search(beginning)):
+        return _BY_BEGINNING[mark]
+    return VIDEO if beginning[_FTYP] == b"ftyp" and _CONTROL.search(beginning) else ""
 
 
 class TextFileReader:
@@ -41,7 +131,7 @@ class TextFileReader:
         self._is_over = False
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Yields its text, then a note about its encoding."""
+        """Yields the text, then a note about its encoding."""
         try:
             with self._path.open("rb") as file:
                 yield from self._pieces(iter(lambda: file.read(PIECE), b""), self._path.stat().st_size)
@@ -51,7 +141,7 @@ class TextFileReader:
             ) from error
 
     def kill(self) -> None:
-        """Read no further."""
+        """Stops reading after the current piece."""
         self._is_over = True
 
     def _pieces(self, pieces: Iterator[bytes], total: int) -> Iterator[ReadMessage]:
@@ -77,33 +167,70 @@ class TextFileReader:
         if encoding.is_guess:
             yield ReadNote(f"Its encoding was guessed: {encoding.name}.")
         if replaced > 0:
-            yield ReadNote(_replaced(replaced))
+            count = f"{replaced:,} characters" if replaced > 1 else "1 character"
+            yield ReadNote(f"{count} could not be read and stand{'' if replaced > 1 else 's'} as {REPLACED}.")
 
 
-def _replaced(count: int) -> str:
-    if count == 1:
-        return f"1 character could not be read and stands as {REPLACED}."
-    return f"{count:,} characters could not be read and stand as {REPLACED}."
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """An encoding, and whether it was guessed."""
+
+    name: str
+    is_guess: bool = False
 
 
-def open_reader(path: Path, name: str) -> FileReader:
-    """The reading of a file that the person calls `name`. Raises DocumentUnreadable."""
-    beginning = _beginning(path, name)
-    if not beginning:
-        raise DocumentUnreadable(f"{name} is empty: there is nothing to read.")
-    require_supported(beginning, name)
-    form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
-    form = form or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
-    if not form:
-        return TextFileReader(path, name)
-    return ProcessReader(
-        ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
-    )
+def is_binary(sample: bytes) -> bool:
+    """Whether these bytes are not a text: many of them mean nothing in a text."""
+    bare = sample.replace(b"\0", b"")
+    if sample and not bare:
+        return True
+    return len(bare) - len(bare.translate(None, CONTROLS)) > MANY_CONTROLS * len(bare)
 
 
-def _beginning(path: Path, name: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(64)
-    except OSError as error:
-        raise DocumentUnreadable(f"{name} cannot be read ({error.strerror}): add it again.") from error
+def encoding_of(sample: bytes) -> Encoding:
+    """Finds the encoding of a text that begins like this: by a mark, as UTF-8, by zeros, else by a guess."""
+    marked = next((name for mark, name in MARKS if sample.startswith(mark)), "")
+    name = marked or _wide(sample)
+    if name or _is_utf8(sample):
+        return Encoding(name or "utf-8")
+    return Encoding(_guessed(sample), is_guess=True)
+
+
+def text_of(data: bytes) -> str | None:
+    """Decodes a whole text in any encoding, with damaged characters replaced; None if it is not a text."""
+    encoding = encoding_of(data).name
+    is_wide = encoding.startswith(("utf-16", "utf-32"))
+    return None if is_binary(data) and not is_wide else data.decode(encoding, "replace")
+
+
+def _guessed(sample: bytes) -> str:
+    """Guesses the likeliest encoding; of several that are as likely, the commonest."""
+    matches = from_bytes(_accented(sample), cp_exclusion=WIDE)
+    best = matches.best()
+    if best is None:
+        return COMMONEST
+    as_good = (one for one in matches if one.chaos <= best.chaos and one.coherence >= best.coherence)
+    return COMMONEST if any(COMMONEST in one.could_be_from_charset for one in as_good) else best.encoding
+
+
+def _wide(sample: bytes) -> str:
+    """Recognises UTF-16 without a mark: every other byte of a Western text is zero."""
+    pairs = len(sample) // 2
+    low, high = sample[1::2].count(0), sample[0::2].count(0)
+    if low > 0.4 * pairs and high < 0.1 * pairs:
+        return "utf-16-le"
+    return "utf-16-be" if high > 0.4 * pairs and low < 0.1 * pairs else ""
+
+
+def _is_utf8(sample: bytes) -> bool:
+    # A character that the sample's end cuts is not damaged.
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(sample)
+    others = len(sample) - sum(map(sample.count, (bytes([one]) for one in range(128))))
+    return text.count("\ufffd") <= FEW * others
+
+
+def _accented(sample: bytes) -> bytes:
+    """Cuts out the part of a sample where it stops being ASCII, because ASCII tells nothing about the encoding."""
+    first = next((at for at, byte in enumerate(sample) if byte > 127), 0)
+    begin = max(0, first - GUESSED // 4)
+    return sample[begin : begin + GUESSED]

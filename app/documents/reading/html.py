@@ -1,4 +1,4 @@
-"""HTML as Markdown: its words and its structure, heard tag by tag, so that nothing nested is ever held.
+"""HTML as Markdown: its words and its structure, read tag by tag, so that no tree is ever built.
 
 Python's HTMLParser takes quadratic time for what is never closed, and so do lxml and justhtml for some pages. Here
 one pattern splits a page and consumes what it looks at. As in a browser, what is never closed ends with the page.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
-from app.documents.reading.encodings import encoding_of
+from app.documents.reading.files import encoding_of
 from app.documents.reading.process import ReadMessage, ReadProgress, TextPiece
 
 PIECE = 2**16
@@ -30,7 +30,7 @@ LONGEST_ENTITY = 40
 
 
 def _markup(end: str, value: str) -> re.Pattern[str]:
-    """What is no text; `end` may stand for an end that is missing, `value` is what may follow an equal sign."""
+    """Matches markup; `end` may stand for a missing end, `value` matches what may follow an equal sign."""
     name = r"[a-zA-Z][^\s/>\0]*+"
     return re.compile(
         rf"<!--(?:-?>|.*?(?:--(?:\s*+|!)>{end}))|<!\[CDATA\[.*?(?:\]\]>{end})|<[!?](?!--|\[CDATA\[)[^>]*+(?:>{end})"
@@ -42,12 +42,12 @@ def _markup(end: str, value: str) -> re.Pattern[str]:
 
 MARKUP = _markup("", """(?:"[^"]*+"|'[^']*+'|(?!["']))""")
 LAST_MARKUP = _markup(r"|\Z", """(?:"[^"]*+"|'[^']*+')?""")
-"""For the end of a page: a quotation mark without another one is a character like others."""
+"""For the end of a page, where a single quotation mark is a character like others."""
 RAW_ENDS = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in UNSEEN}
 
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """The text of a page."""
+    """Yields the text of a page."""
     page, total, done = Page(), path.stat().st_size, 0
     with path.open("rb") as file:
         decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
@@ -73,14 +73,14 @@ def _encoding(sample: bytes) -> str:
 
 
 class Page:
-    """Hears tags and words, and says the text so far."""
+    """Turns tags and words that come in pieces into Markdown."""
 
     def __init__(self) -> None:
         self._held: list[str] = []
         self._length = 0
         self._wanted = 0
         self._raw = ""
-        self._said: list[str] = []
+        self._written: list[str] = []
         self._breaks = 0
         self._mark = ""
         self._is_space_due = False
@@ -88,22 +88,22 @@ class Page:
         self._has_begun = False
 
     def feed(self, piece: str, is_last: bool = False) -> None:
-        """Hear the next piece. What is cut off is held until there is twice as much, so it is looked at seldom."""
+        """Reads the next piece. What is cut off waits until there is twice as much, so it is seldom read again."""
         self._held.append(piece)
         self._length += len(piece)
         if self._length < self._wanted and not is_last:
             return
         text = "".join(self._held)
-        at, is_cut = self._hear(text, is_last)
+        at, is_cut = self._read(text, is_last)
         tail = text[at:]
         if not (is_cut or is_last or self._raw):
             entity = tail.rfind("&", max(0, len(tail) - LONGEST_ENTITY))
             tail, words = (tail[entity:], tail[:entity]) if entity >= 0 else ("", tail)
-            self._hear_words(words)
+            self._read_words(words)
         self._held, self._length, self._wanted = [tail], len(tail), 2 * len(tail) if is_cut else 0
 
-    def _hear(self, text: str, is_last: bool) -> tuple[int, bool]:
-        """Hear all but the text after the last tag; returns its place, and whether a tag is cut off there."""
+    def _read(self, text: str, is_last: bool) -> tuple[int, bool]:
+        """Reads up to the end of the last tag. Returns where that is, and whether a tag is cut off there."""
         markup, at = LAST_MARKUP if is_last else MARKUP, 0
         while True:
             if self._raw:
@@ -114,18 +114,18 @@ class Page:
             found = markup.search(text, at)
             if found is None:
                 if is_last:
-                    self._hear_words(text[at:])
+                    self._read_words(text[at:])
                 return at, False
-            self._hear_words(text[at : found.start()])
+            self._read_words(text[at : found.start()])
             if found["cut"] and not is_last:
                 return found.start(), True
             at = found.end()
             if found["cut"]:
-                self._hear_words(found[0])
+                self._read_words(found[0])
             else:
-                self._hear_tag(found)
+                self._read_tag(found)
 
-    def _hear_tag(self, found: re.Match[str]) -> None:
+    def _read_tag(self, found: re.Match[str]) -> None:
         tag = (found["opened"] or found["closed"] or "").lower()
         last = found[0].rsplit(maxsplit=1)[-1]
         is_empty = last.endswith("/>") and ("=" not in last or last[-3] in "\"'")
@@ -136,8 +136,8 @@ class Page:
             self._close(tag)
 
     def taken(self) -> str:
-        """What was said since the last time."""
-        text, self._said = "".join(self._said), []
+        """Returns the Markdown since the last call."""
+        text, self._written = "".join(self._written), []
         return text
 
     def _open(self, tag: str) -> None:
@@ -168,7 +168,7 @@ class Page:
             if tag in MARKED:
                 self._mark = ""
 
-    def _hear_words(self, text: str) -> None:
+    def _read_words(self, text: str) -> None:
         data = unescape(text)
         if not data:
             return
@@ -183,7 +183,7 @@ class Page:
             self._is_space_due = data[-1:].isspace()
 
     def _break(self, lines: int) -> None:
-        """Have so many line ends before the next words, if there were any words yet."""
+        """Puts at least this many line ends before the next words, unless the text begins there."""
         if self._has_begun:
             self._breaks = max(self._breaks, lines)
         if lines:
@@ -191,5 +191,5 @@ class Page:
 
     def _write(self, text: str) -> None:
         space = " " if self._is_space_due and not self._breaks else ""
-        self._said.append("\n" * self._breaks + space + self._mark + text)
+        self._written.append("\n" * self._breaks + space + self._mark + text)
         self._breaks, self._mark, self._is_space_due, self._has_begun = 0, "", False, True

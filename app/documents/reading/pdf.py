@@ -13,11 +13,11 @@ from app.values.display_text import counted
 
 PAGE_BREAK = "\f"
 CUT_WORD = re.compile(r"(?<=[^\W\d_])(?:\u00ad|(?<=[a-z\u00df-\u00ff])-)\n(?=[a-z\u00df-\u00ff])")
-"""A word that the line's end cut: "infor-" above "mation"."""
+"""A word that is cut at the line's end: "infor-" above "mation"."""
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
-    """The text of a PDF. Raises DocumentUnreadable for one that is encrypted or has only pictures."""
+    """Yields the text of a PDF. Raises DocumentUnreadable for one that is encrypted or has only pictures."""
     reader = PdfReader(path)
     if reader.is_encrypted and not reader.decrypt(""):
         raise DocumentUnreadable(
@@ -43,7 +43,7 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
 
 
 def _page_text(reader: PdfReader, number: int) -> str | None:
-    """The text of a page; None when it is damaged."""
+    """Returns the text of a page; None if it is damaged."""
     try:
         return reader.pages[number].extract_text().strip()
     except (PyPdfError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError):

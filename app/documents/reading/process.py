@@ -7,7 +7,7 @@ meanwhile extends none of them. It can be killed at any time.
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from time import monotonic
 from typing import Any, Protocol
 
@@ -19,9 +19,9 @@ from app.values.validation import require
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 """Seconds of processor time that a reader has: a megabyte of any form takes less than ten."""
 WAITING = 4
-"""So many times as long a reader is waited for: other programs need the processor, too."""
+"""How many times its processor time a reader is waited for, because other programs need the processor, too."""
 PIECE = 2**16
-"""Characters of a message: a page may have millions, and whoever parses them lets nobody else work meanwhile."""
+"""Characters of a message. A page may have millions, and no other thread runs while they are parsed."""
 MAX_MEMORY = 2 * 2**30
 """Bytes of address space that a reader may use, where the system can limit them."""
 
@@ -32,9 +32,6 @@ class TextPiece:
 
     text: str
 
-    def __post_init__(self) -> None:
-        require(isinstance(self.text, str), "a piece must be a text", self.text)
-
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
@@ -43,19 +40,12 @@ class ReadProgress:
     done: int
     total: int
 
-    def __post_init__(self) -> None:
-        are_counts = isinstance(self.done, int) and isinstance(self.total, int)
-        require(are_counts, "progress must be counts", (self.done, self.total))
-
 
 @dataclass(frozen=True, slots=True)
 class ReadNote:
     """A sentence for the user about what was skipped or changed."""
 
     note: str
-
-    def __post_init__(self) -> None:
-        require(isinstance(self.note, str), "a note must be a text", self.note)
 
 
 ReadMessage = TextPiece | ReadProgress | ReadNote
@@ -65,10 +55,10 @@ class FileReader(Protocol):
     """Reads a file."""
 
     def messages(self) -> Iterator[ReadMessage]:
-        """The text, piece by piece. Raises DocumentUnreadable."""
+        """Yields the text piece by piece. Raises DocumentUnreadable."""
 
     def kill(self) -> None:
-        """Stop reading, from any thread; then `messages` ends."""
+        """Stops reading, from any thread; then `messages` ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +74,9 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadFailed:
-    """The file cannot be read; why, as a sentence."""
+    """Why the file cannot be read, as a sentence."""
 
     sentence: str
-
-    def __post_init__(self) -> None:
-        require(isinstance(self.sentence, str), "a failure must have a sentence", self.sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +91,30 @@ MESSAGE_TYPES: dict[str, type[TextPiece | ReadProgress | ReadNote | ReadFailed |
 
 
 def seconds_for(size: int) -> int:
-    """The processor time that reading a file of so many bytes may take."""
+    """Returns the processor time that reading a file of this size may take."""
     return min(LEAST_SECONDS + SECONDS_PER_MEGABYTE * size // 2**20, MOST_SECONDS)
 
 
 def to_line(value: ProcessMessage | ReadRequest) -> bytes:
-    """A message as one line of JSON."""
+    """Writes a message as one line of JSON."""
     return json.dumps({"is": type(value).__name__, **asdict(value)}).encode() + b"\n"
 
 
 def request_from_line(line: bytes) -> ReadRequest:
-    """The request that was written by `to_line`."""
+    """Reads a request that `to_line` has written."""
     values: dict[str, Any] = json.loads(line)
     values.pop("is")
     return ReadRequest(**values)
 
 
 def message_from_line(line: bytes) -> ProcessMessage:
-    """The message that was written by `to_line`."""
+    """Reads a message that `to_line` has written. Raises an error for anything else."""
     values: dict[str, Any] = json.loads(line)
-    return MESSAGE_TYPES[values.pop("is")](**values)
+    kind = MESSAGE_TYPES[values.pop("is")]
+    for field in fields(kind):
+        value = values[field.name]
+        require(type(value) is field.type, f"{kind.__name__}.{field.name} must be of its type", value)
+    return kind(**values)
 
 
 class ProcessReader:
@@ -137,7 +128,7 @@ class ProcessReader:
         self._process: ChildProcess | None = None
 
     def messages(self) -> Iterator[ReadMessage]:
-        """The text; ends when the process is killed."""
+        """Yields the text; ends when the process is killed."""
         with ChildProcess("app.documents.reading.process_main", to_line(self._request)) as process:
             self._process = process
             if self._is_killed.is_set():  # before there was a process to kill
@@ -145,7 +136,7 @@ class ProcessReader:
             yield from self._messages(process)
 
     def kill(self) -> None:
-        """Kill the process, if it runs."""
+        """Kills the process, if it runs."""
         self._is_killed.set()
         if self._process:
             self._process.kill()
@@ -168,7 +159,7 @@ class ProcessReader:
         timer.stop()
 
     def _require_killed(self, timer: "_WaitingTimer") -> None:
-        """Raise DocumentUnreadable for a process that ended early, unless it was killed."""
+        """Raises DocumentUnreadable for a process that ended early, unless it was killed."""
         timer.stop()
         if self._is_killed.is_set():
             return
@@ -187,7 +178,7 @@ class ProcessReader:
 
 
 class _WaitingTimer:
-    """Kills a process that we have waited for too long, all waiting together."""
+    """Kills a process when the total time spent waiting for its messages is too long."""
 
     def __init__(self, process: ChildProcess, seconds: float) -> None:
         self.has_expired = False
@@ -196,16 +187,15 @@ class _WaitingTimer:
         self._timer, self._began = self._started(), monotonic()
 
     def pause(self) -> None:
-        """A message has come."""
+        """Stops the clock, because a message has come."""
         self._timer.cancel()
         self._seconds = max(0.0, self._seconds - (monotonic() - self._began))
 
     def resume(self) -> None:
-        """We wait for the next message."""
+        """Starts the clock again for the next message."""
         self._timer, self._began = self._started(), monotonic()
 
     def stop(self) -> None:
-        """We wait no longer."""
         self._timer.cancel()
 
     def _started(self) -> threading.Timer:

@@ -21,7 +21,7 @@ Read = Callable[[Path, str], Iterator[ReadMessage]]
 
 
 def read(line: bytes, say: Say) -> None:
-    """Say what is in the file of a job, and how reading it ended."""
+    """Sends what is in the requested file, and how reading it ended."""
     request = request_from_line(line)
     limit_memory(request.memory)
     limit_processor_time(request.seconds)
@@ -31,8 +31,11 @@ def read(line: bytes, say: Say) -> None:
 def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
     try:
         for message in _reader(request.form)(Path(request.path), request.name):
-            for part in _parts(message):
-                say(to_line(part))
+            if isinstance(message, TextPiece):
+                for at in range(0, len(message.text), PIECE):
+                    say(to_line(TextPiece(message.text[at : at + PIECE])))
+            else:
+                say(to_line(message))
     except DocumentUnreadable as error:
         return ReadFailed(str(error))
     except OutOfProcessorTime:
@@ -57,17 +60,8 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
     return ReadEnded()
 
 
-def _parts(message: ReadMessage) -> Iterator[ReadMessage]:
-    """A message, or several where its text is long."""
-    if not isinstance(message, TextPiece):
-        yield message
-        return
-    for at in range(0, len(message.text), PIECE):
-        yield TextPiece(message.text[at : at + PIECE])
-
-
 def _reader(form: str) -> Read:
-    """What reads files of this form: imported here, for each takes a while."""
+    """Returns what reads files of this form. It is imported only when needed, because that takes a while."""
     if form == "pdf":
         from app.documents.reading.pdf import read_pdf
 

@@ -26,10 +26,9 @@ MIN_WEIGHT = 0.1
 """The weight of a common word."""
 MAX_SCORED = 3_000
 """About how many passages are scored for a question. Its rarest words are searched first. A word in too many
-passages
-is not searched: scoring them would take long and change next to nothing."""
+passages is not searched: scoring them would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
-"""For a question of common words alone, so many passages are scored: the newest ones."""
+"""How many passages, the newest ones, are scored for a question that has only common words."""
 ASKING_LIST = """
     about cite cited document documents mention mentioned mentions passage passages quote said say says sentence
     sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere
@@ -61,7 +60,7 @@ class Bm25Hit:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A phrase of a question, how many passages have it, and its weight."""
+    """A phrase of a question, the number of passages that have it, and its weight."""
 
     phrase: str
     passages: int
@@ -71,15 +70,15 @@ class Term:
 def search_bm25(
     connection: sqlite3.Connection, collections: Sequence[int], question: str, limit: int
 ) -> tuple[Bm25Hit, ...]:
-    """The passages of these collections that have words of the question, best first."""
+    """Finds the passages of these collections that have words of the question, best first."""
     total = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
     weighed = [_weighed(connection, phrase, total) for phrase in terms(question)]
-    there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
-    if not there:
+    present = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
+    if not present:
         return ()
     # The rare words may all be in other collections. Then the common ones are searched.
-    found = _found(connection, collections, _rare(there), limit) or _found(
-        connection, collections, there, limit
+    found = _found(connection, collections, _rare(present), limit) or _found(
+        connection, collections, present, limit
     )
     informative = [term for term in weighed if term.phrase not in ASKING] or weighed
     shares = _shares(connection, informative, [row["id"] for row in found])
@@ -95,10 +94,12 @@ def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
     return Term(phrase, having, max(MIN_WEIGHT, log((all_there - having + 0.5) / (having + 0.5))))
 
 
-def _rare(there: Sequence[Term]) -> list[Term]:
-    """The rarest word, and those that can be scored besides; rarest first."""
-    costs = accumulate(term.passages for term in there)
-    return [term for term, cost in zip(there, costs, strict=True) if term is there[0] or cost <= MAX_SCORED]
+def _rare(present: Sequence[Term]) -> list[Term]:
+    """Returns the rarest word, and other rare ones that can be scored with it; rarest first."""
+    costs = accumulate(term.passages for term in present)
+    return [
+        term for term, cost in zip(present, costs, strict=True) if term is present[0] or cost <= MAX_SCORED
+    ]
 
 
 def _found(
@@ -111,7 +112,7 @@ def _found(
 def _shares(connection: sqlite3.Connection, weighed: Sequence[Term], passages: list[int]) -> dict[int, float]:
     # Searching the index for each word in each passage would take ten times as long as reading their texts.
     whole = sum(term.weight for term in weighed)
-    said = [(f" {folded(term.phrase)} ", term.weight / whole) for term in weighed if term.passages]
+    phrases = [(f" {folded(term.phrase)} ", term.weight / whole) for term in weighed if term.passages]
     texts = connection.execute(WORDS, (json.dumps(passages),))
     plain = {row["rowid"]: f" {folded(row['text'])} " for row in texts}
-    return {one: sum(weight for phrase, weight in said if phrase in plain[one]) for one in passages}
+    return {one: sum(weight for phrase, weight in phrases if phrase in plain[one]) for one in passages}

@@ -1,18 +1,15 @@
-"""Narrows a passage to the sentences that match a question, where there is no room for all of it.
-
-The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
-neighbours are added as long as there is room, following sentences first:
-
-    question What is the rent?      room for 50 characters
-    text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
-    snippet                         The rent is 740 euros. It is due in May.
-"""
+"""What is shown of a passage: its best sentences, the question's words in them, and plain text for Markdown."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, groupby, pairwise
+from pathlib import PurePath
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
 from app.values.document import Passage
@@ -21,8 +18,6 @@ MAX_ABBREVIATION = 20
 """Characters before a full stop that are compared with ABBREVIATIONS."""
 PARAGRAPH = re.compile(r"\n\s*\n")
 Span = tuple[int, int]
-
-
 END = re.compile(
     "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\\]]*+\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
 )
@@ -32,10 +27,22 @@ ABBREVIATIONS = frozenset(
      "z.b", "d.h")
 )  # fmt: skip
 """Words that are written with a full stop, in addition to single letters."""
+SUFFIXES = ("", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm")
+"""Suffixes of titles whose texts are read as Markdown. In source code the same marks mean something else."""
+CELLS = " \u00b7 "
+BULLET = "\u2022 "
+BETWEEN = "\n\n"
+ENDS = {
+    **dict.fromkeys(("heading_close", "paragraph_close", "table_close", "fence", "code_block"), BETWEEN),
+    **dict.fromkeys(("bullet_list_close", "ordered_list_close"), BETWEEN),
+    **dict.fromkeys(("th_close", "td_close"), CELLS),
+    **dict.fromkeys(("tr_close", "softbreak", "hardbreak"), "\n"),
+}
+"""What follows each kind of token."""
 
 
 def sentences(line: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a line from one end to the other, as places."""
+    """Yields the start and end of each sentence of a line, from one end to the other."""
     begin = 0
     for found in END.finditer(line):
         end = found.end()
@@ -46,7 +53,7 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
-    """Whether what looks like an end is one: no small letter goes on behind a full stop, no word is shortened."""
+    """Whether a sentence ends here: no small letter follows the full stop, and the word is not an abbreviation."""
     stop = found.start()
     if line[stop] != ".":
         return True
@@ -57,7 +64,14 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
 
 
 def snippet(passage: Passage, question: str, most: int) -> Passage:
-    """At most this many characters of the passage, around what the question asks for, with the place of those."""
+    """Narrows a passage to the sentences that match a question, in at most this many characters.
+
+    The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
+    neighbours are added as long as there is room, following sentences first:
+
+    question What is the rent?      room for 50 characters
+    text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
+    snippet                         The rent is 740 euros. It is due in May."""
     spans = _spans(passage.text)
     if len(passage.text) <= most or not spans:
         return passage
@@ -73,7 +87,7 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
 
 
 def best_start(passage: Passage, question: str) -> int:
-    """Where in the passage's text the sentence begins that has most of what is asked for."""
+    """Returns where the sentence begins that has most of the question's words."""
     spans = _spans(passage.text)
     if not spans:
         return 0
@@ -82,7 +96,7 @@ def best_start(passage: Passage, question: str) -> int:
 
 
 def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
-    """The text in parts, each with whether it is a word of the question (folded as in the index)."""
+    """Yields the text in parts, each with whether it is a word of the question (folded as in the index)."""
     asked = terms(question)
     words = {folded(term) for term in asked if " " not in term}
     pairs = [term.replace(" ", "") for term in asked if RUN.fullmatch(term.replace(" ", ""))]
@@ -97,7 +111,7 @@ def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
 
 
 def _spans(text: str) -> list[Span]:
-    """The sentences of a text that say something; no sentence goes on behind an empty line."""
+    """Finds the sentences of a text, except blank ones; an empty line ends a sentence."""
     borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
     spans = [
         (begin + start, begin + end)
@@ -108,10 +122,60 @@ def _spans(text: str) -> list[Span]:
 
 
 def _best(text: str, spans: Sequence[Span], question: str) -> int:
-    """Which sentence has most of what is asked for; the first of several."""
+    """Returns the number of the sentence that has most of the question's words; the first of several."""
     asked = [folded(term) for term in terms(question)]
-    said = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
-    has = [[term for term in asked if f" {term} " in words] for words in said]
+    sentences_words = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
+    has = [[term for term in asked if f" {term} " in words] for words in sentences_words]
     seen = Counter(term for found in has for term in found)
     weights = [sum(1 / seen[term] for term in found) for found in has]
     return weights.index(max(weights))
+
+
+def plain_passage(passage: Passage) -> Passage:
+    """Returns the passage as a person reads it, without the marks of its Markdown; unchanged if it is source code.
+
+    ## Rent            Rent
+    **740** euros      740 euros
+    | May | 2 |        May · 2
+
+    Only what is shown changes: passages are stored, searched and quoted as they are."""
+    if PurePath(passage.title).suffix.lower() not in SUFFIXES:
+        return passage
+    text = plain_text(passage.text)
+    return replace(passage, text=text) if text else passage
+
+
+def plain_text(markdown: str) -> str:
+    """Returns the words of a Markdown text: a line for each item and row, an empty line between other blocks."""
+    text = "".join(map(_words_of_token, _tokens(markdown))).replace(f"{CELLS}\n", "\n")
+    return BETWEEN.join(block.strip("\n") for block in text.split(BETWEEN) if block.strip())
+
+
+def _tokens(markdown: str) -> list[Token]:
+    """Parses the blocks of a text, which may begin with rows of a table whose head is in the passage before."""
+    text = markdown.lstrip()
+    if text.startswith("|"):
+        first, end, others = text.partition("\n")
+        delimiters = "|---" * (first.count("|") - 1)
+        tokens = _parser().parse(f"{first}\n{delimiters}|{end}{others}")
+        if tokens[0].type == "table_open":
+            return tokens
+    return _parser().parse(markdown)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # Definitions like "[1]: there" are text here, and so are tags.
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return parser.disable(["html_block", "html_inline", "reference"])
+
+
+def _words_of_token(token: Token) -> str:
+    """Returns what a block, or a part of one, adds to the text."""
+    if token.type in ("inline", "image"):
+        return "".join(map(_words_of_token, token.children or ()))
+    if token.type == "list_item_open":
+        return f"{token.info}{token.markup} " if token.info else BULLET
+    if token.type == "paragraph_close" and token.hidden:  # of an item
+        return "\n"
+    return token.content + ENDS.get(token.type, "")

@@ -42,30 +42,30 @@ STOP_WORDS = frozenset(STOP_WORD_LIST.split())
 
 
 def indexed(text: str) -> str:
-    """A text as it is indexed."""
+    """Returns a text as it is indexed."""
     return spaced(NAME.sub(lambda found: " ".join([found[0], *CAMEL.split(found[0])]), text))
 
 
 def terms(question: str) -> tuple[str, ...]:
-    """The words of a question as FTS5 phrases, each once, without stop words."""
+    """Returns the words of a question as FTS5 phrases, each once, without stop words."""
     found = tuple(dict.fromkeys(_phrases(question)))
     without = tuple(term for term in found if term not in STOP_WORDS)
     return (without or found)[:MAX_TERMS]
 
 
 def content_words(question: str) -> tuple[str, ...]:
-    """The words of a question as they are written, each once, without stop words."""
+    """Returns the words of a question as they are written, each once, without stop words."""
     words = dict.fromkeys(_words(question))
     return tuple(word for word in words if word.lower() not in STOP_WORDS)
 
 
 def any_of(terms: Iterable[str]) -> str:
-    """An FTS5 query for passages with any of these terms."""
+    """Makes an FTS5 query for passages with any of these terms."""
     return " OR ".join(f'"{term}"' for term in terms)
 
 
 def folded(text: str) -> str:
-    """The words of an indexed text as the tokenizer folds them, separated by spaces: "Éa_b!" -> "ea b"."""
+    """Returns the words of an indexed text as the tokenizer folds them, separated by spaces: "Éa_b!" -> "ea b"."""
     if text.isascii():
         return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast
     letters = "".join(one for one in normalized("NFKD", text) if not unicodedata.combining(one))
@@ -93,5 +93,5 @@ def _pieces(name: str) -> list[str]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Pairs of neighbours in a script without spaces, where a single character says little."""
+    """Makes pairs of neighbours in a script without spaces, where a single character means little."""
     return [f"{first} {second}" for first, second in pairwise(run)] or [run]

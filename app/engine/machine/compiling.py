@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 
 from app.errors import first_line
-from app.system.files import sync_file
+from app.system.files import replacing
 from app.system.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
@@ -125,12 +125,10 @@ def _digest(source: Source, compiler: str) -> str:
 def _compile(source: Source, compiler: str, file: Path) -> None:
     """Compile and link the library, whole or not at all: another process may be doing that, too."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=file.parent) as folder:
-        object_file, linked = Path(folder) / "library.o", Path(folder) / "library.so"
+    with TemporaryDirectory(dir=file.parent) as folder, replacing(file) as linked:
+        object_file = Path(folder) / "library.o"
         _run(folder, compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
         _run(folder, compiler, str(object_file), *LINK, "-o", str(linked))
-        sync_file(linked)  # after a power cut an empty one would be taken for whole
-        linked.replace(file)
 
 
 def _run(folder: str, *command: str) -> None:

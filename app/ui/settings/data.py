@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from app.database.restoring import discard_copies, stage
+from app.database.backups import discard_copies, stage
 from app.errors import ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
 from app.ui.frame.file_export import BACKUP, CHATS

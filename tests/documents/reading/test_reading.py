@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
-from app.documents.reading.encodings import encoding_of, is_binary
+from app.documents.reading.files import encoding_of, is_binary
 from app.documents.reading.html import Page
 from app.documents.reading.process import (
     PIECE,

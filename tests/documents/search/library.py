@@ -7,8 +7,8 @@ from concurrent.futures import Future
 import numpy as np
 
 from app.database import Database
+from app.documents.embedding import Vectors
 from app.documents.search.terms import folded, indexed
-from app.documents.search.vector_index import Vectors
 
 WIDTH = 256
 

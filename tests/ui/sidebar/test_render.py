@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 import pytest
 
-from app.chats.chat_stores import FIRST_PRIVATE
+from app.chats.chats import FIRST_PRIVATE
 from app.ui.sidebar.render import ChatList, chat_list_html, excerpt_html, group_of
 from app.values.chat import ChatSearchResult, ChatSummary
 

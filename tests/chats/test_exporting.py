@@ -265,10 +265,3 @@ def test_a_chat_reads_well_as_markdown(chats: Chats) -> None:
         "# Why\n\n> Be\n> brief.\n\n## You\n\nWhy?\n\n## org/model\n\nAn answer\n\n"
         "## You\n\nAnd?\n\n## Reply\n\n    code\n\n*You stopped this reply.*\n"
     )
-
-
-def test_a_backup_holds_the_whole_library(chats: Chats, tmp_path: Path) -> None:
-    answer(chats, chats.create(), "q", "a")
-    chats.backup(tmp_path / "copy.sqlite")
-    with closing(Database(tmp_path / "copy.sqlite")) as copy:
-        assert whole(Chats(copy)) == whole(chats)

@@ -1,15 +1,21 @@
 """Chats go on, branch, and refuse whoever fell behind."""
 
 import sqlite3
+from dataclasses import dataclass, field, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.chats import Chats
+from app.chats.message_table import MessageTree
 from app.database import Database
 from app.errors import ChatNotFound, StaleChat
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
+from app.values.document import Citation, Sources
 from app.values.messages import Message, Sampling
 from tests.chats.samples import FINISHED, answer, texts
+from tests.tiers import examples
 
 
 def test_a_question_and_its_empty_reply_are_there_before_a_word_is_decoded(chats: Chats) -> None:
@@ -70,35 +76,6 @@ def test_a_page_that_fell_behind_changes_nothing(chats: Chats, action: object) -
     assert chats.thread(stale.chat) == before
 
 
-def test_a_new_version_of_a_reply_is_shown_and_the_old_one_kept(chats: Chats) -> None:
-    place, first = answer(chats, chats.create(), "Why?", "So.")
-    place, second = chats.regenerate(place, first)
-    chats.write(second, MessageContent("Because.", "done"))
-    shown = chats.thread(place.chat).messages[-1]
-    assert (shown.text, shown.versions) == ("Because.", (first, second))
-    place = chats.show(place, first)
-    assert texts(chats, place.chat) == ["Why?", "So."]
-
-
-def test_an_edited_question_is_a_version_beside_the_first_one(chats: Chats) -> None:
-    place, _ = answer(chats, chats.create(), "Why?", "So.")
-    place, _ = answer(chats, place, "And?", "That.")
-    first = chats.thread(place.chat).messages[0]
-    place, _ = answer(chats, place, "Why not?", "No.", parent=0)
-    assert texts(chats, place.chat) == ["Why not?", "No."]
-    edited = chats.thread(place.chat).messages[0]
-    assert edited.versions == (first.id, edited.id)
-    chats.show(place, first.id)
-    assert texts(chats, place.chat) == ["Why?", "So.", "And?", "That."]
-
-
-def test_a_later_question_is_edited_below_its_parent(chats: Chats) -> None:
-    place, reply = answer(chats, chats.create(), "Why?", "So.")
-    place, _ = answer(chats, place, "And?", "That.")
-    place, _ = answer(chats, place, "But?", "This.", parent=reply)
-    assert texts(chats, place.chat) == ["Why?", "So.", "But?", "This."]
-
-
 def test_a_reply_goes_on_where_it_stopped(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(), "Why?")
     chats.write(reply, MessageContent("Because of", "stopped", "Stopped."))
@@ -107,13 +84,6 @@ def test_a_reply_goes_on_where_it_stopped(chats: Chats) -> None:
     chats.write(reply, MessageContent("Because of that.", "done"))
     assert texts(chats, place.chat) == ["Why?", "Because of that."]
     assert len(chats.search("that")) == 1
-
-
-def test_a_reply_that_was_hidden_is_shown_when_it_goes_on(chats: Chats) -> None:
-    place, first = answer(chats, chats.create(), "Why?", "So")
-    place, _ = chats.regenerate(place, first)
-    chats.continue_reply(place, first)
-    assert texts(chats, place.chat) == ["Why?", "So"]
 
 
 @pytest.mark.parametrize("parent", [999, None])
@@ -225,3 +195,162 @@ def test_a_long_thread_is_read_however_few_parameters_a_statement_may_have(
     with database.reading() as connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 5)
     assert texts(chats, version.chat) == [str(number) for number in range(10)]
+
+
+def test_an_edited_reply_is_a_version_beside_the_model_s_own(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    edited = chats.edit_reply(place, reply, "Because.")
+    assert texts(chats, place.chat) == ["Why?", "Because."]
+    last = chats.thread(place.chat).messages[-1]
+    assert last.versions == (reply, last.id) and last.content.note == "Edited by you."
+    chats.show(edited, reply)
+    assert texts(chats, place.chat) == ["Why?", "So."]
+
+
+def test_an_edited_reply_has_its_sources_and_no_marks_for_a_text_that_is_gone(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So [1].")
+    sources = Sources("why", (Citation(1, 5, "Lease", 0, 9),), unsupported=(0,))
+    chats.write(reply, MessageContent("So [1].", "done", sources=sources))
+    chats.edit_reply(place, reply, "Because [1].")
+    assert chats.thread(place.chat).messages[-1].content.sources == replace(sources, unsupported=())
+    assert chats.message(reply).content.sources == sources
+
+
+def test_a_deleted_message_goes_with_what_follows_it(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    place, _ = answer(chats, place, "And?", "That.")
+    chats.remove(place, first)
+    assert texts(chats, place.chat) == ["Why?"]
+    assert not chats.search("That")
+    assert chats.texts_before(place.chat) == (), (
+        "an unanswered question is not sent: some templates refuse it"
+    )
+
+
+def test_another_version_takes_the_place_of_a_deleted_one(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    place = chats.edit_reply(place, first, "Because.")
+    place = chats.remove(place, chats.thread(place.chat).messages[-1].id)
+    assert texts(chats, place.chat) == ["Why?", "So."]
+    question = chats.thread(place.chat).messages[0].id
+    chats.remove(place, question)
+    assert texts(chats, place.chat) == []
+
+
+def test_an_unanswered_question_before_another_one_is_not_sent(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    place = chats.remove(place, reply)
+    answer(chats, place, "And?", "That.")
+    assert chats.path_texts(place.chat) == (Message("user", "And?"), Message("assistant", "That."))
+
+
+PARENTS = {1: 0, 2: 1, 3: 1, 5: 2, 6: 5, 7: 2}
+
+
+def test_the_example_of_the_module() -> None:
+    tree = MessageTree(PARENTS.items())
+    assert tree.path_to(6) == (1, 2, 5, 6)
+    assert (tree.versions(5), tree.versions(2), tree.versions(1)) == ((5, 7), (2, 3), (1,))
+    assert (tree.newest_below(2), tree.newest_below(0), tree.newest_below(3)) == (7, 3, 3)
+    assert (tree.path_to(0), 4 in tree, 5 in tree) == ((), False, True)
+
+
+@dataclass
+class PlainModel:
+    """A chat as lists: each message is (parent, text), its number is its place in the list plus one."""
+
+    messages: list[tuple[int, str]] = field(default_factory=list)
+    shown: int = 0
+
+    def add(self, parent: int, text: str) -> None:
+        self.messages.append((parent, text))
+        self.shown = len(self.messages)
+
+    def path(self) -> list[int]:
+        path, at = [], self.shown
+        while at:
+            path.insert(0, at)
+            at = self.messages[at - 1][0]
+        return path
+
+    def versions(self, message: int) -> list[int]:
+        parent = self.messages[message - 1][0]
+        return [at for at, (above, _) in enumerate(self.messages, start=1) if above == parent]
+
+    def show(self, message: int) -> None:
+        below = [at for at, (above, _) in enumerate(self.messages, start=1) if above == message]
+        if below:
+            self.show(below[-1])
+        else:
+            self.shown = message
+
+    def replies(self) -> list[int]:
+        return [at for at, (_, text) in enumerate(self.messages, start=1) if text.startswith("a")]
+
+
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["ask", "ask", "edit", "anew", "show", "continue"]), st.integers(0, 10**6)),
+    max_size=25,
+)
+
+
+@examples(60)
+@given(ACTIONS)
+def test_a_chat_is_what_was_done_to_it(actions: list[tuple[str, int]]) -> None:
+    database = Database(":memory:")
+    chats, model = Chats(database), PlainModel()
+    place = chats.create()
+    for number, (action, pick) in enumerate(actions):
+        place = do(chats, model, place, action, pick, f"{number}")
+        compare(chats, model, place)
+    compare_imported(chats, place, model)
+    assert database.is_healthy() == ""
+    database.close()
+
+
+def do(chats: Chats, model: PlainModel, place: ChatVersion, action: str, pick: int, text: str) -> ChatVersion:
+    """The same to the chat and to the model."""
+    replies = model.replies()
+    chosen = replies[pick % len(replies)] if replies else 0
+    if action in ("ask", "edit") or not replies:
+        parent = None if action == "ask" else chosen if pick % 3 else 0
+        place, reply = chats.ask(place, f"q{text}", parent)
+        model.add(model.shown if parent is None else parent, f"q{text}")
+        model.add(model.shown, f"a{text}")
+    elif action == "anew":
+        place, reply = chats.regenerate(place, chosen)
+        model.add(model.messages[chosen - 1][0], f"a{text}")
+    elif action == "show":
+        message = pick % len(model.messages) + 1
+        model.show(message)
+        return chats.show(place, message)
+    else:
+        if chosen not in model.path():
+            model.show(chosen)
+        return chats.continue_reply(place, chosen)
+    chats.write(reply, MessageContent(f"a{text}", "done"))
+    return place
+
+
+def compare(chats: Chats, model: PlainModel, place: ChatVersion) -> None:
+    thread = chats.thread(place.chat, 1000)
+    assert thread.version == place
+    assert [message.id for message in thread.messages] == model.path()
+    assert [message.text for message in thread.messages] == [model.messages[at - 1][1] for at in model.path()]
+    assert [list(message.versions) for message in thread.messages] == [
+        model.versions(at) for at in model.path()
+    ]
+
+
+def compare_imported(chats: Chats, place: ChatVersion, model: PlainModel) -> None:
+    """A chat that was written out and read in is the same under other numbers."""
+    other = Database(":memory:")
+    with other.writing() as connection:
+        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('message', 1000)")
+    Chats(other).import_json(chats.export_json([place.chat]))
+    copied = Chats(other).thread(1, 1000)
+    assert [message.id - 1000 for message in copied.messages] == model.path()
+    shown = chats.thread(place.chat, 1000).messages
+    assert [message.content.text for message in copied.messages] == [message.text for message in shown]
+    assert [len(message.versions) for message in copied.messages] == [len(m.versions) for m in shown]
+    other.close()
