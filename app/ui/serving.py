@@ -96,7 +96,7 @@ def serve(
 
 
 def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
-    """Both at one address: the API's paths begin with /v1."""
+    """Serve both at one address: the API's paths begin with /v1."""
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)

@@ -51,7 +51,7 @@ def collection_picker_html(
 
 
 def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """What is attached is named by its first document, without the number that tells it from another chat's."""
+    """Name a collection; an attached one by its first document, without the number that tells it from others."""
     if not collection.is_attached:
         return collection.name
     more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
@@ -108,7 +108,7 @@ class ChatDocuments:
         return succeeded(self._notify, lambda: add(self._own_collection(state, name)))
 
     def _own_collection(self, state: ChatState, name: str) -> int:
-        """The chat's collection, created and chosen when the first file is attached."""
+        """Return the chat's collection, created and chosen when the first file is attached."""
         if state.is_private or is_private(state.version.chat):
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()

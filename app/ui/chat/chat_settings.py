@@ -34,7 +34,7 @@ def save_settings(services: Services, state: ChatState, settings: ChatSettings) 
 
 
 def typed_in(settings: ChatSettings) -> str:
-    """What is typed in the panel's boxes of a chat's settings, as one text."""
+    """Return what is typed in the panel's boxes of a chat's settings, as one text."""
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 

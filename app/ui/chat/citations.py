@@ -102,7 +102,7 @@ def _facts(sources: Sources) -> Iterator[str]:
 
 
 def budget_in_words(budget: TokenBudget) -> str:
-    """ "Prompt: system 20, sources 390, chat 80, question 14; 256 reserved for the reply; context 1,024 tokens"."""
+    """Describe how many tokens each part of the prompt has."""
     parts = (
         ("system", budget.system),
         ("sources", budget.sources),

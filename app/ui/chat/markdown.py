@@ -99,7 +99,7 @@ class SafeMarkdown(MarkdownIt):
 
 
 def render(text: str) -> str:
-    """A text in Markdown as HTML, its beginning alone where it is very long."""
+    """Return a text in Markdown as HTML; of a very long one only the beginning is rendered."""
     part = rendered_part(text)
     return _kept(part) + plain_html(text[len(part) :])
 
@@ -111,7 +111,7 @@ def _kept(text: str) -> str:
 
 @cache
 def parser() -> MarkdownIt:
-    """The parser with its renderer; it keeps nothing between texts."""
+    """Return the parser with its renderer; it keeps nothing between texts."""
     markdown = SafeMarkdown()
     markdown.inline.ruler.at("newline", _newline)
     add_formulas(markdown)
@@ -122,7 +122,7 @@ def parser() -> MarkdownIt:
 
 
 def _newline(state: StateInline, silent: bool) -> bool:
-    """A line break keeps the spaces behind it; those before it say whether it is a hard one."""
+    """Read a line break. Spaces after it stay; two or more before it make it a hard one."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:

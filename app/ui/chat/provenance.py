@@ -26,7 +26,7 @@ def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
 
 
 def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
-    """The origin, the tooltip and the text of each token of a step; tokens inside a character add no text."""
+    """Yield the origin, tooltip and text of each token of a step. Tokens inside a character add no text."""
     for mark in tokens:
         piece, start = text[start : mark.end], max(start, mark.end)
         if piece:
@@ -42,7 +42,7 @@ def in_words(mark: TokenMark, tokens: int) -> str:
 
 
 def _legend(marks: Sequence[TokenMark]) -> Iterator[tuple[str, str]]:
-    """What the colours mean, and how much of the text each has."""
+    """Yield each origin with its share of the tokens."""
     counts = Counter(mark.origin for mark in marks)
     for origin in get_args(Origin):
         if counts[origin]:
@@ -97,12 +97,12 @@ def _model(model: ModelInfo) -> Iterator[Row]:
 
 
 def sent(sampling: Sampling) -> Sampling:
-    """What a server gets of it."""
+    """Return the sampling options that a server gets."""
     return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
 def sampling_in_words(sampling: Sampling) -> str:
-    """How tokens were drawn: "temperature 0.7, top-p 0.9"; "greedy" where the likeliest was taken."""
+    """Describe how tokens were drawn: "temperature 0.7, top-p 0.9", or "greedy" for temperature 0."""
     parts = [f"temperature {sampling.temperature:g}"] if sampling.temperature else ["greedy"]
     limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1), ("min-p", sampling.min_p, 0))
     if sampling.temperature:

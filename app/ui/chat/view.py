@@ -166,7 +166,7 @@ class ChatActions:
         self._services.chat = 0
 
     def new_private_chat(self, state: ChatState) -> None:
-        """The same for a chat that is never stored."""
+        """Show an empty page for a chat that is never stored."""
         state.new_chat(is_private=True)
         self._services.chat = 0
 

@@ -38,7 +38,7 @@ class Confirmation:
     id: int = 0
 
     def id_of(self, kind: str) -> int:
-        """The id if it is of this kind, else 0."""
+        """Return the id if it is of this kind, else 0."""
         return self.id if self.kind == kind else 0
 
 
@@ -67,7 +67,7 @@ class DocumentsState:
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
-    """The collection that the page shows: the chosen one, or the first if it is gone or none was chosen."""
+    """Return the collection that the page shows: the chosen one, or the first if there is none."""
     first = collections[0] if collections else None
     return next((one for one in collections if one.id == state.collection), first)
 
@@ -103,7 +103,7 @@ class SemanticSearch:
         self._services = services
 
     def status(self) -> EmbeddingModelStatus:
-        """The model's state. Makes no network request."""
+        """Return the model's state. Makes no network request."""
         library, models = self._services.settings.library, self._services.models
         repo = models.hub_id(library.embedder)
         obstacle = "Foresight is offline" if library.is_offline else ""
@@ -216,7 +216,7 @@ class DocumentsActions:
         return collection.id if collection else 0
 
     def _target_collection(self, state: DocumentsState) -> int:
-        """The open collection; the first document creates the first collection."""
+        """Return the open collection; if there is none, create the first one."""
         state.collection = self._open_collection(state) or self._documents.create(DEFAULT_COLLECTION)
         return state.collection
 

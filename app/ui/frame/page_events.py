@@ -104,7 +104,7 @@ class PageEvents:
     def _for_page(
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
     ) -> Callable[..., Any]:
-        """The handler as Gradio calls it: with the request, which tells the page."""
+        """Wrap the handler as Gradio calls it: with the request, by which its page is found."""
         event_at = _event_at(handler)
 
         def results(
@@ -137,7 +137,7 @@ class PageEvents:
 
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
-    """The result without the page's values, which are kept."""
+    """Keep the page's values among the results, and return the others."""
     if len(drawn) < 2 or result == gr.skip():
         return result
     for output, value in zip(drawn, result, strict=True):
@@ -148,7 +148,7 @@ def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
 
 
 def _event_at(handler: Callable[..., Any]) -> int | None:
-    """Which of the handler's arguments is the event's data."""
+    """Return the place of the event's data among the handler's arguments, if it has any."""
     hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
     names = list(inspect.signature(handler).parameters)
     return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)

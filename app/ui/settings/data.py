@@ -48,7 +48,7 @@ class FolderPart:
 
 
 def measure_folder(folder: Path) -> list[FolderPart]:
-    """The parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
+    """Return the parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
     sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
     for path in _children(folder):
         names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
@@ -64,7 +64,7 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """The size of a file or a folder; links are not followed."""
+    """Return the size of a file or a folder; links are not followed."""
     try:
         if path.is_dir() and not path.is_symlink():
             return sum(map(_size, _children(path)))
@@ -74,7 +74,7 @@ def _size(path: Path) -> int:
 
 
 def file_manager_command(platform: str, folder: Path) -> list[str]:
-    """The command that shows a folder in the system's file manager."""
+    """Return the command that shows a folder in the system's file manager."""
     return [FILE_MANAGERS.get(platform, "xdg-open"), str(folder)]
 
 
@@ -104,7 +104,7 @@ class DataActions:
         self._staging = Lock()
 
     def folder(self) -> str:
-        """The data folder and its parts, as they are now."""
+        """Return the data folder and its parts, as they are now."""
         return folder_html(self._data_dir, measure_folder(self._data_dir))
 
     def open_data_folder(self) -> None:
@@ -157,7 +157,7 @@ class DataActions:
         self._report("All chats were deleted.")
 
     def _try(self, action: Callable[[], Any]) -> Any:
-        """The action's result, or None if it failed, after the person was told why."""
+        """Return the action's result; if it fails, show why and return None."""
         return try_or_notify(self._notify, action, None)
 
 
@@ -170,7 +170,7 @@ def import_summary(imported: ImportResult) -> str:
 
 
 def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
-    """The data folder's path and its parts."""
+    """Return the data folder's path and its parts."""
     total = sum(part.size for part in parts)
     return render_macro("settings.html", "data_folder", folder=folder, parts=parts, total=total)
 
@@ -189,7 +189,7 @@ class ImportRenderer:
         self._parts: Parts = {"import-progress": ""}
 
     def render(self) -> Parts:
-        """The part; the same object while nothing changed."""
+        """Return the part; the same object while nothing changed."""
         progress = self._progress()
         if progress != self._shown:
             self._shown = done, total = progress

@@ -51,7 +51,7 @@ class UndoRenderer:
         self._parts: Parts = {"undo": ""}
 
     def render(self) -> Parts:
-        """The toast's part; the same object while nothing changed."""
+        """Return the toast's part; the same object while nothing changed."""
         ages = {offer: age for offer, age in self._offers() if age <= UNDO_SECONDS}
         newest = min(ages, key=lambda offer: ages[offer], default=None)
         if newest != self._shown:
@@ -60,7 +60,7 @@ class UndoRenderer:
         return self._parts
 
     def _offers(self) -> Iterator[tuple[Offer, float]]:
-        """What can be undone, and its age in seconds."""
+        """Yield each offer with its age in seconds."""
         if self._state.deletions:
             last = self._state.deletions[-1]
             yield Offer(last.message, last.at), self._now() - last.at
@@ -89,7 +89,7 @@ class ChatList:
     expanded: Mapping[str, bool] = field(default_factory=dict)
 
     def is_expanded(self, folder: str, chats: Sequence[ChatSummary]) -> bool:
-        """Whether a folder with these chats is expanded."""
+        """Return whether a folder with these chats is expanded."""
         return self.expanded.get(folder, any(chat.id == self.current for chat in chats))
 
 
@@ -119,7 +119,7 @@ class ChatListRenderer:
         return self._parts
 
     def is_slow(self) -> bool:
-        """Whether the next call reads and renders the list."""
+        """Return whether the next call reads and renders the list."""
         return self._current_key() != self._key
 
     def _current_key(self) -> tuple[object, ...]:
@@ -161,7 +161,7 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
 
 
 def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:
-    """The groups above the folders, the folders, those below them, and how many chats of all are not listed."""
+    """Return the groups above the folders, the folders, the groups below, and how many chats are not listed."""
     folders, loose = _by_folder(chats)
     by_title: dict[str, list[ChatSummary]] = {title: [] for title in (*FIRST, *LATER)}
     for chat in loose[: chats.limit]:
@@ -180,7 +180,7 @@ def _headings(titles: Iterable[str], by_title: Mapping[str, Sequence[ChatSummary
 
 
 def _by_folder(listed: ChatList) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
-    """The chats by folder, and those in none; pinned ones stand above all folders."""
+    """Return the chats by folder, and those in no folder; pinned ones are not in their folders."""
     folders: dict[str, list[ChatSummary]] = {name: [] for name in listed.folders}
     loose: list[ChatSummary] = []
     for chat in listed.chats:
@@ -200,7 +200,7 @@ def group_of(chat: ChatSummary, today: date) -> str:
 
 
 def _day(moment: float) -> date:
-    """The day of a moment. An impossible moment gets the first of all days: a list must not fail over one chat."""
+    """Return the day of a moment; the first of all days for an impossible one, so that no list fails over it."""
     try:
         return datetime.fromtimestamp(moment).date()
     except (ValueError, OverflowError, OSError):

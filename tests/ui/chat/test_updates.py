@@ -12,16 +12,16 @@ import pytest
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
-from app.settings import Settings, SettingsFile
+from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.chat.state import SentTexts
 from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.values.chat import ChatSettings
 from app.values.messages import Message
-from tests.fake_models import ScriptedModels
 from tests.fakes import FakeDocumentSearch, NarrowChats, ScriptedEngine, WordReader
 from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
+from tests.ui.conftest import services_like
 from tests.ui.streaming import frames, frames_until
 
 
@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> Iterator[NarrowChats]:
 
 @pytest.fixture
 def squeezed(
-    services: Services, store: NarrowChats, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+    services: Services, store: NarrowChats, engine: ScriptedEngine, tmp_path: Path
 ) -> Iterator[Visitor]:
     """A person whose answers do not get onto the disk."""
     with (
@@ -67,18 +67,7 @@ def squeezed(
         ) as conversations,
     ):
         file = SettingsFile(tmp_path)
-        yield Visitor(
-            Services(
-                conversations,
-                engine,
-                models,
-                services.race,
-                services.documents,
-                file,
-                Settings(),
-                services.servers,
-            )
-        )
+        yield Visitor(services_like(services, conversations, file))
 
 
 def test_it_stays_in_sight_and_is_told_until_it_is_stored(squeezed: Visitor, store: NarrowChats) -> None:
