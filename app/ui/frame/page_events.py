@@ -1,4 +1,6 @@
-"""Joins the events of Gradio's components with handlers, which may get and return values of their page."""
+"""Joins the events of Gradio's components with handlers, and turns the errors of handlers into sentences.
+
+Handlers may get and return values of their page."""
 
 import inspect
 import logging
@@ -17,6 +19,19 @@ Notify = Callable[[str], None]
 RELOAD = "Foresight was restarted since this page was opened. Reload the page. Your text stays in its box."
 Result = TypeVar("Result")
 Default = TypeVar("Default")
+LISTEN = "foresight.listen(element, trigger)"
+"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
+component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
+UNCHECKED: dict[str, Any] = {"preprocess": False}
+"""For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
+one number that is out of its slider's range, with a traceback in the terminal."""
+UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
+"""For events of uploads: while one runs, Gradio would drop the next one, and with it the file."""
+EVENT_OPTIONS: dict[str, Any] = {
+    "show_progress": "hidden",
+    "concurrency_limit": None,  # one page's events never wait for another's
+    "api_visibility": "private",  # none is part of an API
+}
 log = logging.getLogger(__name__)
 
 
@@ -51,21 +66,6 @@ def succeeded(notify: Notify, action: Callable[[], object]) -> bool:
         return True
 
     return try_or_notify(notify, run, False)
-
-
-LISTEN = "foresight.listen(element, trigger)"
-"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
-component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
-UNCHECKED: dict[str, Any] = {"preprocess": False}
-"""For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
-one number that is out of its slider's range, with a traceback in the terminal."""
-UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""For events of uploads: while one runs, Gradio would drop the next one, and with it the file."""
-EVENT_OPTIONS: dict[str, Any] = {
-    "show_progress": "hidden",
-    "concurrency_limit": None,  # one page's events never wait for another's
-    "api_visibility": "private",  # none is part of an API
-}
 
 
 def toast(sentence: str) -> None:
