@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.plain_text import typed_html
 from app.ui.chat.provenance import REASONS, coloured_html, provenance_html
-from app.ui.chat.reply_text import reply_html
+from app.ui.chat.reply_text import cited_html, reply_html, sources_html
 from app.ui.frame.templates import render
 from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role, Statistics

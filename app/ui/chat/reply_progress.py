@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from app.conversation import ReplyState, StartedReply, TokenReader, fold
 from app.conversation.thinking import ThoughtClock
-from app.ui.chat.citations import cited_html
-from app.ui.chat.reply_text import LiveReplyText
+from app.ui.chat.reply_text import LiveReplyText, cited_html
 from app.ui.live.step_history import TracedReply, extend
 from app.values.messages import Piece
 

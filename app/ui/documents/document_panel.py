@@ -17,7 +17,7 @@ import gradio as gr
 from app.conversation import Conversations
 from app.documents import Documents
 from app.errors import AppError
-from app.ui.chat.citations import UNSUPPORTED
+from app.ui.chat.reply_text import UNSUPPORTED
 from app.ui.chat.state import ChatState
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import PageEvents

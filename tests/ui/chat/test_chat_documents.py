@@ -7,7 +7,7 @@ import pytest
 from app.ui import Services
 from app.ui.chat.chat_documents import PRIVATE, ChatDocuments, chosen_collections_html, collection_picker_html
 from app.ui.chat.chat_settings import settings_of
-from app.ui.chat.citations import UNSUPPORTED
+from app.ui.chat.reply_text import UNSUPPORTED
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from app.ui.documents.view import listed_collections
 from app.values.document import Collection
