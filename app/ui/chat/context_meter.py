@@ -2,12 +2,12 @@
 left out, and the beginning of a message that is too long."""
 
 import json
-from dataclasses import astuple, dataclass
 from time import monotonic
 
 from app.conversation import ContextFit, Conversations
 from app.errors import AppError
 from app.ui.chat.state import ChatState
+from app.ui.frame.gradio_internals import Press
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.values.chat import ChatSettings, Thread
@@ -110,17 +110,8 @@ def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = Fa
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAction:
-    """An action that waits for an answer: ask, regenerate, continue or edit, of which message, with what text."""
-
-    do: str
-    name: str = ""
-    value: str = ""
-
-
-def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
-    """Return the question before anything is left out. Its buttons carry the action that they allow."""
+def overflow_html(fit: ContextFit, pending: Press) -> str:
+    """Return the question before anything is left out. Its buttons carry the pending press that they allow."""
     return render(
         "overflow_question.html",
         tokens=fit.counted,
@@ -129,13 +120,8 @@ def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
         left_out=fit.left_out if fit.fits_without_oldest else 0,
         room=f"{fit.room:,}" if fit.can_be_shorter else "",
         is_message_too_long=pending.do == "ask" and not fit.fits_without_oldest,
-        pending=json.dumps(astuple(pending)),
+        pending=json.dumps(pending),
     )
-
-
-def pending_action(value: str) -> PendingAction:
-    """Return the action that a button of the question carries."""
-    return PendingAction(*json.loads(value))
 
 
 def beginning_that_fits(
