@@ -4,6 +4,7 @@ Semantic search needs an embedding model: the view tells whether it is installed
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
@@ -11,10 +12,10 @@ import gradio as gr
 from app.documents import Documents
 from app.errors import AppError, impossible_values
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded, try_or_notify
+from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.services import Services
-from app.ui.frame.uploads import discard, upload_at
+from app.ui.frame.uploads import use_uploads
 from app.values.document import Collection, PassageHit
 from app.values.model import Download
 
@@ -164,18 +165,12 @@ class DocumentsActions:
 
     def add_files(self, state: DocumentsState, paths: Sequence[str] | None) -> None:
         """Add uploaded files. The documents service copies them, so the uploads are deleted."""
-        if not paths:
-            return
-        files = try_or_notify(self._notify, lambda: [upload_at(path) for path in paths], [])
-        if not files:
-            return
-        try:
-            succeeded(
-                self._notify, lambda: self._documents.add_uploads(self._target_collection(state), files)
-            )
-        finally:
-            for file in files:
-                discard(file)
+
+        def add(files: list[Path]) -> None:
+            self._documents.add_uploads(self._target_collection(state), files)
+
+        if paths:
+            succeeded(self._notify, lambda: use_uploads(paths, add))
 
     def search(self, state: DocumentsState, text: str) -> None:
         """Search the open collection as a chat would."""

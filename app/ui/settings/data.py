@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -17,11 +16,11 @@ from app.database.restoring import discard_copies, stage
 from app.errors import ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
 from app.ui.frame.file_export import BACKUP, CHATS
-from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, success_toast, toast, try_or_notify
+from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded, success_toast, toast
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.frame.uploads import discard, discard_all, upload_at
+from app.ui.frame.uploads import discard_all, use_uploads
 from app.values.chat import ImportResult
 from app.values.display_text import counted
 
@@ -122,17 +121,12 @@ class DataActions:
 
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats. Returns the data folder, and the closed question."""
-        self._try(self._delete_chats)
+        succeeded(self._notify, self._delete_chats)
         return self.folder(), delete_chats_html()
 
     def _with_upload(self, path: str | None, use: Callable[[Path], None]) -> None:
-        upload = self._try(lambda: upload_at(path)) if path is not None else None
-        if upload is None:
-            return
-        try:
-            self._try(lambda: use(upload))
-        finally:
-            discard(upload)
+        if path is not None:
+            succeeded(self._notify, lambda: use_uploads([path], lambda files: use(files[0])))
 
     def _import(self, upload: Path) -> None:
         try:
@@ -155,10 +149,6 @@ class DataActions:
         discard_copies(self._data_dir)
         self._services.chat = 0
         self._report("All chats were deleted.")
-
-    def _try(self, action: Callable[[], Any]) -> Any:
-        """Return the action's result; if it fails, show why and return None."""
-        return try_or_notify(self._notify, action, None)
 
 
 def import_summary(imported: ImportResult) -> str:
