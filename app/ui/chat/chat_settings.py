@@ -54,8 +54,12 @@ class ChatSettingsActions:
         """Save whether the chat's answers are JSON, and their schema. Return what is wrong with that, as HTML."""
         json_answers, problems = JsonAnswers(is_on, schema), list[str]()
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
-        if grammar := json_answers.grammar:
-            succeeded(problems.append, lambda: self._services.engine.check_grammar(grammar))
+
+        def check() -> None:
+            if grammar := json_answers.grammar:  # which raises BadOption for a schema that is none
+                self._services.engine.check_grammar(grammar)
+
+        succeeded(problems.append, check)
         return problem_html("".join(problems))
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
