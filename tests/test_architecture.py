@@ -63,7 +63,7 @@ LAYERS = {
     ),
     "app.ui": (
         "frame", "models", "welcome", "live", "chat", "documents", "sidebar", "race", "settings", "layout",
-        "page", "serving",
+        "serving",
     ),
 }  # fmt: skip
 """The layers of a package: each folder or file may import itself and those before it."""

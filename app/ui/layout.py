@@ -1,4 +1,4 @@
-"""The page: builds the bar at the top and all views, joins them with their events, and says what draws them.
+"""The page: builds the bar at the top and all views, joins them with their events, and makes a web app of them.
 
 top      brand  status                       Chat  Models  Documents  Race  Settings
 #notice  what must be known first, if anything
@@ -8,12 +8,14 @@ top      brand  status                       Chat  Models  Documents  Race  Sett
 All views are built, and one of them is shown at a time: see assets/ui/foresight.js.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import fastapi
 import gradio as gr
+from starlette.responses import PlainTextResponse
 
 from app.conversation.race.race import ready_prompts
 from app.ui.chat.chat_documents import ChatDocuments
@@ -31,7 +33,8 @@ from app.ui.documents.view import (
     build_documents_view,
     listed_collections,
 )
-from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.file_export import add_library_routes
+from app.ui.frame.gradio_internals import PageBlocks, QueuePace, mount, pressed
 from app.ui.frame.option_controls import (
     OptionActions,
     OptionPanel,
@@ -42,10 +45,13 @@ from app.ui.frame.option_controls import (
     to_values,
 )
 from app.ui.frame.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, toast
-from app.ui.frame.page_sessions import PageSession, PageValue
+from app.ui.frame.page_sessions import Pages, PageSession, PageValue
+from app.ui.frame.page_socket import add_page_socket
 from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.frame.services import AppContext, Endpoint, Services
+from app.ui.frame.theme import asset, head, make_theme
 from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
+from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
 from app.ui.live.view import XrayRenderer, XrayState, XrayView, build_live_panel, build_xray, use_control
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache
@@ -59,7 +65,7 @@ from app.ui.settings.data import ImportRenderer
 from app.ui.settings.view import build_settings_view
 from app.ui.sidebar.render import ChatListRenderer, UndoRenderer
 from app.ui.sidebar.view import SidebarActions, build_sidebar
-from app.ui.welcome.view import ModelGetter, WelcomeRenderer
+from app.ui.welcome.view import ModelGetter, OfferActions, WelcomeRenderer
 from app.values.messages import Options
 
 TABS = (("settings", "Settings"), ("live", "Live"), ("xray", "X-ray"))
@@ -280,3 +286,43 @@ def views_of(
         ]
 
     return views
+
+
+def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -> fastapi.FastAPI:
+    """Return the web app with the page at its root."""
+    app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
+    blocks, views = build_blocks(services, app_context, endpoint, pages)
+    pace = QueuePace(blocks)
+    add_upload_route(app, app_context.data_dir)
+    add_page_socket(app, pages, views, pace.speed_up)
+    add_library_routes(app, services.conversations.stores, app_context.data_dir)
+
+    @app.post("/foresight/raise")
+    def bring_to_front() -> fastapi.Response:
+        """Bring the app's own window to the front, or return an address that a second start can open."""
+        endpoint.raise_requested.set()
+        if endpoint.is_native:
+            return fastapi.Response(status_code=204)
+        return PlainTextResponse(endpoint.one_time_url())
+
+    mount(
+        app, blocks, pace, max_file_size=LARGEST_UPLOAD, favicon_path=str(asset("icon.svg")),
+        theme=make_theme(), head=head(services.settings.theme),
+    )  # fmt: skip
+    return app
+
+
+def build_blocks(
+    services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
+) -> tuple[PageBlocks, Callable[[PageSession], Sequence[PolledRenderer]]]:
+    """Return the page as Gradio Blocks, and what draws each page."""
+    inventory, notice = InventoryCache(services), Notice(app_context.note)
+    events, getter = PageEvents(pages, toast), ModelGetter(services, inventory)
+    blocks = PageBlocks(
+        check_uploads, analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True
+    )
+    with blocks:
+        page = build_page(services, app_context, endpoint, notice, events)
+        connect_page(blocks, page, services, inventory, events)
+        page.chat.welcome.connect(blocks, OfferActions(services, inventory, getter, toast), events)
+    return blocks, views_of(page, services, inventory, getter, notice)

@@ -74,7 +74,7 @@ def serve(
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
     with collecting_later(), without_network_settings(os.environ):
         # Gradio takes seconds to import, and other commands never need it.
-        from app.ui.page import build_app
+        from app.ui.layout import build_app
 
         page = build_app(services, app_context, endpoint)
     guarded = Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes))
@@ -95,7 +95,7 @@ def serve(
 
 
 def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
-    """Both at one address: the API's paths begin with /v1."""
+    """Serve both at one address: the API's paths begin with /v1."""
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)

@@ -60,6 +60,13 @@ def open_services(
         yield Services(conversations, engine, models, race, documents, file, Settings(), servers)
 
 
+def services_like(services: Services, conversations: Conversations, file: SettingsFile) -> Services:
+    """The same services with other conversations or another file of settings, and with the default settings."""
+    engine, models, race = services.engine, services.models, services.race
+    others = services.documents, file, Settings(), services.servers
+    return Services(conversations, engine, models, race, *others)
+
+
 @pytest.fixture
 def engine() -> ScriptedEngine:
     return ScriptedEngine()

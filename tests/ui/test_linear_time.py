@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 
-from app.ui.chat.citations import cited_html
 from app.ui.chat.code import TIME_LIMIT, code_html
 from app.ui.chat.formulas import formula_html
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
 from app.ui.chat.plain_text import typed_html
 from app.ui.chat.provenance import coloured_html
-from app.ui.chat.reply_text import LiveReplyText, reply_html
+from app.ui.chat.reply_text import LiveReplyText, cited_html, reply_html
 from app.ui.frame.file_export import file_html, file_name
 from app.ui.live.tokens import visible
 from app.values.chat import TokenMark

@@ -18,7 +18,7 @@ from app.errors import NotUploaded
 from app.ui import AppContext, Running, Services
 from app.ui.frame.page_sessions import Pages
 from app.ui.frame.services import Endpoint
-from app.ui.page import build_blocks
+from app.ui.layout import build_blocks
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.conftest import key_of
 

@@ -95,4 +95,4 @@ def test_importing_the_ui_imports_no_gradio() -> None:
 
 
 def test_building_the_page_imports_no_torch() -> None:
-    assert not {"torch", "transformers"} & modules_after("import app.ui.page")
+    assert not {"torch", "transformers"} & modules_after("import app.ui.layout")

@@ -2,7 +2,7 @@
 
 What is attached goes into a collection that this chat alone lists and searches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import Notify, succeeded, try_or_notify
+from app.ui.frame.page_events import Notify, succeeded
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
-from app.ui.frame.uploads import discard, upload_at
+from app.ui.frame.uploads import use_uploads
 from app.values.display_text import title_of
 from app.values.document import ATTACHED, Collection, Document
 
@@ -51,7 +51,7 @@ def collection_picker_html(
 
 
 def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """What is attached is named by its first document, without the number that tells it from another chat's."""
+    """Name a collection; an attached one by its first document, without the number that tells it from others."""
     if not collection.is_attached:
         return collection.name
     more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
@@ -68,18 +68,17 @@ class ChatDocuments:
     def attach_files(self, state: ChatState, paths: Sequence[str] | str | None) -> None:
         """Attach uploaded files to the chat, and delete the uploads: the documents service copies them."""
         given = [paths] if isinstance(paths, str) else list(paths or ())
-        files: list[Path] = try_or_notify(self._notify, lambda: [upload_at(path) for path in given], [])
-        try:
-            add = self._services.documents.add_uploads
-            if files:
-                self._attach(state, files[0].name, lambda into: add(into, files))
-        finally:
-            for file in files:
-                discard(file)
+
+        def attach(files: list[Path]) -> None:
+            self._services.documents.add_uploads(self._own_collection(state, files[0].name), files)
+
+        if given:
+            succeeded(self._notify, lambda: use_uploads(given, attach))
 
     def attach_text(self, state: ChatState, text: str) -> bool:
         """Attach a text, and return whether it is attached."""
-        return self._attach(state, title_of(text), lambda into: self._services.documents.paste(into, text))
+        paste = self._services.documents.paste
+        return succeeded(self._notify, lambda: paste(self._own_collection(state, title_of(text)), text))
 
     def remove(self, state: ChatState, document: int) -> None:
         """Remove an attached document. With the last one the chat no longer asks its collection."""
@@ -104,11 +103,8 @@ class ChatDocuments:
         chosen = others if collection in settings.collections else (*others, collection)
         save_settings(self._services, state, replace(settings, collections=chosen))
 
-    def _attach(self, state: ChatState, name: str, add: Callable[[int], object]) -> bool:
-        return succeeded(self._notify, lambda: add(self._own_collection(state, name)))
-
     def _own_collection(self, state: ChatState, name: str) -> int:
-        """The chat's collection, created and chosen when the first file is attached."""
+        """Return the chat's collection, created and chosen when the first file is attached."""
         if state.is_private or is_private(state.version.chat):
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()

@@ -34,7 +34,7 @@ def save_settings(services: Services, state: ChatState, settings: ChatSettings) 
 
 
 def typed_in(settings: ChatSettings) -> str:
-    """What is typed in the panel's boxes of a chat's settings, as one text."""
+    """Return what is typed in the panel's boxes of a chat's settings, as one text."""
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 
@@ -54,8 +54,12 @@ class ChatSettingsActions:
         """Save whether the chat's answers are JSON, and their schema. Return what is wrong with that, as HTML."""
         json_answers, problems = JsonAnswers(is_on, schema), list[str]()
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
-        if grammar := json_answers.grammar:
-            succeeded(problems.append, lambda: self._services.engine.check_grammar(grammar))
+
+        def check() -> None:
+            if grammar := json_answers.grammar:  # which raises BadOption for a schema that is none
+                self._services.engine.check_grammar(grammar)
+
+        succeeded(problems.append, check)
         return problem_html("".join(problems))
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:

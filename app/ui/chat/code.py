@@ -45,14 +45,14 @@ KINDS: dict[_TokenType, str] = {
 
 
 def code_html(code: str, info: str) -> str:
-    """A block of code; `info` is what stands behind the fence, whose first word names the language."""
+    """Return a block of code; `info` is what follows the fence, and its first word names the language."""
     language = language_of(info)
     colour = highlighted if len(code) <= LONGEST else coloured
     return f"{code_opening(language)}{colour(code, language)}{CODE_END}"
 
 
 def language_of(info: str) -> str:
-    """ "python" of "python title=x"."""
+    """Return the language: "python" for "python title=x"."""
     return (info.split() or [""])[0][:30]
 
 
@@ -60,7 +60,7 @@ CODE_END = "</code></pre></div>"
 
 
 def code_opening(language: str) -> str:
-    """The header, and all that stands before the code itself."""
+    """Return the header, and everything before the code itself."""
     name = escape(language)
     return (
         f'<div class="code"><div class="code-top"><span>{name or "text"}</span>'
@@ -71,12 +71,12 @@ def code_opening(language: str) -> str:
 
 @lru_cache(maxsize=128)
 def highlighted(code: str, language: str) -> str:
-    """Code as HTML, coloured where the language is known; kept for the next time."""
+    """Return code as HTML, coloured if the language is known; kept for the next time."""
     return coloured(code, language)
 
 
 def coloured(code: str, language: str) -> str:
-    """The same, not kept. Code's text stays as it is, tabs included."""
+    """Return the same HTML without keeping it. The code's text stays as it is, tabs included."""
     lexer = _lexer_class(language.lower())
     if lexer is None or not _is_tame(code):
         return escape(code)
@@ -85,14 +85,14 @@ def coloured(code: str, language: str) -> str:
 
 
 def _is_tame(code: str) -> bool:
-    """Whether no lexer needs long for its next word."""
+    """Return whether no lexer takes long to find its next word."""
     if len(code) > LONGEST or _GAP.search(code):
         return False
     return all(len(line) <= LONGEST_LINE for line in code.split("\n"))
 
 
 def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tuple[_TokenType, str]]:
-    """The words as far as they come in time, and the rest of the code as one."""
+    """Yield the words that come in time, and the rest of the code as one word."""
     start, end = 0, thread_time() + TIME_LIMIT
     for token, text in words:
         yield token, text
@@ -104,7 +104,7 @@ def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tup
 
 @cache
 def _kind(token: _TokenType) -> str:
-    """The class of a kind of word: that of its nearest ancestor with a colour."""
+    """Return the class of a kind of word: that of its nearest ancestor with a colour."""
     while token is not Token:
         if token in KINDS:
             return KINDS[token]
@@ -113,7 +113,7 @@ def _kind(token: _TokenType) -> str:
 
 
 def _runs(words: Iterator[tuple[_TokenType, str]]) -> Iterator[tuple[str, str]]:
-    """Neighbours of one kind joined: fewer elements for the browser."""
+    """Join neighbours of one kind: fewer elements for the browser."""
     kinds = ((_kind(token), text) for token, text in words)
     return (
         (kind, "".join(text for _, text in run)) for kind, run in groupby(kinds, key=lambda word: word[0])

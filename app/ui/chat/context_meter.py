@@ -1,46 +1,24 @@
-"""How much of the model's context the chat takes: counting it, the line below the message box, and the question
-before anything is left out."""
+"""How much of the model's context the chat takes: the line below the message box, the question before anything is
+left out, and the beginning of a message that is too long."""
 
 import json
-from dataclasses import astuple, dataclass
 from time import monotonic
 
 from app.conversation import ContextFit, Conversations
 from app.errors import AppError
 from app.ui.chat.state import ChatState
+from app.ui.frame.gradio_internals import Press
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
 
+COUNT_SECONDS = 0.4
+"""The context is counted no more often than this while somebody types."""
 CHARACTERS_PER_TOKEN = 16
 """More than a token has on average in any text."""
 LEAST_SHARE = 0.8
 """The text ends at a blank if one is in the last fifth of what fits."""
-
-
-def beginning_that_fits(
-    conversations: Conversations, settings: ChatSettings, text: str, options: Options
-) -> str:
-    """Return as much of a text as fits the context with a reply behind it; "" if nothing does."""
-    whole = conversations.fit(settings, (Message("user", text[:1]),), options)
-    if whole is None:
-        return text
-
-    def fits(length: int) -> bool:
-        fit = conversations.fit(settings, (Message("user", text[:length]),), options)
-        return fit is None or fit.fits
-
-    low, high = 0, min(len(text), whole.context * CHARACTERS_PER_TOKEN) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    blank = max(text.rfind(" ", 0, low), text.rfind("\n", 0, low))
-    return text[: blank if low < len(text) and blank > low * LEAST_SHARE else low]
-
-
-COUNT_SECONDS = 0.4
-"""The context is counted no more often than this while somebody types."""
 
 
 class ContextMeter:
@@ -132,17 +110,8 @@ def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = Fa
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAction:
-    """An action that waits for an answer: ask, regenerate, continue or edit, of which message, with what text."""
-
-    do: str
-    name: str = ""
-    value: str = ""
-
-
-def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
-    """Return the question before anything is left out. Its buttons carry the action that they allow."""
+def overflow_html(fit: ContextFit, pending: Press) -> str:
+    """Return the question before anything is left out. Its buttons carry the pending press that they allow."""
     return render(
         "overflow_question.html",
         tokens=fit.counted,
@@ -151,10 +120,25 @@ def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
         left_out=fit.left_out if fit.fits_without_oldest else 0,
         room=f"{fit.room:,}" if fit.can_be_shorter else "",
         is_message_too_long=pending.do == "ask" and not fit.fits_without_oldest,
-        pending=json.dumps(astuple(pending)),
+        pending=json.dumps(pending),
     )
 
 
-def pending_action(value: str) -> PendingAction:
-    """Return the action that a button of the question carries."""
-    return PendingAction(*json.loads(value))
+def beginning_that_fits(
+    conversations: Conversations, settings: ChatSettings, text: str, options: Options
+) -> str:
+    """Return as much of a text as fits the context and leaves room for a reply; "" if nothing does."""
+    whole = conversations.fit(settings, (Message("user", text[:1]),), options)
+    if whole is None:
+        return text
+
+    def fits(length: int) -> bool:
+        fit = conversations.fit(settings, (Message("user", text[:length]),), options)
+        return fit is None or fit.fits
+
+    low, high = 0, min(len(text), whole.context * CHARACTERS_PER_TOKEN) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    blank = max(text.rfind(" ", 0, low), text.rfind("\n", 0, low))
+    return text[: blank if low < len(text) and blank > low * LEAST_SHARE else low]

@@ -52,7 +52,7 @@ _INLINE = re.compile(r"\$(?![\s$])((?:\\.|[^\\$])*?(?<!\s))\$(?![\w$])", re.DOTA
 
 
 def formula_html(latex: str, source: str, is_display: bool) -> str:
-    """A formula as MathML; one that cannot be read, or is very long, as the source that it was."""
+    """Return a formula as MathML; one that cannot be read, or is very long, as the source that it was."""
     mathml = _mathml(latex.strip(), is_display)
     if not mathml:
         return f'<code class="tex">{escape(source)}</code>'
@@ -72,14 +72,14 @@ def _mathml(latex: str, is_display: bool) -> str:
 
 
 def _known(latex: str) -> str:
-    """The LaTeX with the environments that latex2mathml knows. It would number the equations of the others."""
+    """Replace environments whose equations latex2mathml would number by those that it knows."""
     if "\\begin" not in latex:
         return latex
     return _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex))
 
 
 def _is_whole(tree: Element) -> bool:
-    """Whether nothing is missing (of "\\frac{a" it makes a fraction of one part), and nothing too deep."""
+    """Return whether no part is missing, as in "\\frac{a", and nothing is nested too deeply."""
     level, depth = [tree], 0
     while level and depth <= DEEPEST:
         if any(len(element) != PARTS.get(element.tag, len(element)) for element in level):
@@ -89,7 +89,7 @@ def _is_whole(tree: Element) -> bool:
 
 
 def _written(element: Element) -> str:
-    """An element as HTML; an unknown one leaves its texts and children."""
+    """Return an element as HTML; an unknown one leaves its texts and children."""
     inside = _text(element.text) + "".join(_written(child) + _text(child.tail) for child in element)
     if element.tag not in TAGS:
         return inside
@@ -99,7 +99,7 @@ def _written(element: Element) -> str:
 
 
 def _text(text: str | None) -> str:
-    """Its texts hold symbols as entities."""
+    """Escape a text of the tree, in which symbols are entities."""
     return escape(unescape(text or ""))
 
 
@@ -125,7 +125,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _find(text: str, start: int) -> tuple[str, int, bool] | None:
-    """The formula that begins here: its LaTeX, its length with its marks, and whether it is displayed."""
+    """Find the formula that begins here: its LaTeX, its length with its marks, and whether it is displayed."""
     opening = text[start : start + 2]
     if opening in CLOSING:
         if start + 2 > _last(text, CLOSING[opening]):
@@ -141,12 +141,12 @@ def _find(text: str, start: int) -> tuple[str, int, bool] | None:
 
 @lru_cache(maxsize=16)
 def _last(text: str, mark: str) -> int:
-    """Where a mark stands last, -1 for nowhere: a text of openings alone is not searched from each of them."""
+    """Find the last place of a mark, or -1. It is kept, so that a text full of openings is searched once."""
     return text.rfind(mark)
 
 
 def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A formula that begins and ends with a line of its own; a blank line inside makes it none."""
+    """Read a formula that begins and ends with a line of its own and has no blank line inside."""
     if state.is_code_block(start):
         return False
     opening = _line(state, start)[:2]
@@ -164,7 +164,7 @@ def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """An environment that begins and ends with a line of its own, without marks around it."""
+    """Read an environment that begins and ends with a line of its own, without marks around it."""
     found = None if state.is_code_block(start) else _ENVIRONMENT.match(_line(state, start))
     if not found or state.bMarks[start] > _last(state.src, rf"\end{{{found[1]}}}"):
         return False

@@ -97,7 +97,7 @@ class LiveMarkdown:
             self._rests_until = now + (self._clock() - now) / SHARE
 
     def _taken(self, text: str, is_done: bool) -> str:
-        """What is new. A carriage return at the end waits for the line feed that may belong to it."""
+        """Return the new text. A carriage return at the end waits for the line feed that may belong to it."""
         piece = self._held + text[len(self._text) :]
         self._text = text
         self._held = "\r" if piece.endswith("\r") and not is_done else ""
@@ -146,7 +146,7 @@ class OpenCode:
         self._rest = ""
 
     def push(self, code: str) -> None:
-        """More of it."""
+        """Add more of the code."""
         self._rest += code
         if self.is_closed:
             return
@@ -170,12 +170,12 @@ class OpenCode:
 
 
 def _line(block: Token) -> int:
-    """Where a block begins."""
+    """Return the line on which a block begins."""
     return (block.map or [0])[0]
 
 
 def _open_code(fence: Token, text: str) -> OpenCode | None:
-    """The block of code at the text's end, if it is open and begins at the margin."""
+    """Return the block of code at the text's end, if it is open and begins at the margin."""
     opening, has_end, code = text.split("\n", _line(fence))[-1].partition("\n")
     if not has_end or not opening.startswith(fence.markup):
         return None
@@ -185,7 +185,7 @@ def _open_code(fence: Token, text: str) -> OpenCode | None:
 
 
 def _missing_mark(text: str) -> str:
-    """What would close the formula that is open in the last paragraph; "" where none is."""
+    """Return the mark that would close the formula that is open in the last paragraph; "" if none is."""
     if len(_FENCE_LINE.findall(text)) % 2:
         return ""
     opened = ""

@@ -28,34 +28,6 @@ from app.ui.chat.code import code_html
 from app.ui.chat.formulas import add_formulas, formula_html
 from app.ui.chat.plain_text import plain_html, rendered_part
 
-_BOX = re.compile(r"\[([ xX])\] ")
-
-
-def add_task_lists(markdown: MarkdownIt) -> None:
-    """Teach a parser task lists."""
-    markdown.core.ruler.after("inline", "task_lists", _boxes)
-    markdown.add_render_rule("task_box", _box_html)
-
-
-def _boxes(state: StateCore) -> None:
-    tokens = state.tokens
-    for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not inline.children:
-            continue
-        first = inline.children[0]
-        found = _BOX.match(first.content) if first.type == "text" else None
-        if found:
-            item.attrSet("class", "task")
-            first.content = first.content[found.end() :]
-            inline.children.insert(0, Token("task_box", "", 0, meta={"is_done": found[1] != " "}))
-
-
-def _box_html(_: Any, tokens: list[Token], index: int, *__: Any) -> str:
-    is_done = tokens[index].meta["is_done"]
-    state, words = (" checked", "Done") if is_done else ("", "To do")
-    return f'<input type="checkbox" disabled{state} aria-label="{words}">'
-
-
 KEPT_TEXTS = 512
 """How many rendered texts are kept."""
 DEEPEST = 60
@@ -67,6 +39,7 @@ MOST_BRACKETS = 1_000_000
 bracket the parser looks for a link, if need be to the paragraph's end. 200 brackets are few enough in 5,000
 characters, and in 1,000 characters any number is."""
 
+_BOX = re.compile(r"\[([ xX])\] ")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 
 
@@ -99,7 +72,7 @@ class SafeMarkdown(MarkdownIt):
 
 
 def render(text: str) -> str:
-    """A text in Markdown as HTML, its beginning alone where it is very long."""
+    """Return a text in Markdown as HTML; of a very long one only the beginning is rendered."""
     part = rendered_part(text)
     return _kept(part) + plain_html(text[len(part) :])
 
@@ -111,7 +84,7 @@ def _kept(text: str) -> str:
 
 @cache
 def parser() -> MarkdownIt:
-    """The parser with its renderer; it keeps nothing between texts."""
+    """Return the parser with its renderer; it keeps nothing between texts."""
     markdown = SafeMarkdown()
     markdown.inline.ruler.at("newline", _newline)
     add_formulas(markdown)
@@ -122,7 +95,7 @@ def parser() -> MarkdownIt:
 
 
 def _newline(state: StateInline, silent: bool) -> bool:
-    """A line break keeps the spaces behind it; those before it say whether it is a hard one."""
+    """Read a line break. Spaces after it stay; two or more before it make it a hard one."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -159,6 +132,31 @@ def _cell(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str
     token = tokens[index]
     side = str(token.attrs.get("style", "")).removeprefix("text-align:")
     return f'<{token.tag} class="to-{side}">' if side else f"<{token.tag}>"
+
+
+def add_task_lists(markdown: MarkdownIt) -> None:
+    """Teach a parser "- [ ] to do" and "- [x] done". (mdit-py-plugins' own takes time squared in a long list.)"""
+    markdown.core.ruler.after("inline", "task_lists", _boxes)
+    markdown.add_render_rule("task_box", _box_html)
+
+
+def _boxes(state: StateCore) -> None:
+    tokens = state.tokens
+    for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not inline.children:
+            continue
+        first = inline.children[0]
+        found = _BOX.match(first.content) if first.type == "text" else None
+        if found:
+            item.attrSet("class", "task")
+            first.content = first.content[found.end() :]
+            inline.children.insert(0, Token("task_box", "", 0, meta={"is_done": found[1] != " "}))
+
+
+def _box_html(_: Any, tokens: list[Token], index: int, *__: Any) -> str:
+    is_done = tokens[index].meta["is_done"]
+    state, words = (" checked", "Done") if is_done else ("", "To do")
+    return f'<input type="checkbox" disabled{state} aria-label="{words}">'
 
 
 RULES: dict[str, Any] = {

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.plain_text import typed_html
 from app.ui.chat.provenance import REASONS, coloured_html, provenance_html
-from app.ui.chat.reply_text import reply_html
+from app.ui.chat.reply_text import cited_html, reply_html, sources_html
 from app.ui.frame.templates import render
 from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role, Statistics
@@ -99,7 +98,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
 
 
 def _ending(written: MessageContent) -> str:
-    """How the reply ended, unless that goes without saying."""
+    """Return how the reply ended; "" if it ended as usual."""
     match written.state:
         case "failed":
             return written.note or "This reply failed."
@@ -115,7 +114,7 @@ def _ending(written: MessageContent) -> str:
 
 
 def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
-    """What is rarely done with a message."""
+    """Yield the buttons that are rarely used."""
     if message.role == "assistant":
         yield Button("Edit", show="editor", is_disabled=options.is_busy)
     yield Button("Fork into a new chat", do="fork", name=message.id, is_disabled=options.is_busy)
@@ -146,7 +145,7 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
 
 
 def speed_in_words(statistics: Statistics) -> str:
-    """How fast a reply was written: "1.6 tokens/step · 47 tok/s", as far as it is known."""
+    """Return how fast a reply was written: "1.6 tokens/step · 47 tok/s", as far as it is known."""
     mean = f"{statistics.tokens_per_step:.1f} tokens/step" if statistics.steps else ""
     speed = f"{statistics.tokens_per_second:,.0f} tok/s" if statistics.tokens_per_second else ""
     return " · ".join(filter(None, (mean, speed))) if speed else ""
@@ -162,7 +161,7 @@ def can_continue(written: MessageContent) -> bool:
 
 
 def _version(message: StoredMessage, options: ThreadOptions) -> dict[str, object] | None:
-    """The arrows between the versions of a message; None where it has one alone."""
+    """Return the arrows between the versions of a message; None if it has only one version."""
     versions = message.versions
     if len(versions) < 2:
         return None

@@ -1,4 +1,10 @@
-"""Renders where a reply came from as a table: enough to write it again."""
+"""Renders where a reply came from: a table with all that is needed to write it again, and coloured tokens.
+
+A token is coloured by who proposed it, step by step. Marks (2, model, 0) (5, output, 1) (9, output, 1) on
+"I do know it":
+
+    [I ][ do][ kno] w it     the second and third token came in one step; text after the last mark stays plain
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,42 +18,6 @@ from app.ui.frame.templates import render
 from app.ui.live.panel import seconds_in_words
 from app.values.chat import Provenance, TokenMark
 from app.values.messages import DecoderName, Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
-
-
-def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
-    """Return the text as it was written, a span for each token and one around each step, below a legend."""
-    steps, start = [], 0
-    for _, step in groupby(marks, key=attrgetter("step")):
-        tokens = tuple(step)
-        if spans := list(_spans(text, start, tokens)):
-            steps.append(spans)
-        start = tokens[-1].end
-    return render("token_colours.html", legend=list(_legend(marks)), steps=steps, rest=text[start:])
-
-
-def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
-    """The origin, the tooltip and the text of each token of a step; tokens inside a character add no text."""
-    for mark in tokens:
-        piece, start = text[start : mark.end], max(start, mark.end)
-        if piece:
-            yield mark.origin, in_words(mark, len(tokens)), piece
-
-
-def in_words(mark: TokenMark, tokens: int) -> str:
-    """Describe how a token came: "history · step 12 · 4 tokens in one step"."""
-    if mark.step == 0:
-        return f"{mark.origin} · with the prompt"
-    together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"
-    return f"{mark.origin} · step {mark.step:,} · {together}"
-
-
-def _legend(marks: Sequence[TokenMark]) -> Iterator[tuple[str, str]]:
-    """What the colours mean, and how much of the text each has."""
-    counts = Counter(mark.origin for mark in marks)
-    for origin in get_args(Origin):
-        if counts[origin]:
-            yield origin, f"{counts[origin] / len(marks):.0%}"
-
 
 REASONS: dict[StopReason, str] = {
     "eos": "the model ended it",
@@ -97,12 +67,12 @@ def _model(model: ModelInfo) -> Iterator[Row]:
 
 
 def sent(sampling: Sampling) -> Sampling:
-    """What a server gets of it."""
+    """Return the sampling options that a server gets."""
     return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
 def sampling_in_words(sampling: Sampling) -> str:
-    """How tokens were drawn: "temperature 0.7, top-p 0.9"; "greedy" where the likeliest was taken."""
+    """Describe how tokens were drawn: "temperature 0.7, top-p 0.9", or "greedy" for temperature 0."""
     parts = [f"temperature {sampling.temperature:g}"] if sampling.temperature else ["greedy"]
     limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1), ("min-p", sampling.min_p, 0))
     if sampling.temperature:
@@ -133,3 +103,38 @@ def _numbers(numbers: Statistics) -> Iterator[Row]:
         return
     yield "Tokens/s", f"{numbers.tokens_per_second:,.1f}"
     yield "First token", f"after {seconds_in_words(numbers.time_to_first_token)}"
+
+
+def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
+    """Return the text as it was written, a span for each token and one around each step, below a legend."""
+    steps, start = [], 0
+    for _, step in groupby(marks, key=attrgetter("step")):
+        tokens = tuple(step)
+        if spans := list(_spans(text, start, tokens)):
+            steps.append(spans)
+        start = tokens[-1].end
+    return render("token_colours.html", legend=list(_legend(marks)), steps=steps, rest=text[start:])
+
+
+def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
+    """Yield the origin, tooltip and text of each token of a step. Tokens inside a character add no text."""
+    for mark in tokens:
+        piece, start = text[start : mark.end], max(start, mark.end)
+        if piece:
+            yield mark.origin, in_words(mark, len(tokens)), piece
+
+
+def in_words(mark: TokenMark, tokens: int) -> str:
+    """Describe how a token came: "history · step 12 · 4 tokens in one step"."""
+    if mark.step == 0:
+        return f"{mark.origin} · with the prompt"
+    together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"
+    return f"{mark.origin} · step {mark.step:,} · {together}"
+
+
+def _legend(marks: Sequence[TokenMark]) -> Iterator[tuple[str, str]]:
+    """Yield each origin with its share of the tokens."""
+    counts = Counter(mark.origin for mark in marks)
+    for origin in get_args(Origin):
+        if counts[origin]:
+            yield origin, f"{counts[origin] / len(marks):.0%}"

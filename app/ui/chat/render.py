@@ -58,7 +58,7 @@ class ChatRenderer:
         return self._parts
 
     def is_slow(self) -> bool:
-        """Whether the next call must read, render or count something, which may take a while."""
+        """Return whether the next call must read, render or count something, which may take a while."""
         status, reply = self._services.engine.status(), self._state.reply
         is_slow = reply is not None and reply.is_slow
         return (
@@ -126,7 +126,7 @@ class ChatRenderer:
         self._messages = thread_html(thread, options)
 
     def _current_cut(self) -> tuple[int, bool]:
-        """The first message that the model still reads, 0 if it reads all, and whether the person allowed it."""
+        """Return the first message that the model still reads, or 0 for all, and whether the person allowed it."""
         fit, reply = self._meter.fit, self._state.reply
         if self._is_writing or fit is None:
             return (reply.writing.first_read if reply else 0), True
@@ -138,7 +138,7 @@ class ChatRenderer:
         return is_rolling or self._services.conversations.leaves_out(self._state.version.chat)
 
     def _unstored(self) -> ReplyProgress | None:
-        """The reply that is being written, or could not be stored at its end: it stands below the messages."""
+        """Return the reply that stands below the messages: it is being written, or could not be stored."""
         return self._state.reply if self._is_writing or self._problem else None
 
     def _build_parts(self, status: EngineStatus) -> Parts:

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from app.conversation import CachedTokenReader, ReplySoFar, StartedReply
-from app.ui.chat.citations import cited_html
-from app.ui.chat.reply_text import LiveReplyText
+from app.ui.chat.reply_text import LiveReplyText, cited_html
 from app.ui.live.step_history import TracedReply, extend
 from app.values.messages import Piece
 

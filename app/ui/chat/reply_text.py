@@ -1,21 +1,41 @@
-"""A reply's text as HTML, whole or while it arrives: its thought, which can be folded, then its answer."""
+"""A reply's text as HTML, whole or while it arrives: its thought, which can be folded, its answer, and its sources.
 
-from collections.abc import Callable
+A citation, [1] in the text, is a small button, and a quiet line below the answer lists the sources. Only numbers
+that stand for a source become buttons, and only in the text itself; those that their source does not support
+(conversation/citation_check.py) have a question mark:
+
+    "x[1] is <code>x[1]</code> [9]"   with one source, the first [1] alone is a button
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from html import escape
+from itertools import chain, count
 from time import perf_counter
+
+from markupsafe import Markup
 
 from app.conversation.thinking import split_thought
 from app.ui.chat.live_markdown import LiveMarkdown
-from app.ui.chat.markdown import render
+from app.ui.chat.markdown import render as markdown_html
+from app.ui.frame.templates import render
+from app.values.display_text import counted
+from app.values.document import Sources, TokenBudget
 
 THOUGHT = '<details class="thought"'
 """How the HTML of a reply with a thought begins."""
+_TAG = re.compile(r"(<[^>]*>)")
+_MARKER = re.compile(r"\[(\d{1,3})\]")
+UNSUPPORTED = "Not supported: the sentence has nothing in common with this source."
+_UNTOUCHED = ("code", "pre", "math", "a", "button", "summary")
 
 
 def reply_html(text: str, seconds: float = 0.0) -> str:
     """Return a whole reply; `seconds` is how long its thought took."""
     spoken = split_thought(text)
-    thought = thought_html(render(spoken.thought), seconds) if spoken.has_thought else ""
-    return thought + render(spoken.answer)
+    thought = thought_html(markdown_html(spoken.thought), seconds) if spoken.has_thought else ""
+    return thought + markdown_html(spoken.answer)
 
 
 def thought_html(html: str, seconds: float = 0.0, is_thinking: bool = False) -> str:
@@ -66,3 +86,93 @@ class LiveReplyText:
     def html(self) -> str:
         """The whole HTML."""
         return "".join(self.blocks)
+
+
+def cited_html(html: str, message: int, sources: Sources | None) -> str:
+    """Return a rendered answer with its markers as buttons, which carry the message and the number."""
+    return _cited(html, message, sources) if sources and sources.cited else html
+
+
+@lru_cache(maxsize=256)
+def _cited(html: str, message: int, sources: Sources) -> str:
+    titles = {source.number: source.title for source in sources.cited}
+    end = max(0, html.find("</details>")) if html.startswith(THOUGHT) else 0  # thoughts are not checked
+    places = count()
+
+    def button(found: re.Match[str], is_checked: bool) -> str:
+        is_supported = not is_checked or next(places) not in sources.unsupported
+        number = int(found[1])
+        return marker_html(message, number, titles[number], is_supported) if number in titles else found[0]
+
+    parts = (
+        _parts(part, partial(button, is_checked=is_checked))
+        for part, is_checked in ((html[:end], False), (html[end:], True))
+    )
+    return "".join(chain.from_iterable(parts))
+
+
+def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
+    inside = 0  # how many untouched elements are open
+    for part in _TAG.split(html):
+        if not part.startswith("<"):
+            yield part if inside else _MARKER.sub(button, part)
+            continue
+        if part.strip("</>").split(" ", 1)[0] in _UNTOUCHED:
+            inside += -1 if part.startswith("</") else 1
+        yield part
+
+
+def marker_html(message: int, number: int, title: str, is_supported: bool = True) -> str:
+    """Return [1] as a button, with a question mark where the source does not support its sentence."""
+    spoken = escape(
+        f"Source {number}: {title}" if is_supported else f"Source {number}: {title}. {UNSUPPORTED}"
+    )
+    look, do = ("cite", "source") if is_supported else ("cite unsupported", "unsupported-source")
+    return (
+        f'<button type="button" class="{look}" data-do="{do}" data-name="{message}" data-value="{number}"'
+        f' aria-label="{spoken}" title="{spoken}">{number}{"" if is_supported else "?"}</button>'
+    )
+
+
+def sources_html(message: int, sources: Sources | None) -> Markup:
+    """Return the line below an answer: its sources, and what the prompt was made of."""
+    if sources is None or not sources.cited:
+        return Markup()
+    return render(
+        "sources.html",
+        message=message,
+        cited=sources.cited,
+        facts=list(_facts(sources)),
+        doubt=doubt_words(len(sources.unsupported)),
+    )
+
+
+def doubt_words(places: int) -> str:
+    """Return what the marked citations mean; "" where there are none."""
+    if not places:
+        return ""
+    some = "1 citation is" if places == 1 else f"{places:,} citations are"
+    return f"{some} marked with “?”: the sentence has nothing in common with its source. Check it yourself."
+
+
+def _facts(sources: Sources) -> Iterator[str]:
+    if sources.is_whole:
+        yield "Whole documents"
+    if sources.budget:
+        yield budget_in_words(sources.budget)
+    if sources.left_out:
+        yield f"{counted(sources.left_out, 'passage')} found that did not fit"
+
+
+def budget_in_words(budget: TokenBudget) -> str:
+    """Describe how many tokens each part of the prompt has."""
+    parts = (
+        ("system", budget.system),
+        ("sources", budget.sources),
+        ("chat", budget.history),
+        ("question", budget.question),
+    )
+    prompt = ", ".join(f"{name} {tokens:,}" for name, tokens in parts if tokens)
+    if not budget.context:
+        return f"Prompt, estimated: {prompt} tokens"
+    return f"Prompt: {prompt}; {budget.reply:,} reserved for the reply; context {budget.context:,} tokens"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,10 +20,10 @@ from app.conversation import (
 )
 from app.ui.chat.chat_documents import ChatDocuments
 from app.ui.chat.chat_settings import settings_of
-from app.ui.chat.context_meter import PendingAction, beginning_that_fits, overflow_html, pending_action
+from app.ui.chat.context_meter import beginning_that_fits, overflow_html
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
-from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
 from app.ui.frame.page_events import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.page_sessions import PageValue
@@ -50,9 +50,7 @@ ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
 CHANGES: dict[str, Change] = {
     "version": lambda stores, version, message, _: stores.of(version.chat).show(version, message),
-    "edit-reply": lambda stores, version, message, text: stores.of(version.chat).edit_reply(
-        version, message, text
-    ),
+    "edit-reply": lambda stores, version, *edit: stores.of(version.chat).edit_reply(version, *edit),
     "delete": lambda stores, version, message, _: stores.of(version.chat).remove(version, message),
     "fork": lambda stores, version, message, _: stores.of(version.chat).fork(version.chat, message),
 }
@@ -104,18 +102,18 @@ class ChatActions:
         """Send the message. Its box is emptied only once it is on its way."""
         if not message.strip():
             return gr.skip(), NO_QUESTION
-        question = self._try(state, PendingAction("ask", "", message.strip()), controls)
+        question = self._try(state, Press("ask", "", message.strip()), controls)
         return (gr.skip() if question is None or question else ""), question or NO_QUESTION
 
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
         """Do what a button in the thread or in a question says."""
         do, name, value = pressed(event)
         if do in ANSWERS:
-            return self._answer(state, do, pending_action(value), controls)
+            return self._answer(state, do, Press(*json.loads(value)), controls)
         if do == "starter":
-            # It was chosen for what models write at temperature 0.
+            # It was chosen for the text that models write at temperature 0.
             cold = OptionValues(*controls)._replace(temperature=0)
-            return gr.skip(), self._try(state, PendingAction("ask", "", value), cold) or NO_QUESTION
+            return gr.skip(), self._try(state, Press("ask", "", value), cold) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
         elif do == "ask-delete":
@@ -126,11 +124,11 @@ class ChatActions:
         elif do == "colours":
             state.coloured |= {int(name)}
         elif do in ACTIONS:
-            return gr.skip(), self._try(state, PendingAction(do, name, value), controls) or NO_QUESTION
+            return gr.skip(), self._try(state, Press(do, name, value), controls) or NO_QUESTION
         return gr.skip(), NO_QUESTION
 
     def _answer(
-        self, state: ChatState, answer: str, pending: PendingAction, controls: tuple[Any, ...]
+        self, state: ChatState, answer: str, pending: Press, controls: tuple[Any, ...]
     ) -> tuple[Any, str]:
         """Do what was chosen in a question, with the action that waited for it."""
         match answer:
@@ -166,7 +164,7 @@ class ChatActions:
         self._services.chat = 0
 
     def new_private_chat(self, state: ChatState) -> None:
-        """The same for a chat that is never stored."""
+        """Show an empty page for a chat that is never stored."""
         state.new_chat(is_private=True)
         self._services.chat = 0
 
@@ -175,13 +173,13 @@ class ChatActions:
         options = to_options(OptionValues(*controls), self._services.settings.options)
         settings = settings_of(self._services, state)
         sent = beginning_that_fits(self._services.conversations, settings, text, options)
-        question = self._try(state, PendingAction("ask", "", sent), controls, "oldest") if sent else None
+        question = self._try(state, Press("ask", "", sent), controls, "oldest") if sent else None
         return (text[len(sent) :].lstrip() if question == NO_QUESTION else gr.skip()), question or NO_QUESTION
 
     def _try(
         self,
         state: ChatState,
-        pending: PendingAction,
+        pending: Press,
         controls: tuple[Any, ...],
         overflow: Overflow = "ask",
         is_meant: bool = False,
@@ -191,7 +189,7 @@ class ChatActions:
         def run() -> str:
             try:
                 if not is_meant and self._writes_the_same(state, pending, controls):
-                    question = json.dumps(astuple(pending))
+                    question = json.dumps(pending)
                     return render("same_text_question.html", warmer=WARMER, pending=question)
                 self._do(state, pending, controls, overflow)
             except ChatTooLong as error:
@@ -213,7 +211,7 @@ class ChatActions:
         rest = f" and the {messages}" if following else ""
         return render("delete_question.html", rest=rest, message=message)
 
-    def _writes_the_same(self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...]) -> bool:
+    def _writes_the_same(self, state: ChatState, pending: Press, controls: tuple[Any, ...]) -> bool:
         """Return whether an answer written anew at temperature 0 by this model would repeat one that is there."""
         services = self._services
         if pending.do != "regenerate" or settings_of(services, state).collections:
@@ -223,9 +221,7 @@ class ChatActions:
         is_greedy = options.sampling.temperature == 0 and not (model and model.server)
         return is_greedy and services.conversations.has_written(chat, int(pending.name), options, model)
 
-    def _do(
-        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], overflow: Overflow
-    ) -> None:
+    def _do(self, state: ChatState, pending: Press, controls: tuple[Any, ...], overflow: Overflow) -> None:
         version, opened = state.version, state.opened
         asked = version.chat
         if change := CHANGES.get(pending.do):
@@ -242,7 +238,7 @@ class ChatActions:
         elif state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
             self._services.chat = version.chat
 
-    def _turn(self, state: ChatState, pending: PendingAction, options: Options, overflow: Overflow) -> Turn:
+    def _turn(self, state: ChatState, pending: Press, options: Options, overflow: Overflow) -> Turn:
         version = state.version
         settings = self._services.asked(options, overflow)
         match pending.do:
@@ -322,16 +318,9 @@ def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button
             "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
         )  # fmt: skip
         message = gr.Textbox(
-            elem_id="message",
-            show_label=False,
-            label="Message",
-            container=False,
-            lines=1,
-            max_lines=8,
-            autofocus=True,
-            placeholder="Write a message",
-            scale=1,
-        )
+            elem_id="message", show_label=False, label="Message", container=False, lines=1, max_lines=8,
+            autofocus=True, placeholder="Write a message", scale=1,
+        )  # fmt: skip
         send = gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
         stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
     return attach, message, send, stop

@@ -17,7 +17,7 @@ import gradio as gr
 from app.conversation import Conversations
 from app.documents import Documents
 from app.errors import AppError
-from app.ui.chat.citations import UNSUPPORTED
+from app.ui.chat.reply_text import UNSUPPORTED
 from app.ui.chat.state import ChatState
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_events import PageEvents
@@ -51,12 +51,12 @@ class DocumentRef:
     doubt: str = ""
 
     def to_json(self) -> str:
-        """The value of a button that opens it."""
+        """Return the value of a button that opens this document."""
         return json.dumps(astuple(self))
 
     @classmethod
     def from_json(cls, value: str) -> "DocumentRef":
-        """The document that a button opens."""
+        """Return the document that a button opens."""
         return cls(*json.loads(value))
 
 
@@ -77,19 +77,19 @@ class DocumentPanelState:
 
 
 def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> DocumentPanelState:
-    """The document, from a little before the passage to a little after it."""
+    """Show the document from a little before the passage to a little after it."""
     return DocumentPanelState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
 
 
 def show_more(state: DocumentPanelState, where: str) -> DocumentPanelState:
-    """The same with more of the text, "above" or "below"."""
+    """Show more of the text, "above" or "below"."""
     if where == "above":
         return replace(state, first=max(0, state.first - MORE))
     return replace(state, last=state.last + MORE)
 
 
 def score_words(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
-    """The parts of a passage's score, keyword (BM25) and semantic (cosine similarity); 0 means no match."""
+    """Describe a passage's score, keyword (BM25) and semantic (cosine similarity); 0 means no match."""
     keyword = f"BM25 {bm25:.2f}{_rank(bm25_rank)}" if bm25 or bm25_rank else "no keyword match"
     has_similarity = similarity or similarity_rank
     semantic = f"similarity {similarity:.2f}{_rank(similarity_rank)}" if has_similarity else ""

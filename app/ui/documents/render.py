@@ -57,7 +57,7 @@ class DocumentsRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """The view's parts; the same object while nothing has changed."""
+        """Return the view's parts; the same object while nothing has changed."""
         state, embedder = self._state, self._semantic_search.status()
         # Read before the lists: a change in between is rendered next time.
         changes = (self._documents.changes, self._documents.problem)
@@ -87,14 +87,14 @@ class DocumentsRenderer:
 
 
 def collections_html(collections: Sequence[Collection], shown: int, confirming: int = 0) -> Markup:
-    """The list of collections, each with a menu; `confirming` is the one whose deletion is to be confirmed."""
+    """Return the list of collections, each with a menu; `confirming` is the one to be deleted if confirmed."""
     return render_macro(
         TEMPLATE, "collection_list", collections=collections, shown=shown, confirming=confirming
     )
 
 
 def title_html(collection: Collection | None) -> Markup:
-    """The open collection's name and size."""
+    """Return the open collection's name and size."""
     facts = [counted(collection.documents, "document")] if collection else []
     if collection and collection.passages:
         facts += [counted(collection.characters, "character"), counted(collection.passages, "passage")]
@@ -104,7 +104,7 @@ def title_html(collection: Collection | None) -> Markup:
 def documents_html(
     documents: Sequence[Document], most: int, confirming: int = 0, problem: str = ""
 ) -> Markup:
-    """The first `most` documents; `confirming` is the one whose removal is to be confirmed.
+    """Return the first `most` documents; `confirming` is the one whose removal is to be confirmed.
 
     `problem` says why no document can be read or indexed now."""
     rows = [_document_row(document) for document in documents[:most]]
@@ -115,7 +115,7 @@ def documents_html(
 
 
 def results_html(result: SearchResult) -> Markup:
-    """The passages that a search found; nothing before a search."""
+    """Return the passages that a search found; nothing before a search."""
     rows = []
     for hit in result.hits:
         passage = hit.passage
@@ -127,7 +127,7 @@ def results_html(result: SearchResult) -> Markup:
 
 
 def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
-    """One line: how documents are searched, and how to get the model for semantic search."""
+    """Say in a line how documents are searched, and how to get the model for semantic search."""
     name, download = embedder.name.rpartition("/")[2], embedder.download
     label, running = "", None
     if embedder.is_installed:
@@ -164,7 +164,7 @@ def _document_row(document: Document) -> dict[str, object]:
 
 
 def _document_facts(document: Document) -> Iterator[str]:
-    """Where the document comes from, how long it is, and how it can be searched."""
+    """Yield the document's source, its length, and how it can be searched."""
     if document.source != document.title:
         yield document.source
     if document.characters:

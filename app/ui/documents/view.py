@@ -4,6 +4,7 @@ Semantic search needs an embedding model: the view tells whether it is installed
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
@@ -11,10 +12,10 @@ import gradio as gr
 from app.documents import Documents
 from app.errors import AppError, impossible_values
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded, try_or_notify
+from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.services import Services
-from app.ui.frame.uploads import discard, upload_at
+from app.ui.frame.uploads import use_uploads
 from app.values.document import Collection, PassageHit
 from app.values.model import Download
 
@@ -38,7 +39,7 @@ class Confirmation:
     id: int = 0
 
     def id_of(self, kind: str) -> int:
-        """The id if it is of this kind, else 0."""
+        """Return the id if it is of this kind, else 0."""
         return self.id if self.kind == kind else 0
 
 
@@ -67,7 +68,7 @@ class DocumentsState:
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
-    """The collection that the page shows: the chosen one, or the first if it is gone or none was chosen."""
+    """Return the collection that the page shows: the chosen one, or the first if there is none."""
     first = collections[0] if collections else None
     return next((one for one in collections if one.id == state.collection), first)
 
@@ -103,7 +104,7 @@ class SemanticSearch:
         self._services = services
 
     def status(self) -> EmbeddingModelStatus:
-        """The model's state. Makes no network request."""
+        """Return the model's state. Makes no network request."""
         library, models = self._services.settings.library, self._services.models
         repo = models.hub_id(library.embedder)
         obstacle = "Foresight is offline" if library.is_offline else ""
@@ -164,18 +165,12 @@ class DocumentsActions:
 
     def add_files(self, state: DocumentsState, paths: Sequence[str] | None) -> None:
         """Add uploaded files. The documents service copies them, so the uploads are deleted."""
-        if not paths:
-            return
-        files = try_or_notify(self._notify, lambda: [upload_at(path) for path in paths], [])
-        if not files:
-            return
-        try:
-            succeeded(
-                self._notify, lambda: self._documents.add_uploads(self._target_collection(state), files)
-            )
-        finally:
-            for file in files:
-                discard(file)
+
+        def add(files: list[Path]) -> None:
+            self._documents.add_uploads(self._target_collection(state), files)
+
+        if paths:
+            succeeded(self._notify, lambda: use_uploads(paths, add))
 
     def search(self, state: DocumentsState, text: str) -> None:
         """Search the open collection as a chat would."""
@@ -216,7 +211,7 @@ class DocumentsActions:
         return collection.id if collection else 0
 
     def _target_collection(self, state: DocumentsState) -> int:
-        """The open collection; the first document creates the first collection."""
+        """Return the open collection; if there is none, create the first one."""
         state.collection = self._open_collection(state) or self._documents.create(DEFAULT_COLLECTION)
         return state.collection
 

@@ -151,7 +151,7 @@ def _fraction_box(value: float | None, label: str, name: str) -> gr.Number:
 
 
 def saved_with(control: str) -> Sequence[str]:
-    """The values that are saved when this control changes: the switch and the decoder's box are one option."""
+    """Return the values to save when this control changes: the switch and the decoder's box are one option."""
     decoder = ("lookahead", "decoder")
     return decoder if control in decoder else (control,)
 

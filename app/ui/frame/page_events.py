@@ -1,4 +1,6 @@
-"""Joins the events of Gradio's components with handlers, which may get and return values of their page."""
+"""Joins the events of Gradio's components with handlers, and turns the errors of handlers into sentences.
+
+Handlers may get and return values of their page."""
 
 import inspect
 import logging
@@ -17,6 +19,19 @@ Notify = Callable[[str], None]
 RELOAD = "Foresight was restarted since this page was opened. Reload the page. Your text stays in its box."
 Result = TypeVar("Result")
 Default = TypeVar("Default")
+LISTEN = "foresight.listen(element, trigger)"
+"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
+component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
+UNCHECKED: dict[str, Any] = {"preprocess": False}
+"""For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
+one number that is out of its slider's range, with a traceback in the terminal."""
+UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
+"""For events of uploads: while one runs, Gradio would drop the next one, and with it the file."""
+EVENT_OPTIONS: dict[str, Any] = {
+    "show_progress": "hidden",
+    "concurrency_limit": None,  # one page's events never wait for another's
+    "api_visibility": "private",  # none is part of an API
+}
 log = logging.getLogger(__name__)
 
 
@@ -51,21 +66,6 @@ def succeeded(notify: Notify, action: Callable[[], object]) -> bool:
         return True
 
     return try_or_notify(notify, run, False)
-
-
-LISTEN = "foresight.listen(element, trigger)"
-"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
-component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
-UNCHECKED: dict[str, Any] = {"preprocess": False}
-"""For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
-one number that is out of its slider's range, with a traceback in the terminal."""
-UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""For events of uploads: while one runs, Gradio would drop the next one, and with it the file."""
-EVENT_OPTIONS: dict[str, Any] = {
-    "show_progress": "hidden",
-    "concurrency_limit": None,  # one page's events never wait for another's
-    "api_visibility": "private",  # none is part of an API
-}
 
 
 def toast(sentence: str) -> None:
@@ -104,7 +104,7 @@ class PageEvents:
     def _for_page(
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
     ) -> Callable[..., Any]:
-        """The handler as Gradio calls it: with the request, which tells the page."""
+        """Wrap the handler as Gradio calls it: with the request, by which its page is found."""
         event_at = _event_at(handler)
 
         def results(
@@ -137,7 +137,7 @@ class PageEvents:
 
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
-    """The result without the page's values, which are kept."""
+    """Keep the page's values among the results, and return the others."""
     if len(drawn) < 2 or result == gr.skip():
         return result
     for output, value in zip(drawn, result, strict=True):
@@ -148,7 +148,7 @@ def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
 
 
 def _event_at(handler: Callable[..., Any]) -> int | None:
-    """Which of the handler's arguments is the event's data."""
+    """Return the place of the event's data among the handler's arguments, if it has any."""
     hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
     names = list(inspect.signature(handler).parameters)
     return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)

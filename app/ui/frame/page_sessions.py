@@ -35,7 +35,7 @@ class PageSession:
         self._values: dict[PageValue[Any], Any] = {}
 
     def get(self, value: PageValue[T]) -> T:
-        """The page's own value."""
+        """Return the page's value, which is made when it is first asked for."""
         if value not in self._values:
             self._values[value] = value.make()
         kept: T = self._values[value]
@@ -57,7 +57,7 @@ class Pages:
         return len(self._pages)
 
     def open(self, session: str) -> PageSession:
-        """A new page."""
+        """Add a new page."""
         page = PageSession(session)
         with self._lock:
             self._pages[session] = page
@@ -65,18 +65,18 @@ class Pages:
         return page
 
     def find(self, session: str | None) -> PageSession | None:
-        """The page of this session; None where another run of the app has drawn it, or it is long gone."""
+        """Return the page of this session; None if an earlier run of the app drew it, or it is long gone."""
         return self._pages.get(session or "")
 
     def connect(self, session: str) -> PageSession | None:
-        """The same, once its WebSocket is there."""
+        """Count a WebSocket of the page, and return the page; None if there is none."""
         with self._lock:
             if page := self._pages.get(session):
                 page.connections += 1
             return page
 
     def disconnect(self, page: PageSession, is_closed: bool) -> None:
-        """A WebSocket of the page has ended: because the page was closed, or for a reason that may pass."""
+        """Count the end of a WebSocket: the page was closed, or lost for a reason that may pass."""
         with self._lock:
             page.connections -= 1
             if is_closed and not page.connections:

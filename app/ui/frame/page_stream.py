@@ -66,7 +66,7 @@ class PageStream:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """The person does something: poll at once, and often for a while."""
+        """Poll at once, and often for a while, because the person does something."""
         self._active_until = monotonic() + ACTIVE_FOR
         self._woken.set()
 
@@ -110,7 +110,7 @@ def _poll_each(views: "Sequence[_PolledView]") -> None:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """A part as it is sent: of blocks, those from the first changed one on."""
+    """Return a part as it is sent: of blocks only those from the first changed one on."""
     if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0
@@ -134,7 +134,7 @@ class _PolledView:
         self._logged = ""
 
     def is_due(self) -> bool:
-        """Whether it is time to poll the view."""
+        """Return whether it is time to poll the view."""
         return monotonic() >= self._due
 
     def poll(self) -> None:

@@ -64,7 +64,7 @@ class Endpoint:
         return f"{self.origin}/?token={self.token}" if self.token else self.origin
 
     def one_time_url(self) -> str:
-        """The page's address with a code that is void once the browser has used it.
+        """Return the page's address with a code that is void once the browser has used it.
 
         A browser gets the address as an argument, which every user of the machine can read."""
         if not self.token:
@@ -116,12 +116,12 @@ class Services:
         return self.conversations.is_busy
 
     def asked_decoder(self, chat: int) -> DecoderName:
-        """The decoder that the chat's newest reply was asked for with; the switch may have moved since."""
+        """Return the decoder that the chat's newest reply was asked for with, which may no longer be chosen."""
         newest = self.conversations.newest_reply(chat)
         return (newest.settings.options if newest else self._settings.options).decoding.decoder
 
     def asked(self, options: Options, overflow: Overflow = "ask") -> ReplySettings:
-        """What a reply is to be written with now."""
+        """Return the settings with which a reply is written now."""
         chats = self._settings.chats
         if overflow == "ask" and chats.rolling_context:
             overflow = "oldest"
@@ -130,7 +130,7 @@ class Services:
     def asked_anew(
         self, chat: int, message: int, options: Options, overflow: Overflow = "ask"
     ) -> ReplySettings:
-        """The same for another answer beside this one.
+        """Return the settings for another answer beside this one.
 
         Sampling is keyed, so the same options would write the same text: then the next seed is taken that no
         version has. With a changed option (lookahead off, say) the seed stays and the texts can be compared."""
@@ -189,7 +189,7 @@ class Services:
         self._choose(lambda settings: replace(settings, has_api=has_api))
 
     def new_chat_settings(self) -> ChatSettings:
-        """What a new chat begins with."""
+        """Return the settings that a new chat begins with."""
         return ChatSettings(self._settings.chats.system)
 
     def choose_library(self, library: ModelSettings) -> None:
@@ -216,6 +216,6 @@ class Services:
 
 
 def with_next_seed(options: Options) -> Options:
-    """The same options with the seed after theirs; seeds end at 2^63-1 and begin again at 0."""
+    """Return the options with the next seed. After 2^63-1 comes 0."""
     seed = (options.sampling.seed + 1) % 2**63
     return replace(options, sampling=replace(options.sampling, seed=seed))

@@ -19,7 +19,7 @@ NUMBER = re.compile(r" (\(\d+\))$")
 
 @cache
 def environment() -> Environment:
-    """The one environment. It reads the templates at their first use and keeps them compiled."""
+    """Return the environment, which reads templates at their first use and keeps them compiled."""
     made = Environment(
         loader=FileSystemLoader(assets_dir() / "ui" / "templates"),
         autoescape=True,
@@ -33,12 +33,12 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> Markup:
-    """The template's HTML for these values. `Markup` is a str that other templates do not escape again."""
+    """Return the template's HTML for these values, as a `Markup` that other templates do not escape again."""
     return Markup(environment().get_template(template).render(**values))
 
 
 def render_macro(template: str, macro: str, **values: Any) -> Markup:
-    """The HTML of one macro of a template: views whose parts are sent one by one have a macro for each part."""
+    """Return the HTML of one macro of a template. Views that send parts one by one have a macro for each."""
     return Markup(getattr(environment().get_template(template).module, macro)(**values))
 
 

@@ -65,7 +65,7 @@ SHAPES = {
 
 
 def make_theme() -> Base:
-    """Paper and ink with one accent, in light and dark."""
+    """Make the theme: paper and ink with one accent, in light and dark."""
     theme = Base(primary_hue=TEAL, secondary_hue=TEAL, neutral_hue=INK, font=SANS, font_mono=MONO)
     dark = {f"{name}_dark": colour for name, (_, colour) in COLOURS.items()}
     theme.set(**{name: colour for name, (colour, _) in COLOURS.items()}, **dark, **SHAPES)
@@ -73,17 +73,17 @@ def make_theme() -> Base:
 
 
 def asset(name: str) -> Path:
-    """A file of the page's own in assets/ui/."""
+    """Return the path of a file in assets/ui/."""
     return assets_dir() / "ui" / name
 
 
 def head(chosen: Theme) -> str:
-    """What goes into the page's head: style and script. (Gradio would rewrite what it gets as `css`.)"""
+    """Return the page's style and script for its head. (Gradio would rewrite what it gets as `css`.)"""
     begin = f'<script>document.documentElement.dataset.theme = "{chosen}";</script>'
     return f"{begin}<style>{_joined('.css')}</style><script>{_joined('.js')}</script>"
 
 
 def _joined(ending: str) -> str:
-    """The page's own files of a kind, foresight's before those of the views."""
+    """Join the page's files of a kind, foresight's before those of the views."""
     files = sorted(asset("").glob(f"*{ending}"), key=lambda file: (file.stem != "foresight", file.name))
     return "\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -8,7 +8,7 @@ Gradio takes seconds to import, and importing this module must not: functions th
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,16 @@ def check_uploads(inputs: Any) -> None:
     """Raise NotUploaded if the data of an event names a file that was not uploaded to the page."""
     for path in named_files(inputs):
         upload_at(path)
+
+
+def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], object]) -> None:
+    """Call `use` with the uploads that the page names, then delete them. Raises NotUploaded."""
+    uploads = [upload_at(path) for path in paths]
+    try:
+        use(uploads)
+    finally:
+        for upload in uploads:
+            discard(upload)
 
 
 def discard(upload: Path) -> None:

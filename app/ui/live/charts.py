@@ -28,7 +28,7 @@ _X = tuple(f"{step * STEP}," for step in range(CHART_STEPS))
 
 
 def average_chart(history: StepHistory) -> Markup:
-    """Tokens per step above plain decoding's 1.0, and below it the share of hits, as moving averages.
+    """Draw tokens per step above plain decoding's 1.0, and the share of hits below it, as moving averages.
 
     The lines start at the left and move once there are CHART_STEPS steps."""
     top = max(2, ceil(max((tokens for tokens, _ in history.means), default=2.0)))
@@ -54,7 +54,7 @@ def _line(name: str, heights: Iterable[int]) -> str:
 
 
 def _labels(history: StepHistory, tokens: list[int], hits: list[int]) -> str:
-    """The newest values where the lines end."""
+    """Label the ends of the lines with the newest values."""
     if not history.means:
         return ""
     mean, share = history.means[-1]
@@ -82,7 +82,7 @@ BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 
 
 def step_bars(history: StepHistory) -> Markup:
-    """A bar for each of the newest steps and a box for each token, coloured by who proposed it.
+    """Draw a bar for each of the newest steps and a box for each token, coloured by who proposed it.
 
     Boxes of one colour are one path, and a run of them is one dashed line of it: all bars take less than 2 KB."""
     longest = max(map(len, history.origins), default=1)
@@ -103,7 +103,7 @@ def step_bars(history: StepHistory) -> Markup:
 
 
 def _runs(x: int, step: StepOrigins, token: float) -> Iterator[tuple[str, str]]:
-    """Tokens of one origin that follow each other, as a line upwards."""
+    """Yield neighbouring tokens of one origin as a line upwards."""
     below = 0
     for origin, run in groupby(step):
         length = len(tuple(run))
@@ -116,7 +116,7 @@ COLUMN, COLUMN_BAR, FLOOR, TALLEST = 39, 25, 58, 42
 
 
 def length_histogram(history: StepHistory) -> Markup:
-    """The share of steps that wrote 1, 2, 3, … tokens, as columns."""
+    """Draw the share of steps that wrote 1, 2, 3, … tokens, as columns."""
     steps, most = sum(history.lengths), max(*history.lengths, 1)
     columns = "".join(
         _column(place, TALLEST * count / most, f"{count / steps:.0%}" if count else "")

@@ -55,7 +55,7 @@ class Placed:
 
 
 def placed(step: TracedStep) -> list[Placed]:
-    """All nodes from the root on, parents before their children, lines from the top down."""
+    """Return all nodes from the root on, parents before their children, lines from the top down."""
     below: dict[int, list[Node]] = {}
     for node in nodes(step):
         below.setdefault(node.parent, []).append(node)
@@ -78,7 +78,7 @@ def placed(step: TracedStep) -> list[Placed]:
 
 
 def nodes(step: TracedStep) -> Iterator[Node]:
-    """The rows of the draft tree, and the model's own token below the last accepted one."""
+    """Yield the rows of the draft tree, and the model's own token below the last accepted one."""
     trace, accepted = step.trace, set(step.trace.accepted)
     end = trace.accepted[-1] if trace.accepted else 0
     # The reply may end with a drafted token, whose row is not kept.
@@ -129,7 +129,7 @@ def in_words(step: TracedStep, texts: Texts) -> str:
 
 
 def _columns(tree: Sequence[Placed], texts: Texts) -> list[float]:
-    """Where each depth begins, and where the last one ends."""
+    """Return the x at which each depth begins, and at which the last one ends."""
     widths = [0.0] * (max((one.depth for one in tree), default=0) + 1)
     for one in tree:
         widths[one.depth] = max(widths[one.depth], _width(one, texts))
@@ -148,7 +148,7 @@ def _middle(one: Placed) -> int:
 
 
 def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts) -> dict[str, str]:
-    """The path from the right side of a node to the left side of its child."""
+    """Return the path from the right side of a node to the left side of its child."""
     x, y = columns[parent.depth] + _width(parent, texts), _middle(parent)
     end, down = columns[child.depth], _middle(child)
     corner = end - BETWEEN / 2
@@ -185,7 +185,7 @@ def _node(
 
 
 def _about(one: Placed, chosen: int | None, texts: Texts) -> str:
-    """The tooltip of a node."""
+    """Return the tooltip of a node."""
     node = one.node
     text = f"“{visible(texts[node.token])}”"
     if one.parent < 0:

@@ -39,13 +39,13 @@ def panel_html(
 
 
 def hero_number(statistics: Statistics) -> str:
-    """Tokens per step where that is more than plain decoding writes; else nothing, and `in_words` says why."""
+    """Return tokens per step if they exceed plain decoding's 1; else "", and `in_words` says why."""
     mean = f"{statistics.tokens_per_step:.2f}" if statistics.steps else ""
     return mean if mean and float(mean) > 1 else ""
 
 
 def in_words(statistics: Statistics, decoder: DecoderName) -> str:
-    """What the numbers mean, in a sentence."""
+    """Say in a sentence what the numbers mean."""
     if not statistics.steps:
         return "Send a message and watch how many tokens each forward pass writes."
     if decoder == "plain":
@@ -58,7 +58,7 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
 
 
 def remote_in_words(state: ReplyState) -> str:
-    """The same for a model on a server, which may tell at the end how many tokens its forward passes wrote."""
+    """Say it for a model on a server, which may report at the end how many tokens its forward passes wrote."""
     numbers = state.statistics
     if not state.is_done:
         return "The server writes this reply." if numbers.seconds else "Send a message to ask the server."
@@ -68,7 +68,7 @@ def remote_in_words(state: ReplyState) -> str:
 
 
 def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
-    """Why each forward pass wrote a single token, although lookahead is on."""
+    """Say why each forward pass wrote a single token, although lookahead is on."""
     one, split = "Each forward pass wrote one token:", statistics.split
     if decoder == "auto" and split.cost and split.tree + split.window <= 1:
         return f"{one} on this machine more rows cost more time than they save."
@@ -78,12 +78,12 @@ def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
 
 
 def lately(history: StepHistory) -> float:
-    """Tokens per step of the newest steps, as the chart ends; 0 without a history."""
+    """Return the tokens per step at the chart's end; 0 without a history."""
     return history.means[-1][0] if history.means else 0.0
 
 
 def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
-    """What auto does at the moment, and why that pays; nothing before it has measured a step.
+    """Say what auto does at the moment and why that pays; "" before it has measured a step.
 
     Its tree is the newest step's, so `newest` tokens per step go with it where they are known."""
     split = statistics.split
@@ -98,7 +98,7 @@ def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
 
 
 def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
-    """How many of the written tokens each origin proposed. The rows are the legend of the colours, too."""
+    """Yield how many of the written tokens each origin proposed. The rows are also the legend of the colours."""
     tokens = sum(history.written) or 1
     for origin, count in zip(ORIGINS, history.written, strict=True):
         share = count / tokens
@@ -134,12 +134,12 @@ def _tiles(statistics: Statistics, is_remote: bool) -> Iterator[dict[str, str]]:
 
 
 def seconds_in_words(seconds: float) -> str:
-    """A short time: 84 ms, 1.2 s."""
+    """Format a short time: 84 ms, 1.2 s."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
-    """The id and the text of each note: why the model is on the CPU, why it decodes plainly, and the like."""
+    """Yield the id and text of each note: why the model is on the CPU, why it decodes plainly, and so on."""
     if model is None:
         return
     graphs = f"CUDA graphs: {model.note('graphs')}" if model.note("graphs") else ""

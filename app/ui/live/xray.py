@@ -77,7 +77,7 @@ def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: Rea
 
 
 def summary(step: TracedStep) -> str:
-    """What the step checked and accepted, up to the number of tokens that it wrote."""
+    """Say what the step checked and accepted; the number of written tokens follows in the template."""
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
     window = f" and {_counted(guessed, 'guess', 'guesses')} of the window" if guessed else ""
     return (
@@ -91,7 +91,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def _tokens_before(number: int, history: StepHistory) -> list[int]:
-    """The last tokens up to the current one, which is included."""
+    """Return the last tokens up to and including the current one."""
     index = number - history.first
     earlier = history.traced[max(index - TOKENS_BEFORE, 0) : index]
     known = [token for step in earlier for token in step.token_ids][-TOKENS_BEFORE:]
@@ -114,7 +114,7 @@ def _origins(step: TracedStep) -> list[str]:
 
 
 def _reach(window: Guesses) -> int:
-    """How many places the window covers, the current token's included."""
+    """Return how many places the window covers, the current token's included."""
     return len(window[0]) + len(window) - 1 if window else 0
 
 

@@ -27,7 +27,7 @@ Facts = list[tuple[str, str]]
 
 
 def facts_html(services: Services, app_context: AppContext) -> Markup:
-    """Versions, hardware and folders, with a button that copies them."""
+    """Return versions, hardware and folders, with a button that copies them."""
     memories = {memory.device: memory for memory in map(services.models.memory, ("", "cpu"))}
     sections = {
         "Versions": versions(),
@@ -38,19 +38,19 @@ def facts_html(services: Services, app_context: AppContext) -> Markup:
 
 
 def diagnostics(sections: Mapping[str, Facts]) -> str:
-    """The sections as lines of text, for a report of a problem."""
+    """Return the sections as lines of text, for a report of a problem."""
     parts = [[title, *(f"  {name}: {value}" for name, value in facts)] for title, facts in sections.items()]
     return "\n".join(line for part in parts for line in part)
 
 
 def checks_html(checks: Sequence[Check]) -> Markup:
-    """The results of the self-check, and how many have passed."""
+    """Return the results of the self-check, and how many have passed."""
     passed = sum(check.verdict == "passed" for check in checks)
     return render_macro(TEMPLATE, "checks", checks=checks, passed=passed)
 
 
 def versions() -> Facts:
-    """The versions of the app and of its main packages."""
+    """Return the versions of the app and of its main packages."""
     facts = [("Foresight", app.__version__), ("Python", platform.python_version())]
     for package in PACKAGES:
         try:
@@ -61,7 +61,7 @@ def versions() -> Facts:
 
 
 def hardware(memories: Sequence[Memory], status: EngineStatus) -> Facts:
-    """The processor, each device's memory, and how the loaded model runs."""
+    """Return the processor, each device's memory, and how the loaded model runs."""
     facts = [
         ("System", f"{platform.system()} {platform.release()}"),
         ("Processor", processor_name()),
@@ -90,7 +90,7 @@ def _model_notes(model: ModelInfo) -> Facts:
 
 
 def folders(app_context: AppContext) -> Facts:
-    """Where the app's files are, and what happened to a file that could not be read."""
+    """Return the folders of the app's files, and what happened to a file that could not be read."""
     return [
         ("Data", str(app_context.data_dir)),
         ("Models", str(app_context.hub_cache)),
@@ -100,7 +100,7 @@ def folders(app_context: AppContext) -> Facts:
 
 
 def contacts(hosts: Sequence[Contact]) -> Facts:
-    """The hosts outside this computer that this process has contacted, how often, and why."""
+    """Return the hosts outside this computer that this process has contacted, how often, and why."""
     return [(one.host, f"{_times(one)}, {one.why or 'reason unknown'}") for one in hosts] or [
         ("None", "since Foresight was started")
     ]

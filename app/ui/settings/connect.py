@@ -99,7 +99,7 @@ class ConnectActions:
         self._report = report
 
     def open(self) -> tuple[bool, str]:
-        """The switch, and how programs are set up."""
+        """Return the switch's value, and how programs are set up."""
         return self._api.is_on, self._shown()
 
     def turn(self, is_on: bool) -> tuple[bool, str]:

@@ -134,13 +134,13 @@ def _slider(least: int, most: int, value: int | None, label: str, info: str, nam
 
 
 def presets_html() -> Markup:
-    """Buttons with the sizes that the authors of lookahead decoding recommend."""
+    """Return buttons with the sizes that the authors of lookahead decoding recommend."""
     presets = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
     return render_macro("settings.html", "presets", presets=presets)
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """The rows of a step with these sizes, and their memory; `price` belongs to the loaded `model`."""
+    """Return the rows of a step with these sizes, and their memory; `price` belongs to the loaded `model`."""
     rows = step_rows(decoding)
     return render_macro(
         "settings.html",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -17,11 +16,11 @@ from app.database.backups import discard_copies, stage
 from app.errors import ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
 from app.ui.frame.file_export import BACKUP, CHATS
-from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, success_toast, toast, try_or_notify
+from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded, success_toast, toast
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.frame.uploads import discard, discard_all, upload_at
+from app.ui.frame.uploads import discard_all, use_uploads
 from app.values.chat import ImportResult
 from app.values.display_text import counted
 
@@ -48,7 +47,7 @@ class FolderPart:
 
 
 def measure_folder(folder: Path) -> list[FolderPart]:
-    """The parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
+    """Return the parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
     sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
     for path in _children(folder):
         names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
@@ -64,7 +63,7 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """The size of a file or a folder; links are not followed."""
+    """Return the size of a file or a folder; links are not followed."""
     try:
         if path.is_dir() and not path.is_symlink():
             return sum(map(_size, _children(path)))
@@ -74,7 +73,7 @@ def _size(path: Path) -> int:
 
 
 def file_manager_command(platform: str, folder: Path) -> list[str]:
-    """The command that shows a folder in the system's file manager."""
+    """Return the command that shows a folder in the system's file manager."""
     return [FILE_MANAGERS.get(platform, "xdg-open"), str(folder)]
 
 
@@ -104,7 +103,7 @@ class DataActions:
         self._staging = Lock()
 
     def folder(self) -> str:
-        """The data folder and its parts, as they are now."""
+        """Return the data folder and its parts, as they are now."""
         return folder_html(self._data_dir, measure_folder(self._data_dir))
 
     def open_data_folder(self) -> None:
@@ -122,17 +121,12 @@ class DataActions:
 
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats. Returns the data folder, and the closed question."""
-        self._try(self._delete_chats)
+        succeeded(self._notify, self._delete_chats)
         return self.folder(), delete_chats_html()
 
     def _with_upload(self, path: str | None, use: Callable[[Path], None]) -> None:
-        upload = self._try(lambda: upload_at(path)) if path is not None else None
-        if upload is None:
-            return
-        try:
-            self._try(lambda: use(upload))
-        finally:
-            discard(upload)
+        if path is not None:
+            succeeded(self._notify, lambda: use_uploads([path], lambda files: use(files[0])))
 
     def _import(self, upload: Path) -> None:
         try:
@@ -156,10 +150,6 @@ class DataActions:
         self._services.chat = 0
         self._report("All chats were deleted.")
 
-    def _try(self, action: Callable[[], Any]) -> Any:
-        """The action's result, or None if it failed, after the person was told why."""
-        return try_or_notify(self._notify, action, None)
-
 
 def import_summary(imported: ImportResult) -> str:
     """Say what was imported."""
@@ -170,7 +160,7 @@ def import_summary(imported: ImportResult) -> str:
 
 
 def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
-    """The data folder's path and its parts."""
+    """Return the data folder's path and its parts."""
     total = sum(part.size for part in parts)
     return render_macro("settings.html", "data_folder", folder=folder, parts=parts, total=total)
 
@@ -189,7 +179,7 @@ class ImportRenderer:
         self._parts: Parts = {"import-progress": ""}
 
     def render(self) -> Parts:
-        """The part; the same object while nothing changed."""
+        """Return the part; the same object while nothing changed."""
         progress = self._progress()
         if progress != self._shown:
             self._shown = done, total = progress

@@ -48,7 +48,7 @@ class Check:
 
 
 def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
-    """All checks."""
+    """Run all checks."""
     sockets, outside = own_sockets(), app_context.outside
     own = {socket.gethostname(), *(one.host for one in sockets or ())}
     outside.learn_own(frozenset(own))
@@ -64,7 +64,7 @@ def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
 
 
 def check_listening(endpoint: Endpoint, sockets: Sequence[Socket] | None) -> Check:
-    """Only this computer can reach the page: no socket of this process listens on another address."""
+    """Check that only this computer can reach the page: no socket of this process listens on another address."""
     name = "Only this computer can reach the page"
     listening = [one for one in sockets or () if one.is_listening]
     exposed = sorted({f"{one.host}:{one.port}" for one in listening if one.host not in LOOPBACK})
@@ -75,18 +75,18 @@ def check_listening(endpoint: Endpoint, sockets: Sequence[Socket] | None) -> Che
 
 
 def check_host(endpoint: Endpoint) -> Check:
-    """Requests for another host name are refused, which prevents DNS rebinding."""
+    """Check that requests for another host name are refused, which prevents DNS rebinding."""
     return _expect("Requests for other host names are refused", endpoint, {"Host": FOREIGN_HOST}, 400)
 
 
 def check_origin(endpoint: Endpoint) -> Check:
-    """Requests from pages of other sites are refused."""
+    """Check that requests from pages of other sites are refused."""
     headers = {"Origin": f"http://{FOREIGN_HOST}"}
     return _expect("Requests from other sites are refused", endpoint, headers, 403)
 
 
 def check_key(endpoint: Endpoint) -> Check:
-    """Other users and programs of this computer are refused, since they don't have the key."""
+    """Check that other users and programs of this computer are refused, because they don't have the key."""
     name = "Requests without the key are refused"
     if not endpoint.token:
         everybody = "All users and programs of this computer can use this page. Start without --no-token."
@@ -105,7 +105,7 @@ def _expect(name: str, endpoint: Endpoint, headers: Mapping[str, str], status: i
 
 
 def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
-    """The status of a GET request to the page, with the token if there is one. Raises OSError."""
+    """Return the status of a GET request to the page, with the token if there is one. Raises OSError."""
     key = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
     own = {"Host": f"{endpoint.host}:{endpoint.port}", **key}
     connection = HTTPConnection(endpoint.host, endpoint.port, timeout=TIMEOUT_SECONDS)
@@ -122,7 +122,7 @@ def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
 
 
 def check_contacts(outside: NetworkLog, sockets: Sequence[Socket] | None) -> Check:
-    """No request left this computer without a known reason, and no connection bypasses the log of contacts."""
+    """Check that every contact has a known reason, and that no connection bypasses the log of contacts."""
     name = "No unexpected network contacts"
     contacts = outside.contacts()
     unexpected = [one.host for one in contacts if not one.why]
@@ -142,7 +142,7 @@ def check_contacts(outside: NetworkLog, sockets: Sequence[Socket] | None) -> Che
 
 
 def check_data_folder(folder: Path) -> Check:
-    """Other users of this computer cannot read the data folder."""
+    """Check that other users of this computer cannot read the data folder."""
     name = "Only you can read the data folder"
     if os.name != "posix":
         return Check(name, "unknown", f"{folder} has the permissions of the folder that it is in.")
@@ -156,7 +156,7 @@ def check_data_folder(folder: Path) -> Check:
 
 
 def check_database(database: Database | None) -> Check:
-    """The database of chats and documents is not damaged."""
+    """Check that the database of chats and documents is not damaged."""
     name = "The database is intact"
     if database is None:
         return Check(name, "unknown", "There is no database yet.")

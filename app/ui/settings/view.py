@@ -45,7 +45,7 @@ class SettingsActions:
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
 
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
-        """The cost of the decoder in the controls. Nothing changes while their values are invalid."""
+        """Return the cost of the decoder in the controls. Nothing changes while their values are invalid."""
         try:
             rows, window, ngram, guesses = (int(size or 0) for size in sizes)
             decoding = Decoding(decoder if lookahead else "plain", window, ngram, guesses, rows)
@@ -95,7 +95,7 @@ class SettingsActions:
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
-        """The memory that a row takes with the loaded model. Each model is asked once."""
+        """Return the memory that a row takes with the loaded model. Each model is asked once."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
         if model is None or model.server:
             return None
@@ -106,7 +106,7 @@ class SettingsActions:
         return self._prices[key]
 
     def _try(self, action: Callable[[], Any]) -> Any:
-        """The action's result, or None if it failed, after the person was told why."""
+        """Return the action's result; if it fails, show why and return None."""
         return try_or_notify(self._notify, action, None)
 
 

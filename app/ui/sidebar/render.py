@@ -1,4 +1,4 @@
-"""Renders the list of chats: pinned ones, folders, and the others by the day of their newest message.
+"""Renders the list of chats: pinned ones, folders, and the others by the day of their newest message; and Undo.
 
 A folder is one line with a count until it is expanded. The folder of the current chat is expanded unless it was
 collapsed. Of a long list the newest chats are listed, and more on request.
@@ -21,55 +21,7 @@ from app.ui.frame.templates import render, without_number
 from app.values.chat import ChatSearchResult, ChatSummary
 
 UNDO_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What can be undone: the sentence about it, when it was done, and the document that was replaced, or 0."""
-
-    message: str
-    at: float
-    document: int = 0
-
-
-class UndoRenderer:
-    """Renders the toast of one page."""
-
-    def __init__(
-        self,
-        state: ChatState,
-        documents: Documents,
-        now: Callable[[], float] = monotonic,
-        clock: Callable[[], float] = time,
-    ) -> None:
-        """`now` tells when a page deleted something, `clock` when a document was replaced."""
-        self._state = state
-        self._documents = documents
-        self._now = now
-        self._clock = clock
-        self._shown: Offer | None = None
-        self._parts: Parts = {"undo": ""}
-
-    def render(self) -> Parts:
-        """The toast's part; the same object while nothing changed."""
-        ages = {offer: age for offer, age in self._offers() if age <= UNDO_SECONDS}
-        newest = min(ages, key=lambda offer: ages[offer], default=None)
-        if newest != self._shown:
-            self._shown = newest
-            self._parts = {"undo": render("undo.html", offer=newest) if newest else ""}
-        return self._parts
-
-    def _offers(self) -> Iterator[tuple[Offer, float]]:
-        """What can be undone, and its age in seconds."""
-        if self._state.deletions:
-            last = self._state.deletions[-1]
-            yield Offer(last.message, last.at), self._now() - last.at
-        clock = self._clock()
-        for document in self._documents.replaced_since(clock - UNDO_SECONDS)[-1:]:
-            message = f"\u201c{document.title}\u201d was replaced by a newer version. Undo keeps both."
-            yield Offer(message, document.replaced, document.id), clock - document.replaced
-
-
+"""How long the last deletion, or the last replacement of a document, can be undone."""
 FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))
 LATER = (*(title for _, title in DAYS), "Older")
@@ -89,7 +41,7 @@ class ChatList:
     expanded: Mapping[str, bool] = field(default_factory=dict)
 
     def is_expanded(self, folder: str, chats: Sequence[ChatSummary]) -> bool:
-        """Whether a folder with these chats is expanded."""
+        """Return whether a folder with these chats is expanded."""
         return self.expanded.get(folder, any(chat.id == self.current for chat in chats))
 
 
@@ -119,7 +71,7 @@ class ChatListRenderer:
         return self._parts
 
     def is_slow(self) -> bool:
-        """Whether the next call reads and renders the list."""
+        """Return whether the next call reads and renders the list."""
         return self._current_key() != self._key
 
     def _current_key(self) -> tuple[object, ...]:
@@ -161,7 +113,7 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
 
 
 def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:
-    """The groups above the folders, the folders, those below them, and how many chats of all are not listed."""
+    """Return the groups above the folders, the folders, the groups below, and how many chats are not listed."""
     folders, loose = _by_folder(chats)
     by_title: dict[str, list[ChatSummary]] = {title: [] for title in (*FIRST, *LATER)}
     for chat in loose[: chats.limit]:
@@ -180,7 +132,7 @@ def _headings(titles: Iterable[str], by_title: Mapping[str, Sequence[ChatSummary
 
 
 def _by_folder(listed: ChatList) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
-    """The chats by folder, and those in none; pinned ones stand above all folders."""
+    """Return the chats by folder, and those in no folder; pinned ones are not in their folders."""
     folders: dict[str, list[ChatSummary]] = {name: [] for name in listed.folders}
     loose: list[ChatSummary] = []
     for chat in listed.chats:
@@ -200,7 +152,7 @@ def group_of(chat: ChatSummary, today: date) -> str:
 
 
 def _day(moment: float) -> date:
-    """The day of a moment. An impossible moment gets the first of all days: a list must not fail over one chat."""
+    """Return the day of a moment; the first of all days for an impossible one, so that no list fails over it."""
     try:
         return datetime.fromtimestamp(moment).date()
     except (ValueError, OverflowError, OSError):
@@ -211,3 +163,50 @@ def excerpt_html(excerpt: str) -> Markup:
     """Return the words around a search result, which is marked."""
     marked = escape(excerpt).replace("\x02", "<mark>").replace("\x03", "</mark>")
     return Markup(f"<small>{marked}</small>")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What can be undone: the sentence about it, when it was done, and the document that was replaced, or 0."""
+
+    message: str
+    at: float
+    document: int = 0
+
+
+class UndoRenderer:
+    """Renders one page's toast, which offers to undo the last deletion or replacement."""
+
+    def __init__(
+        self,
+        state: ChatState,
+        documents: Documents,
+        now: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`now` tells when a page deleted something, `clock` when a document was replaced."""
+        self._state = state
+        self._documents = documents
+        self._now = now
+        self._clock = clock
+        self._shown: Offer | None = None
+        self._parts: Parts = {"undo": ""}
+
+    def render(self) -> Parts:
+        """Return the toast's part; the same object while nothing changed."""
+        ages = {offer: age for offer, age in self._offers() if age <= UNDO_SECONDS}
+        newest = min(ages, key=lambda offer: ages[offer], default=None)
+        if newest != self._shown:
+            self._shown = newest
+            self._parts = {"undo": render("undo.html", offer=newest) if newest else ""}
+        return self._parts
+
+    def _offers(self) -> Iterator[tuple[Offer, float]]:
+        """Yield each offer with its age in seconds."""
+        if self._state.deletions:
+            last = self._state.deletions[-1]
+            yield Offer(last.message, last.at), self._now() - last.at
+        clock = self._clock()
+        for document in self._documents.replaced_since(clock - UNDO_SECONDS)[-1:]:
+            message = f"\u201c{document.title}\u201d was replaced by a newer version. Undo keeps both."
+            yield Offer(message, document.replaced, document.id), clock - document.replaced

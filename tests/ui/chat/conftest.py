@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import Settings, SettingsFile
+from app.settings import SettingsFile
 from app.ui import Services
-from tests.fake_models import ScriptedModels
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import UnsteadyConversations, Visitor
+from tests.ui.conftest import services_like
 
 
 @pytest.fixture
@@ -25,19 +25,8 @@ def other(services: Services) -> Visitor:
 
 
 @pytest.fixture
-def unsteady(
-    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
-) -> Iterator[Services]:
+def unsteady(services: Services, engine: ScriptedEngine, tmp_path: Path) -> Iterator[Services]:
     """The same chats in services that cannot read them for a while."""
     stores = services.conversations.stores
     with closing(UnsteadyConversations(engine, stores, FakeDocumentSearch())) as conversations:
-        yield Services(
-            conversations,
-            engine,
-            models,
-            services.race,
-            services.documents,
-            SettingsFile(tmp_path),
-            Settings(),
-            services.servers,
-        )
+        yield services_like(services, conversations, SettingsFile(tmp_path))

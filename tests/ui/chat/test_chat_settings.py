@@ -10,7 +10,7 @@ from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreNotUsable
-from app.settings import Settings, SettingsFile
+from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.chat.state import ChatState
@@ -19,9 +19,9 @@ from app.ui.sidebar.view import SidebarActions
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.logits import Grammar
 from app.values.messages import Options, Sampling
-from tests.fake_models import ScriptedModels
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, pressed
+from tests.ui.conftest import services_like
 
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 WARM = Options(Sampling(temperature=0.9, seed=7))
@@ -225,22 +225,13 @@ class UnreadableChats(Chats):
 
 
 def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
-    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+    services: Services, engine: ScriptedEngine, tmp_path: Path
 ) -> None:
     heard: list[str] = []
     with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
         book = ChatStores(UnreadableChats(busy), Chats(memory))
         talks = Conversations(engine, book, FakeDocumentSearch())
-        held = Services(
-            talks,
-            engine,
-            models,
-            services.race,
-            services.documents,
-            SettingsFile(tmp_path),
-            Settings(),
-            services.servers,
-        )
+        held = services_like(services, talks, SettingsFile(tmp_path))
         presets, person = ChatSettingsActions(held, heard.append), Visitor(held)
         assert presets.list_presets() == presets.delete_preset(person.state, "Editor") == SKIPPED
         assert set(map(str, presets.apply_preset(person.state, "Editor"))) == {str(SKIPPED)}

@@ -1,12 +1,52 @@
 """The meter below the message box, and the question before anything of a chat is left out."""
 
+import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from app.conversation import ContextFit
-from app.ui.chat.context_meter import PendingAction, in_words, meter_html, overflow_html, pending_action
+from app.ui.chat.context_meter import in_words, meter_html, overflow_html
+from app.ui.frame.gradio_internals import Press
+from app.values.messages import EngineStatus
+from tests.fake_documents import ScriptedDocuments
+from tests.fakes import DEMO, ScriptedEngine
+from tests.ui.chat.people import Visitor
+
+LONG = " ".join(f"word{number}" for number in range(100))
+
+
+def narrow(engine: ScriptedEngine) -> None:
+    engine.words.context, engine.now = 24, EngineStatus("ready", model=replace(DEMO, context=24))
+
+
+def test_its_beginning_is_sent_and_the_rest_stays_in_the_box(person: Visitor, engine: ScriptedEngine) -> None:
+    narrow(engine)
+    _, question = person.ask(LONG)
+    assert "Send its beginning" in question and "Attach it" in question and "Use another model" in question
+    rest, question = person.press("cut", "", json.dumps(["ask", "", LONG]))
+    assert question == ""
+    person.wait()
+    sent = engine.requests[0].prompt[-1].content
+    assert f"{sent} {rest}" == LONG and len(sent) > 20
+
+
+def test_it_is_attached(person: Visitor, engine: ScriptedEngine, documents: ScriptedDocuments) -> None:
+    narrow(engine)
+    person.ask(LONG)
+    assert person.press("attach", "", json.dumps(["ask", "", LONG])) == ("", "")
+    assert engine.requests == [] and len(documents.kept) == 1
+
+
+def test_a_chat_that_grew_too_long_is_asked_about_as_before(person: Visitor, engine: ScriptedEngine) -> None:
+    for _ in range(3):
+        person.get("Question")
+    narrow(engine)
+    _, question = person.ask("One more question")
+    assert "oldest messages" in question and "Send its beginning" not in question
+
 
 ROOMY = ContextFit(120, 1024, 256, 0, 120)
 FULL = ContextFit(900, 1024, 256, 4, 300)
@@ -49,18 +89,18 @@ def test_without_a_model_there_is_no_meter() -> None:
     ],
 )
 def test_only_what_helps_is_offered(fit: ContextFit, choices: list[str]) -> None:
-    assert actions(overflow_html(fit, PendingAction("ask", "", "Hi"))) == choices
+    assert actions(overflow_html(fit, Press("ask", "", "Hi"))) == choices
 
 
 def test_a_button_carries_the_action_that_waits() -> None:
-    pending = PendingAction("edit", "7", "Is <it> \"so\"?\nYes & 'no'.")
+    pending = Press("edit", "7", "Is <it> \"so\"?\nYes & 'no'.")
     html = overflow_html(FULL, pending)
     values = re.findall(r'data-value="([^"]*)"', html)
-    assert [pending_action(unescape(value)) for value in values[:2]] == [pending, pending]
+    assert [Press(*json.loads(unescape(value))) for value in values[:2]] == [pending, pending]
 
 
 def test_the_question_says_the_numbers() -> None:
-    html = overflow_html(FULL, PendingAction("ask"))
+    html = overflow_html(FULL, Press("ask"))
     assert "has 900 tokens. With 256 reserved for the reply" in html
     assert "Leave out the 4 oldest messages" in html
     assert "Reply with at most 124 tokens" in html
@@ -68,7 +108,7 @@ def test_the_question_says_the_numbers() -> None:
 
 
 def test_the_question_says_that_the_message_is_too_long() -> None:
-    html = overflow_html(ContextFit(6321, 1024, 256), PendingAction("ask"))
+    html = overflow_html(ContextFit(6321, 1024, 256), Press("ask"))
     assert "This message is too long for the model: with it the chat has at least 6,321 tokens." in html
 
 

@@ -1,18 +1,97 @@
 """A page follows its chat: what is drawn again, and when."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
+import pytest
+
+from app.chats import Chats
+from app.conversation import ChatStores, Conversations
+from app.database import MEMORY, Database
+from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
+from app.ui.chat.state import SentTexts
 from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.values.chat import ChatSettings
 from app.values.messages import Message
-from tests.fakes import ScriptedEngine, WordReader
-from tests.ui.chat.people import UnsteadyConversations, Visitor
+from tests.fakes import FakeDocumentSearch, NarrowChats, ScriptedEngine, WordReader
+from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
+from tests.ui.conftest import services_like
 from tests.ui.streaming import frames, frames_until
+
+
+def sent(*texts: str) -> SentTexts:
+    sent_texts = SentTexts()
+    for text in texts:
+        sent_texts.add(text)
+    return sent_texts
+
+
+def test_what_was_sent_comes_back_however_late() -> None:
+    sent_texts = sent("B", "Be", "Be k")
+    assert sent_texts.has("Be") and sent_texts.has("Be") and sent_texts.has("Be k")
+
+
+def test_what_nobody_sent_here_is_somebody_elses() -> None:
+    assert not sent("B").has("Hush")
+    assert not SentTexts().has("")
+
+
+def test_what_is_past_is_forgotten() -> None:
+    sent_texts = sent("B", "Be", "Be k")
+    assert sent_texts.has("Be k")
+    assert not sent_texts.has("Be"), "somebody took a word away"
+    assert not sent_texts.has("Be k")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[NarrowChats]:
+    with closing(Database(tmp_path / "narrow.db")) as database:
+        yield NarrowChats(database)
+
+
+@pytest.fixture
+def squeezed(
+    services: Services, store: NarrowChats, engine: ScriptedEngine, tmp_path: Path
+) -> Iterator[Visitor]:
+    """A person whose answers do not get onto the disk."""
+    with (
+        closing(Database(MEMORY)) as memory,
+        closing(
+            Conversations(engine, ChatStores(store, Chats(memory)), FakeDocumentSearch())
+        ) as conversations,
+    ):
+        file = SettingsFile(tmp_path)
+        yield Visitor(services_like(services, conversations, file))
+
+
+def test_it_stays_in_sight_and_is_told_until_it_is_stored(squeezed: Visitor, store: NarrowChats) -> None:
+    squeezed.get("One")
+    screen = squeezed.look()
+    assert "Hello there" in "".join(screen.live) and "Hello there" not in screen.thread
+    assert "free some space. The reply above is not saved" in screen.note and not screen.is_busy
+    assert squeezed.ask("Two") == (SKIPPED, "")
+    assert squeezed.heard == ["The disk is full: free some space."]
+    store.is_full = False
+    squeezed.get("Two")
+    screen = squeezed.look()
+    assert (screen.live, screen.note) == ((), "")
+    assert squeezed.texts[::2] == ["One", "Two"]
+    assert screen.thread.count("Hello there, friend.</p>") == 2
+
+
+def test_a_page_that_is_opened_later_sees_it_too(squeezed: Visitor) -> None:
+    squeezed.get("One")
+    late = Visitor(squeezed.services)
+    late.state.open_chat(squeezed.state.version)
+    assert late.look().note == squeezed.look().note
+    assert late.look().live == squeezed.look().live
+
 
 LONG = "word after word " * 100
 

@@ -1,14 +1,135 @@
 """The chat's events: the right action runs, only what changed is drawn, and nothing typed is lost."""
 
+import json
 import re
 from html import unescape
 
 import pytest
 
+from app.ui.chat.view import WARMER
 from app.ui.frame.option_controls import to_values
 from app.values.messages import Options, Sampling
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, pressed, until
+
+
+def last(person: Visitor) -> int:
+    return person.services.conversations.thread(person.state.version.chat, 50).messages[-1].id
+
+
+def test_deleting_asks_first_and_says_how_much_goes(person: Visitor) -> None:
+    person.get("One")
+    first = last(person) - 1
+    person.get("Two")
+    _, question = person.press("ask-delete", first)
+    assert "the 3 messages that follow it" in question and "cannot be undone" in question
+    assert person.press("delete", last(person)) == (SKIPPED, "")
+    assert "Two" in person.look().thread
+    person.press("delete", first)
+    assert person.look().is_empty
+    person.get("Three")
+    assert "Three" in person.look().thread
+
+
+def test_a_fork_is_the_chat_on_the_page_then(person: Visitor) -> None:
+    person.get("One")
+    before = person.state.version.chat
+    person.press("fork", last(person))
+    assert person.state.version.chat not in (0, before)
+    assert person.services.chat == person.state.version.chat
+    assert "One" in person.look().thread
+
+
+def test_a_reply_is_edited_in_place(person: Visitor) -> None:
+    person.get("One")
+    person.press("edit-reply", last(person), "My own words")
+    thread = person.look().thread
+    assert "My own words" in thread and "Edited by you." in thread and "2/2" in thread
+
+
+def test_the_same_text_is_not_written_again_unasked(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("One")
+    _, question = person.press("regenerate", last(person))
+    assert "the same prompt gives the same text" in question
+    assert len(engine.requests) == 1
+    pending = json.dumps(["regenerate", str(last(person)), ""])
+    person.press("same", "", pending)
+    person.wait()
+    person.press("warmer", "", pending)
+    person.wait()
+    assert [request.options.sampling.temperature for request in engine.requests] == [0, 0, WARMER]
+
+
+def test_another_decoder_or_temperature_asks_nothing(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("One")
+    person.controls = person.controls._replace(lookahead=False)
+    assert person.press("regenerate", last(person)) == (SKIPPED, "")
+    person.wait()
+    person.controls = person.controls._replace(temperature=0.5)
+    assert person.press("regenerate", last(person)) == (SKIPPED, "")
+    person.wait()
+    assert len(engine.requests) == 3
+
+
+def test_an_address_opens_its_chat_and_a_new_one(person: Visitor) -> None:
+    person.get("One")
+    chat = person.state.version.chat
+    person.actions.open_chat(person.state, pressed("open", 0))
+    assert (person.state.version.chat, person.services.chat) == (0, 0)
+    person.actions.open_chat(person.state, pressed("open", chat))
+    assert (person.state.version.chat, person.services.chat) == (chat, chat)
+    assert person.heard == []
+
+
+def test_an_address_of_a_chat_that_is_gone_says_so_and_shows_a_new_one(person: Visitor) -> None:
+    person.get("One")
+    person.actions.open_chat(person.state, pressed("open", 4711))
+    assert (person.state.version.chat, person.services.chat) == (0, 0)
+    assert len(person.heard) == 1
+    person.actions.open_chat(person.state, pressed("open", "nonsense"))
+    assert person.state.version.chat == 0
+
+
+def test_each_chat_has_its_own_draft(person: Visitor) -> None:
+    person.get("One")
+    chat = person.state.version.chat
+    person.actions.type(person.state, "For this")
+    person.actions.new_chat(person.state)
+    person.actions.type(person.state, "For this chat")  # its event comes late
+    assert person.actions.fill_draft(person.state, str(chat), "For this chat") == ""
+    person.actions.type(person.state, "For a new one")
+    person.actions.open_chat(person.state, pressed("open", chat))
+    assert (
+        person.actions.fill_draft(person.state, "0", "For a new one") == "For this chat" == person.state.draft
+    )
+    person.actions.open_chat(person.state, pressed("open", 0))
+    assert person.actions.fill_draft(person.state, str(chat), "For this chat") == "For a new one"
+
+
+def test_what_is_typed_before_a_new_page_is_drawn_stays(person: Visitor) -> None:
+    person.state.opened += 1  # as a new page opens the last chat
+    assert person.actions.fill_draft(person.state, "", "Too early") == SKIPPED
+    person.actions.type(person.state, "Too early?")
+    assert person.services.conversations.drafts.of(0) == "Too early?"
+
+
+def test_what_was_sent_is_no_draft_even_if_its_last_key_comes_late(person: Visitor) -> None:
+    person.actions.type(person.state, "On")
+    person.get("One")
+    person.actions.type(person.state, "One")
+    assert person.services.conversations.drafts.of(0) == ""
+    assert person.services.conversations.drafts.of(person.state.version.chat) == ""
+
+
+def test_a_private_chat_that_is_not_begun_keeps_no_draft(person: Visitor) -> None:
+    person.actions.new_private_chat(person.state)
+    person.actions.type(person.state, "A secret")
+    assert person.actions.fill_draft(person.state, "0", "") == SKIPPED, "the box is empty already"
+    person.actions.type(person.state, "A secret")
+    assert person.services.conversations.drafts.of(0) == ""
+    person.actions.new_chat(person.state)
+    assert person.actions.fill_draft(person.state, "private", "A secret") == ""
+
 
 KEPT = (SKIPPED, "")
 """The box as it is, and no question."""

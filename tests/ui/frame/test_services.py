@@ -17,6 +17,7 @@ from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
+from tests.ui.conftest import services_like
 
 GREEDY = Options()
 SAMPLED = Options(sampling=Sampling(temperature=0.8, seed=4))
@@ -78,19 +79,10 @@ class SlowFile(SettingsFile):
 
 
 def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
-    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+    services: Services, engine: ScriptedEngine, tmp_path: Path
 ) -> None:
     file = SlowFile(tmp_path)
-    slow = Services(
-        services.conversations,
-        engine,
-        models,
-        services.race,
-        services.documents,
-        file,
-        Settings(),
-        services.servers,
-    )
+    slow = services_like(services, services.conversations, file)
     slow.choose_model(ModelChoice("org/model"))
     with ThreadPoolExecutor() as pool:
         pool.submit(slow.choose_theme, "dark")

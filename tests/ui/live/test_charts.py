@@ -3,22 +3,14 @@
 import re
 from typing import get_args
 
+import pytest
+
 from app.settings import assets_dir
-from app.ui.live.charts import (
-    ALL,
-    BARS_HEIGHT,
-    HEIGHT,
-    NONE,
-    PLAIN,
-    TOP,
-    average_chart,
-    length_histogram,
-    step_bars,
-)
-from app.ui.live.step_history import CHART_STEPS, StepHistory, extend
+from app.ui.live.charts import ALL, HEIGHT, NONE, PLAIN, TOP, average_chart, length_histogram, step_bars
+from app.ui.live.step_history import CHART_STEPS, StepHistory, StepOrigins, extend
 from app.ui.live.tokens import ABOUT, ORIGINS
 from app.values.messages import Origin
-from tests.ui.live.pieces import step_of
+from tests.ui.live.traces import step_of
 
 THREE = extend(
     StepHistory(),
@@ -40,16 +32,16 @@ def test_every_origin_has_a_word_a_hover_and_a_colour_in_both_themes() -> None:
         assert css.count(f"--of-{origin}: #") == 2
 
 
-def test_step_bars_have_a_line_of_boxes_for_each_run_of_an_origin() -> None:
-    html = step_bars(THREE)
-    assert 'class="window" stroke-width="4" stroke-dasharray="7 1" d="M2 56v-16"' in html
-    assert html.count("<path") == 3
-    assert "Tokens of the last 3 steps" in html
-
-
-def test_a_very_long_step_stays_inside_the_bars() -> None:
-    tops = re.search(r"M2 56v-([\d.]+)", step_bars(StepHistory((("output",) * 40,))))
-    assert tops and float(tops[1]) <= BARS_HEIGHT
+@pytest.mark.parametrize("origins", [THREE.origins, (("output",) * 40, ("window", "model"))])
+def test_step_bars_show_every_token_inside_the_picture(origins: tuple[StepOrigins, ...]) -> None:
+    html = step_bars(StepHistory(origins))
+    assert f"Tokens of the last {len(origins)} steps" in html
+    for origin in ORIGINS:
+        path = re.search(rf'class="{origin}" [^>]*stroke-dasharray="([\d.]+) 1" d="([^"]*)"', html)
+        runs = re.findall(r"M([\d.]+) ([\d.]+)v-([\d.]+)", path[2]) if path else []
+        boxes = sum(float(height) for _, _, height in runs) / (float(path[1]) + 1) if path else 0
+        assert round(boxes) == sum(step.count(origin) for step in origins)
+        assert all(float(bottom) - float(height) >= -0.01 for _, bottom, height in runs)
 
 
 def test_the_chart_begins_at_plain_and_at_no_hits() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from html import escape
 from typing import get_args
 
 import pytest
@@ -10,9 +11,9 @@ from app.conversation import ReplyState
 from app.ui.live.panel import auto_in_words, hero_number, in_words, panel_html, seconds_in_words
 from app.ui.live.step_history import StepHistory, extend
 from app.ui.live.tokens import ORIGINS
-from app.values.messages import DecoderName, Split, Statistics
+from app.values.messages import DecoderName, ModelInfo, Split, Statistics
 from tests.fakes import DEMO
-from tests.ui.live.pieces import step_of
+from tests.ui.live.traces import step_of
 
 NUMBERS = Statistics(
     tokens=46, steps=20, hits=12, covered=15, rows=410, pool_size=1234, time_to_first_token=0.084, seconds=0.5
@@ -112,53 +113,40 @@ def test_only_auto_explains_itself(decoder: DecoderName) -> None:
     assert ("Plain decoding" in html) == (decoder == "plain")
 
 
-def test_a_model_that_decodes_plainly_says_why() -> None:
-    model = DEMO.with_note("lookahead", "Its state cannot be rewound & compacted.")
-    assert "rewound &amp; compacted" in panel_html(ReplyState(), StepHistory(), "auto", model)
-
-
-def test_a_model_whose_drafts_are_chains_says_why() -> None:
-    model = DEMO.with_note("chains", "Its drafts are chains & nothing else.")
-    assert "chains &amp; nothing else" in panel_html(ReplyState(), StepHistory(), "auto", model)
-
-
-def test_a_model_that_a_card_could_not_take_says_why() -> None:
-    model = DEMO.with_note("device", "The card is too old & slow, so the CPU is used.")
-    assert "too old &amp; slow" in panel_html(ReplyState(), StepHistory(), "auto", model)
-
-
-def test_only_a_text_that_may_differ_is_noted() -> None:
-    model = DEMO.with_note("same-text", "Rows & experts: the text may differ.")
-    assert "same-text-note" not in panel_html(ReplyState(), StepHistory(), "auto", model)
-    html = panel_html(ReplyState(), StepHistory(), "auto", replace(model, same_text=False))
-    assert "Rows &amp; experts: the text may differ." in html
-    assert "lookahead-note" not in html
-
-
-def test_why_steps_are_no_graphs_is_said() -> None:
-    model = DEMO.with_note("graphs", "its steps cannot be recorded (a & b)")
+@pytest.mark.parametrize(
+    ("name", "told", "model", "untold"),
+    [
+        ("lookahead-note", "a & b", DEMO.with_note("lookahead", "a & b"), DEMO),
+        ("lookahead-note", "a & b", DEMO.with_note("chains", "a & b"), DEMO),
+        ("device-note", "a & b", DEMO.with_note("device", "a & b"), DEMO),
+        ("compiler-note", "a & b", DEMO.with_note("compiler", "a & b"), DEMO),
+        ("graphs-note", "CUDA graphs: a & b", DEMO.with_note("graphs", "a & b"), DEMO),
+        (
+            "same-text-note",
+            "a & b",
+            replace(DEMO.with_note("same-text", "a & b"), same_text=False),
+            DEMO.with_note("same-text", "a & b"),
+        ),
+        (
+            "heads-note",
+            "a & b",
+            DEMO.with_note("heads", "a & b"),
+            replace(DEMO.with_note("heads", "a & b"), heads=True),
+        ),
+        (
+            "fused-note",
+            "a & b",
+            DEMO.with_note("fused", "a & b"),
+            replace(DEMO.with_note("fused", "a & b"), fused=True),
+        ),
+    ],
+)
+def test_what_a_model_does_not_use_is_told_with_the_reason(
+    name: str, told: str, model: ModelInfo, untold: ModelInfo
+) -> None:
     html = panel_html(ReplyState(), StepHistory(), "auto", model)
-    assert "CUDA graphs: its steps cannot be recorded (a &amp; b)" in html
-    assert "graphs-note" not in panel_html(ReplyState(), StepHistory(), "auto", DEMO)
-
-
-def test_why_nothing_was_compiled_is_said() -> None:
-    model = DEMO.with_note("compiler", "Drafts are made in Python: a & b.")
-    assert "Python: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
-
-
-def test_why_heads_do_not_draft_is_said() -> None:
-    model = DEMO.with_note("heads", "transformers does not load <these>.")
-    assert "not load &lt;these&gt;." in panel_html(ReplyState(), StepHistory(), "auto", model)
-    used = replace(model, heads=True)
-    assert "heads-note" not in panel_html(ReplyState(), StepHistory(), "auto", used)
-
-
-def test_why_layers_are_not_fused_is_said() -> None:
-    model = DEMO.with_note("fused", "Layers keep torch's kernels: a & b.")
-    assert "kernels: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
-    fused = replace(model, fused=True)
-    assert "fused-note" not in panel_html(ReplyState(), StepHistory(), "auto", fused)
+    assert re.findall(r'id="([a-z-]+-note)"[^>]*>([^<]*)', html) == [(name, escape(told))]
+    assert name not in panel_html(ReplyState(), StepHistory(), "auto", untold)
 
 
 def test_nothing_in_the_panel_is_announced_while_it_moves() -> None:

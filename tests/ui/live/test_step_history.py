@@ -15,7 +15,7 @@ from app.ui.live.step_history import (
 )
 from app.values.messages import Origin, Piece, Statistics
 from app.values.trace import TRACED_STEPS, StepTrace
-from tests.ui.live.pieces import step_of
+from tests.ui.live.traces import step_of
 
 DRAFTED: tuple[Origin, ...] = ("window", "window", "model")
 

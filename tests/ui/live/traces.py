@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 
 from app.ui.live.step_history import StepHistory, TracedStep
-from app.values.messages import Statistics
+from app.values.messages import Origin, Piece, Statistics
 from app.values.trace import StepTrace
+
+
+def step_of(number: int, *origins: Origin) -> Piece:
+    """The piece of step `number`, with a token for each origin."""
+    return Piece("x", (0,) * len(origins), origins, Statistics(steps=number))
+
 
 # 7 -> 8 -> 9 and 6, 7 -> 5; the model says 8 behind 7, and 4 behind 8.
 ESSAY = TracedStep(

@@ -5,9 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from app.ui.chat.citations import UNSUPPORTED, budget_in_words, cited_html, doubt_words, sources_html
 from app.ui.chat.messages import thread_html
-from app.ui.chat.reply_text import reply_html
+from app.ui.chat.reply_text import (
+    UNSUPPORTED,
+    budget_in_words,
+    cited_html,
+    doubt_words,
+    reply_html,
+    sources_html,
+)
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread
 from app.values.document import Citation, Sources, TokenBudget
 
