@@ -191,7 +191,7 @@ class LogprobsRecorder:
         return Choices(choose, choices.ids, choices.logits)
 
     def added_to(self, piece: Piece) -> Piece:
-        """Add to a piece the log probabilities of its tokens, if any were recorded; to be called with each in turn."""
+        """Add to a piece the log probabilities of its tokens, if any were recorded; call it with each in turn."""
         if not self._found:
             return piece
         places = range(self._next, self._next + len(piece.token_ids))
