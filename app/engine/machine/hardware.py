@@ -80,12 +80,8 @@ def choose_device(
         return ChosenDevice(torch.device("cuda"))
     if choice == "cuda":
         raise BadOption(f"{problem}: choose --device cpu, or {remedy}.")
-    if problem == NO_CARD:
-        return _apple_or_cpu(card, fault_of)
-    return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use it, {remedy}.")
-
-
-def _apple_or_cpu(card: Card, fault_of: FaultOf) -> ChosenDevice:
+    if problem != NO_CARD:
+        return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use it, {remedy}.")
     if not card.is_apple():
         return ChosenDevice(torch.device("cpu"))
     apple = torch.device("mps")
@@ -97,23 +93,19 @@ def _apple_or_cpu(card: Card, fault_of: FaultOf) -> ChosenDevice:
 
 def _problem_of(card: Card) -> tuple[str, str]:
     """Return why a card cannot be used, as the beginning of a sentence, and what to do; "" if it can."""
-    if not card.is_there():
-        return _problem_without_card(card.name_by_driver(), card.cuda_of_torch())
+    if not card.is_there():  # torch sees none; a driver may
+        name, cuda = card.name_by_driver(), card.cuda_of_torch()
+        if not name:
+            return NO_CARD, FITTING
+        if not cuda:
+            return f"There is a card ({name}), but torch was installed without CUDA", CUDA_TORCH
+        return f"There is a card ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
         card.compute()
     except Exception as error:  # of many types: no kernels for it, a driver that is too old, no memory left
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
         return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""
-
-
-def _problem_without_card(name: str, cuda: str) -> tuple[str, str]:
-    """Do as `_problem_of` if torch sees no card: a driver may see one."""
-    if not name:
-        return NO_CARD, FITTING
-    if not cuda:
-        return f"There is a card ({name}), but torch was installed without CUDA", CUDA_TORCH
-    return f"There is a card ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
 
 
 def numbered(device: torch.device) -> torch.device:

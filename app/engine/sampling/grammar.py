@@ -121,13 +121,10 @@ class DraftConstraint:
             self._length, self._known = len(text), {}
         path = tuple(added())
         if path not in self._known:
-            self._known[path] = self._look([*text[self._prompt_tokens :], *path])
+            matcher = self._places.at([*text[self._prompt_tokens :], *path])
+            forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
+            self._known[path] = AllowedTokens(matcher.compute_bitmask(), forced)
         return self._known[path]
-
-    def _look(self, reply: list[int]) -> AllowedTokens:
-        matcher = self._places.at(reply)
-        forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
-        return AllowedTokens(matcher.compute_bitmask(), forced)
 
 
 class _Places:
@@ -159,14 +156,14 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
 
 
 def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the grammar in llguidance's own form, with control tokens by their ids. Raises ValueError."""
-    source = grammar.source
-    if grammar.kind == "lark":
-        source = re.sub(CONTROL_RULE, lambda found: _control(found[1], tokenizer), source)
+    """Return the grammar in llguidance's own form, with the control tokens that are known by their ids.
+
+    Raises ValueError."""
+
+    def by_id(found: re.Match[str]) -> str:
+        number = tokenizer.get_vocab().get(found[1])
+        return json.dumps(found[1]) if number is None else f"<[{number}]>"
+
+    is_lark = grammar.kind == "lark"
+    source = re.sub(CONTROL_RULE, by_id, grammar.source) if is_lark else grammar.source
     return grammar_source(grammar.kind, source)
-
-
-def _control(token: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Write a control token by its id; by its letters, if the tokenizer does not know it."""
-    number = tokenizer.get_vocab().get(token)
-    return json.dumps(token) if number is None else f"<[{number}]>"

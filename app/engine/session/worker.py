@@ -8,7 +8,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,8 +112,16 @@ class Engine:
         """Queue a request when it is tokenised; its events go to `reply`, the last one is Finished or Failed."""
         if isinstance(request, TokenisedRequest):
             self._put(ReplyJob(request, reply))
-        else:
-            self.tokenise(request).add_done_callback(partial(self._put_tokenised, request, reply))
+            return
+
+        def put(made: Future[TokenisedRequest]) -> None:
+            """Queue the request, or fail it at once if it was refused."""
+            if error := made.exception():
+                self._end(ReplyJob(TokenisedRequest(request), reply), app_error(error))
+            else:
+                self._put(ReplyJob(made.result(), reply))
+
+        self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
         """Have a request's tokens made on another thread, if its model is loaded; else they are made in its turn.
@@ -190,13 +197,6 @@ class Engine:
         if not is_open:
             self._end(job, EngineClosed(CLOSING))
 
-    def _put_tokenised(self, request: Request, reply: EventSink, made: Future[TokenisedRequest]) -> None:
-        """Queue a request that was tokenised, or fail it at once if it was refused."""
-        if error := made.exception():
-            self._end(ReplyJob(TokenisedRequest(request), reply), app_error(error))
-        else:
-            self._put(ReplyJob(made.result(), reply))
-
     def _work(self) -> None:
         while not isinstance(job := self._queue.get_or_work(self._ask_more), Shutdown):
             if self._is_closing.is_set():
@@ -225,7 +225,9 @@ class Engine:
                 self._dispatch(session, job)
         except Exception as error:
             failure = app_error(error)
-            self._report_error(session, error, str(failure))
+            # With a model loaded only this request failed, unless the device is lost.
+            can_go_on = session.info and not is_device_fault(error)
+            self._status = self._ready(session) if can_go_on else EngineStatus("failed", str(failure))
             self._end(job, failure)
 
     def _end(self, job: AnyJob, error: AppError) -> None:
@@ -334,11 +336,6 @@ class Engine:
             self._queue.put(job, may_wait=True)
         elif self._status.phase == "starting":
             self._status = EngineStatus("ready", UNLOADED)
-
-    def _report_error(self, session: "Session", error: Exception, sentence: str) -> None:
-        """Set the status after a failed job: still ready with a model loaded, unless the device is lost."""
-        can_go_on = session.info and not is_device_fault(error)
-        self._status = self._ready(session) if can_go_on else EngineStatus("failed", sentence)
 
     def _progress(self, listen: Callable[[Loading], None]) -> Progress:
         def progress(what: str, done: int, total: int) -> None:

@@ -64,16 +64,17 @@ class ControlTokens:
         """Return the token ids of a filled template. What was hidden in it is read as text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
-        text = re.sub(f"{self._mark}(\\d+){self._mark}|{self._any_name}", self._spell_anew, filled)
+
+        def spell_anew(found: re.Match[str]) -> str:
+            number: str | None = found[1]
+            return f"{self._respelled.mark}{found.group()}" if number is None else self._names[int(number)]
+
+        text = re.sub(f"{self._mark}(\\d+){self._mark}|{self._any_name}", spell_anew, filled)
         return [known for number in self._respelled.ids(text) for known in self._known(number)]
 
     def written(self, content: str) -> list[int]:
         """Return the token ids of a text by itself, which has no control tokens."""
         return self.ids(self.hidden(content))
-
-    def _spell_anew(self, found: re.Match[str]) -> str:
-        number: str | None = found[1]
-        return f"{self._respelled.mark}{found.group()}" if number is None else self._names[int(number)]
 
     def _known(self, number: int) -> list[int]:
         """Translate an id of the copy to ids of the tokenizer.

@@ -84,7 +84,9 @@ def without_bar(folder: ModelFolder) -> AbstractContextManager[object]:
 
 def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
     file = folder.path.absolute()
-    target = cache / _key(file)
+    status = file.stat()
+    parts = FORM, transformers.__version__, str(file.resolve()), str(status.st_size), str(status.st_mtime_ns)
+    target = cache / sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
     if not target.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache, prefix="unfinished-") as unfinished:
@@ -126,12 +128,6 @@ def _header(folder: ModelFolder) -> Any:
         return read_gguf_header(folder.path)
     except (ValueError, OSError) as error:
         raise ModelBroken(f"The GGUF file {folder.path} is damaged: {error}. Download it again.") from error
-
-
-def _key(file: Path) -> str:
-    status = file.stat()
-    parts = FORM, transformers.__version__, str(file.resolve()), str(status.st_size), str(status.st_mtime_ns)
-    return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _forget_oldest(cache: Path) -> None:

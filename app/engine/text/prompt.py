@@ -164,8 +164,9 @@ class RequestTokenizer:
     ) -> str:
         if not asked:
             raise BadOption("There is no question before the reply that is to go on: write one first.")
-        if not self._tokenizer.chat_template:
-            return _plain_dialogue(asked)
+        if not self._tokenizer.chat_template:  # the model continues a written dialogue
+            lines = [f"{message.role.capitalize()}: {message.content}" for message in asked]
+            return "\n".join([*lines, "Assistant:"])
         try:
             template = self._tokenizer.get_chat_template(tools=template_values.get("tools"))
             return self._fill(template, asked, {**self._tokenizer.special_tokens_map, **template_values})
@@ -221,9 +222,3 @@ def _hidden_values(controls: ControlTokens, value: Any) -> Any:
         case dict():
             return {controls.hidden(key): _hidden_values(controls, one) for key, one in value.items()}
     return value
-
-
-def _plain_dialogue(messages: Sequence[Message]) -> str:
-    """Write a dialogue for a model without a chat template to continue."""
-    lines = [f"{message.role.capitalize()}: {message.content}" for message in messages]
-    return "\n".join([*lines, "Assistant:"])

@@ -94,24 +94,19 @@ def test_special_tokens_are_no_text() -> None:
     assert "".join(pieces_of(decode_of(DEMO), ids)) == "Hello"
 
 
-def test_a_stop_string_never_shows_and_nothing_comes_after_it() -> None:
+@pytest.mark.parametrize(
+    ("pieces", "shown", "rest"),
+    [
+        pytest.param(["so END", "more"], ["so ", ""], "", id="it never shows, and nothing comes after it"),
+        pytest.param(["so E", "N", "TER "], ["so ", "", "ENTER "], "", id="what may begin it waits"),
+        pytest.param([*"so END of"], [*"so ", *[""] * 6], "", id="it is found over the borders of pieces"),
+        pytest.param(["so EN"], ["so "], "EN", id="what was held back in vain comes at the end"),
+    ],
+)
+def test_text_is_held_back_for_a_stop_string(pieces: list[str], shown: list[str], rest: str) -> None:
     stop = StopFilter(["END"])
-    assert [stop.push("so END"), stop.is_stopped, stop.push("more"), stop.flush()] == ["so ", True, "", ""]
-
-
-def test_text_that_may_begin_a_stop_string_waits() -> None:
-    stop = StopFilter(["END"])
-    assert [stop.push(text) for text in ("so E", "N", "TER ")] == ["so ", "", "ENTER "]
-
-
-def test_a_stop_string_is_found_over_the_borders_of_pieces() -> None:
-    stop = StopFilter(["END"])
-    assert ["".join(stop.push(letter) for letter in "so END of it"), stop.is_stopped] == ["so ", True]
-
-
-def test_what_was_held_back_in_vain_comes_at_the_end() -> None:
-    stop = StopFilter(["END"])
-    assert [stop.push("so EN"), stop.flush(), stop.is_stopped] == ["so ", "EN", False]
+    assert [stop.push(piece) for piece in pieces] == shown
+    assert (stop.is_stopped, stop.flush()) == ("END" in "".join(pieces), rest)
 
 
 def test_without_stop_strings_nothing_waits() -> None:
