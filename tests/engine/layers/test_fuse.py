@@ -89,6 +89,7 @@ class WrongInTheWhole(WrittenOut):
     """Right in every trial of a part, and wrong for such states in the trial of the whole model."""
 
     def __init__(self, is_wrong: Callable[[Tensor], bool]) -> None:
+        super().__init__()
         self._is_wrong = is_wrong
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
