@@ -17,7 +17,7 @@ from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
 from app.commands.prompts import SamplingOverride, greedy_note
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
-from app.commands.services import documents_in, embedded_documents, searchable_documents
+from app.commands.services import documents_in, embedded_documents
 from app.conversation import ReplySettings
 from app.conversation.citation_check import checked_sources, claims
 from app.conversation.prompt_builder import PromptBuilder
@@ -63,8 +63,8 @@ def add_documents(
     as_json: AsJson = False,
 ) -> None:
     """Add files to a collection, and wait until they can be searched."""
-    with errors_as_sentences(), embedded_documents(data_dir) as opened:
-        _add(opened.documents, files, collection, title, as_json)
+    with errors_as_sentences(), embedded_documents(data_dir) as (documents, _):
+        _add(documents, files, collection, title, as_json)
 
 
 @documents_cli.command("list")
@@ -135,7 +135,7 @@ def search_documents(
     as_json: AsJson = False,
 ) -> None:
     """Find the passages that answer a question best."""
-    with errors_as_sentences(), searchable_documents(data_dir) as (documents, _):
+    with errors_as_sentences(), embedded_documents(data_dir, is_search=True) as (documents, _):
         _search(documents, without_surrogates(" ".join(words)), collection or [], limit, as_json)
 
 
@@ -162,7 +162,7 @@ def ask_documents(
             settings = ReplySettings(ModelChoice(model, dtype, device), options)
         if note := greedy_note(sampling, override):
             print_text(note, err=True)
-        with searchable_documents(data_dir, device) as (documents, engine):
+        with embedded_documents(data_dir, device, is_search=True) as (documents, engine):
             question = without_surrogates(" ".join(words))
             answer_question(documents, engine, question, collection or (), settings, as_json)
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,7 +78,13 @@ def serve(
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
             running = _running(engine, choice, settings.library, key, host, listener)
-            engine.load(choice, partial(_print_failure, engine, running))
+
+            def loaded(is_loaded: bool) -> None:
+                # The API goes on without: each request tries again, or names another model.
+                if not is_loaded and running.is_serving:
+                    print_text(f"Error: {engine.status().note}", err=True)
+
+            engine.load(choice, loaded)
             _stay(running, key, port)
 
 
@@ -142,12 +147,6 @@ def chosen_key(folder: Path, keys: GivenKeys, host: str) -> ApiKey:
     if keys.file and is_readable_by_others(keys.file):
         print_text(f"Other users of this machine can read the key in {keys.file}: chmod 600 it.", err=True)
     return KeyFile(folder) if key is None else FixedKey(key)
-
-
-def _print_failure(engine: Engine, running: "RunningApi", is_loaded: bool) -> None:
-    """Print why the model was not loaded. The API goes on: each request tries again, or names another model."""
-    if not is_loaded and running.is_serving:
-        print_text(f"Error: {engine.status().note}", err=True)
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:

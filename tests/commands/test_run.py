@@ -81,18 +81,8 @@ def test_ranks_that_share_each_layer_write_what_one_device_writes() -> None:
 
 
 def check_ranks(*parallel: str) -> None:
-    asked = (
-        "--prompt",
-        "Once upon a time",
-        "--max-new-tokens",
-        "24",
-        "--ignore-eos",
-        "--json",
-        "--rows",
-        "24",
-    )
-    sampled = ("--temperature", "0.8", "--seed", "3", "--dtype", "float32")
-    run = command("generate", *asked, *sampled)
+    options = "--max-new-tokens 24 --ignore-eos --json --rows 24 --temperature 0.8 --seed 3 --dtype float32"
+    run = command("generate", "--prompt", "Once upon a time", *options.split())
     by_torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *run[1:]]
     replies = []
     for line in (run, [*run, "--devices", "cpu,cpu", *parallel], [*by_torchrun, *parallel]):
