@@ -151,7 +151,7 @@ def shortcut_script(command: tuple[str, ...], shortcut: Path, icon: Path) -> str
 
 
 def _text(value: str) -> str:
-    """A PowerShell string without interpolation."""
+    """Quote a PowerShell string, without interpolation."""
     return "'" + value.replace("'", "''") + "'"
 
 
