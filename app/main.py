@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import webbrowser
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -29,7 +30,7 @@ from app.commands.services import devices_plan
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.desktop import menu
 from app.desktop.menu import MenuEntry
-from app.desktop.single_instance import show_page, switch
+from app.desktop.single_instance import switch
 from app.desktop.window import require_window
 from app.engine.machine.memory import share_one_heap
 from app.errors import DataFolderInUse
@@ -51,7 +52,7 @@ cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 cli.add_typer(documents_cli, name="documents")
 SWITCH_SECONDS = 0.0005
-"""How long a thread of the page may keep the interpreter from the engine's; Python's default is 5 ms, a step's."""
+"""How long a page thread may hold the GIL. Python's default, 5 ms, is as long as a whole step."""
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
@@ -95,8 +96,9 @@ def desktop(
         try:
             folder.hold()
         except DataFolderInUse as in_use:
-            typer.echo(switch(folder, in_use, None if no_browser else show_page))
-            _print_lines(_unused(options_given(context)))
+            typer.echo(switch(folder, in_use, None if no_browser else webbrowser.open))
+            if unused := [one for one in options_given(context) if one not in ("--data-dir", "--no-browser")]:
+                typer.echo(f"It goes on without {' and '.join(unused)}. Quit it first to open it with that.")
             return
         try:
             if native:
@@ -129,7 +131,7 @@ def uninstall() -> None:
 
 
 def start_network_log() -> NetworkLog:
-    """Records from now on which hosts outside this machine the process contacts."""
+    """Record from now on which hosts outside this machine the process contacts."""
     network_log = NetworkLog(dict.fromkeys(HUB_HOSTS, HUB_WHY))
     network_log.watch()
     return network_log
@@ -139,24 +141,17 @@ def _menu_entry(is_native: bool) -> MenuEntry:
     return menu.make_entry(menu.make_launch(is_native), sys.platform, Path.home(), os.environ)
 
 
-def _unused(options: Iterable[str]) -> Iterator[str]:
-    """What is to be said of these options where the app is open already."""
-    if unused := [name for name in options if name not in ("--data-dir", "--no-browser")]:
-        yield f"It goes on without {' and '.join(unused)}. Quit it first to open it with that."
-
-
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         typer.echo(line)
 
 
 def main() -> None:
-    """The console script."""
     os.environ.update(settled(os.environ))
     # The hub's Xet transfer cannot be cancelled; its HTTP transfer can. No telemetry.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
-    # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses,
-    # too, they spend their share of it that way: a step took up to 200 times as long.
+    # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses as
+    # well, they waste their share of it: a step took up to 200 times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     notes = prepare(os.environ)
     # Every file that this process and its libraries create is readable by this user only.
@@ -174,10 +169,10 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends the process at once. Everything that is kept is on the disk by now.
+    """End the process at once. Everything that is kept is on the disk by now.
 
-    A normal exit of the interpreter would spend seconds on freeing what Gradio and torch have made, and would wait
-    for a thread that still imports torch."""
+    A normal exit of the interpreter would take seconds to free the objects of Gradio and torch, and would wait for
+    a thread that still imports torch."""
     logging.shutdown()
     with suppress(OSError):  # the reader of the output has gone
         sys.stdout.flush()

@@ -1,6 +1,7 @@
 """Who may use the API: checks every request before any route, and turns the API on and off beside the page."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers
@@ -27,15 +28,13 @@ def own_names(host: str) -> IsOwnName:
     (DNS rebinding)."""
     names = OWN_NAMES | {host.lower()}
     is_everywhere = host in ("0.0.0.0", "::")
-    return lambda name: name in names or (is_everywhere and _is_number(name))
 
-
-def _is_number(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
+    def is_own(name: str) -> bool:
+        with suppress(ValueError):
+            return name in names or (is_everywhere and bool(ip_address(name)))
         return False
-    return True
+
+    return is_own
 
 
 class AccessCheck:

@@ -89,7 +89,7 @@ class Plan(ABC):
         return {"usage": usage(replies), "foresight": foresight_block(replies[0], self.requests[0])}
 
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
-        """Answer the client. A stream begins with its first event: what is refused before has its own status."""
+        """Answer the client. A refusal before a stream's first event has its own status."""
         choices = list[Choice]()
         events = self._events(services, choices)
         if is_stream:

@@ -34,7 +34,6 @@ def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.
 
 
 def models_router(services: ApiServices) -> APIRouter:
-    """Make GET /v1/models and GET /v1/models/{name}."""
     router = APIRouter()
 
     @router.get("/models")
@@ -79,7 +78,6 @@ class RunningApi:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the server still answers."""
         return self._server.is_alive
 
     def wait(self) -> None:

@@ -35,8 +35,6 @@ from app.values.logits import MOST_LOGPROBS, LikelyToken
 
 
 class ChatRequest(PenaltyFields):
-    """The body of a chat completion."""
-
     messages: Some[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: Positive | None = None
     max_completion_tokens: Positive | None = None
@@ -55,8 +53,6 @@ class ChatRequest(PenaltyFields):
 
 
 class ChatPlan(Plan):
-    """A chat completion."""
-
     def __init__(self, asked: ChatRequest, model: ServedModel, template: ToolTemplate) -> None:
         tools = tool_use(
             [tool.function for tool in asked.tools or ()],
@@ -79,7 +75,6 @@ class ChatPlan(Plan):
         self._id, self._created, self._model = f"chatcmpl-{secrets.token_hex(12)}", int(time()), model.id
 
     def begin(self, index: int) -> Iterator[Json]:
-        """Send the role alone."""
         yield self._chunk(index, {"role": "assistant", "content": ""})
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
@@ -87,7 +82,6 @@ class ChatPlan(Plan):
         yield self._chunk(choice.index, _delta(delta), logprobs=self._logprobs(logprobs))
 
     def end(self, choice: Choice) -> Iterator[Json]:
-        """Send why the choice ended."""
         yield self._chunk(choice.index, {}, choice.finish_reason)
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
@@ -96,7 +90,6 @@ class ChatPlan(Plan):
             yield {**self._head("chat.completion.chunk"), "choices": [], **self.numbers(choices)}
 
     def whole(self, choices: Sequence[Choice]) -> Json:
-        """Return the completion."""
         found = [self._choice(choice) for choice in choices]
         return {**self._head("chat.completion"), "choices": found, **self.numbers(choices)}
 
@@ -133,7 +126,6 @@ class ChatPlan(Plan):
 
 
 def chat_router(services: ApiServices) -> APIRouter:
-    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/chat/completions", responses=STREAMED)

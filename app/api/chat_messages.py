@@ -20,8 +20,6 @@ MOST_MESSAGES = 50_000
 
 
 class CalledFunction(BaseModel):
-    """A call's name and arguments."""
-
     name: str
     arguments: str | dict[str, Any] | None = ""
 
@@ -35,8 +33,6 @@ class CalledTool(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """One message."""
-
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -46,7 +42,7 @@ class ChatMessage(BaseModel):
 
     @property
     def calls(self) -> list[CalledTool]:
-        """Those that it makes."""
+        """The calls that it makes."""
         return self.tool_calls or []
 
     @property
@@ -58,7 +54,7 @@ class ChatMessage(BaseModel):
 async def template_for(
     services: ApiServices, model: ServedModel, tools: Sequence[object] | None, messages: Sequence[ChatMessage]
 ) -> ToolTemplate:
-    """How the model is told of tools. Its chat template is read only where a request is about tools."""
+    """Find out how the model is told of tools. Its chat template is read only if a request is about tools."""
     is_needed = tools or any(message.is_about_tools for message in messages)
     return await services.tool_template(model) if is_needed else EXPLAINED_HERMES
 
@@ -66,12 +62,11 @@ async def template_for(
 def engine_messages(
     given: Sequence[ChatMessage], system: str = "", template: ToolTemplate = EXPLAINED_HERMES
 ) -> tuple[Message, ...]:
-    """The messages; `system` is added to the system prompt. Calls and results are the template's to write.
+    """Make the engine's messages; `system` is added to the system prompt. Raises ApiError.
 
-    Where it writes none they become texts. Raises ApiError."""
+    Calls and results are the template's to write; if it writes none, they become texts."""
     texts = [text_of(message.content, f"messages[{place}].content") for place, message in enumerate(given)]
-    make = _native if template.is_native else _as_texts
-    found = make(given, texts, template.syntax)
+    found = _native(given, texts, template.syntax) if template.is_native else _as_texts(given, texts)
     if found[-1].role == "assistant" and not found[-1].content and not found[-1].calls:
         found.pop()  # nothing to go on from
     if not any(message.role != "system" for message in found):
@@ -80,7 +75,7 @@ def engine_messages(
 
 
 def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSyntax) -> list[Message]:
-    """Calls and results as such. One that names no call answers the calls in their order."""
+    """Keep calls and results as such. Results that name no call answer the calls in their order."""
     found, waiting, numbers = list[Message](), dict[str, list[ToolCall]](), count()
     for message, text in zip(given, texts, strict=True):
         match message.role:
@@ -97,7 +92,7 @@ def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSynt
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
-    """Messages of the assistant behind one another as one: the responses API has an item for each call."""
+    """Join adjacent messages of the assistant, because the responses API has an item for each call."""
     found = list[Message]()
     for role, together in groupby(messages, lambda message: message.role):
         said = list(together)
@@ -115,14 +110,14 @@ def _call(call: CalledTool, number: int, syntax: CallSyntax) -> ToolCall:
 
 
 def _said(text: str, calls: Sequence[ToolCall], syntax: CallSyntax) -> list[Message]:
-    """What the assistant said, and its calls; each by itself where the template takes one."""
+    """Return the assistant's text and calls; a message for each call if the template takes one at a time."""
     if syntax.can_repeat or not calls:
         return [Message("assistant", text, tuple(calls))]
     return [Message("assistant", text if not place else "", (call,)) for place, call in enumerate(calls)]
 
 
 def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) -> Message:
-    """Answers the call of this id, or the one that has waited longest."""
+    """Answer the call of this id, or else the one that has waited longest."""
     wanted = short_id(call_id) if call_id else ""
     if not waiting:
         return Message("tool", text, call_id=wanted or short_id("0"))
@@ -134,7 +129,7 @@ def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) 
 
 
 def _answered(messages: Sequence[Message]) -> list[Message]:
-    """Each result behind its own call, where calls are written one by one."""
+    """Move each result to its call, for templates that take one call at a time."""
     results = {message.call_id: message for message in messages if message.role == "tool"}
     found = list[Message]()
     for message in messages:
@@ -147,14 +142,14 @@ def _answered(messages: Sequence[Message]) -> list[Message]:
 
 
 def short_id(call: str) -> str:
-    """Nine letters and digits: Mistral's templates take nothing else."""
+    """Shorten an id to nine letters and digits: Mistral's templates take nothing else."""
     return blake2b(call.encode(errors="replace"), digest_size=5).hexdigest()[:9]
 
 
-def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str], _syntax: CallSyntax) -> list[Message]:
-    """Calls and results in the Hermes form; results are the user's.
+def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Message]:
+    """Write calls and results as texts in the Hermes form; results are the user's.
 
-    Calls behind one another are one message, and so are results, as the models were trained."""
+    Adjacent calls are one message, and so are adjacent results, as the models were trained."""
     found = list[Message]()
     for role, together in groupby(zip(given, texts, strict=True), lambda pair: pair[0].role):
         if role in ("tool", "function"):
@@ -177,7 +172,7 @@ def _json(value: Any) -> str:
 
 
 def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:
-    """All system prompts as one at the beginning: few templates take others."""
+    """Join all system prompts as one at the beginning: few templates take others."""
     texts = [message.content for message in messages if message.role == "system"]
     text = "\n\n".join(one for one in (*texts, more) if one)
     rest = [message for message in messages if message.role != "system"]

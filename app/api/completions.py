@@ -26,8 +26,6 @@ MOST_PROMPTS = 64
 
 
 class CompletionRequest(PenaltyFields):
-    """The body of a completion."""
-
     prompt: str | Some[str] | Some[int] | Some[Some[int]] = Field(min_length=1)
     max_tokens: Positive | None = DEFAULT_TOKENS
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
@@ -38,8 +36,6 @@ class CompletionRequest(PenaltyFields):
 
 
 class CompletionPlan(Plan):
-    """Completions of each prompt."""
-
     def __init__(self, asked: CompletionRequest, model: ServedModel) -> None:
         refuse(asked.echo, "echo", "put the prompt before the text yourself")
         refuse(asked.suffix, "suffix", "it writes on at the end alone")
@@ -59,18 +55,15 @@ class CompletionPlan(Plan):
         }
 
     def begin(self, _index: int) -> Iterable[Json]:
-        """Send nothing yet."""
         self._offset = 0
         return ()
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
-        """Send more of the text."""
         text = delta.text if isinstance(delta, TextDelta) else ""
         yield self._body([self._choice(choice.index, text, logprobs, None, self._offset)])
         self._offset += sum(len(one.chosen.text) for one in logprobs)
 
     def end(self, choice: Choice) -> Iterator[Json]:
-        """Send why the choice ended."""
         yield self._body([self._choice(choice.index, "", (), choice.finish_reason)])
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
@@ -79,7 +72,6 @@ class CompletionPlan(Plan):
             yield self._body([], **self.numbers(choices))
 
     def whole(self, choices: Sequence[Choice]) -> Json:
-        """Return all choices of all prompts."""
         found = [
             self._choice(one.index, one.parsed.text, one.reply.count.logprobs, one.finish_reason)
             for one in choices
@@ -95,7 +87,6 @@ class CompletionPlan(Plan):
 
 
 def completions_router(services: ApiServices) -> APIRouter:
-    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/completions", responses=STREAMED)

@@ -31,7 +31,6 @@ class EmbeddingsRequest(Body):
 
 
 def embeddings_router(services: ApiServices) -> APIRouter:
-    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/embeddings")
@@ -51,7 +50,10 @@ def embeddings_router(services: ApiServices) -> APIRouter:
             raise ApiError(str(error), "input") from error
         if asked.dimensions and asked.dimensions != vectors.shape[1]:
             refuse(True, "dimensions", f"the model's vectors have {vectors.shape[1]}")
-        data = [_embedding(place, row, asked.encoding_format) for place, row in enumerate(vectors)]
+        data = [
+            {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding_format)}
+            for place, row in enumerate(vectors)
+        ]
         used = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
         return {"object": "list", "data": data, "model": folder.name, "usage": used}
 
@@ -75,7 +77,6 @@ def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
     return [one if isinstance(one, str) else tuple(one) for one in inputs]
 
 
-def _embedding(place: int, vector: np.ndarray, form: str | None) -> dict[str, Any]:
-    as_bytes = vector.astype("<f4")
-    shown: Any = base64.b64encode(as_bytes.tobytes()).decode() if form == "base64" else as_bytes.tolist()
-    return {"object": "embedding", "index": place, "embedding": shown}
+def _encoded(vector: np.ndarray, form: str | None) -> Any:
+    floats = vector.astype("<f4")
+    return base64.b64encode(floats.tobytes()).decode() if form == "base64" else floats.tolist()

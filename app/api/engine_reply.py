@@ -91,7 +91,6 @@ class EngineReply:
 
     @property
     def finished(self) -> Finished:
-        """The event that ended the reply."""
         if not isinstance(self._end, Finished):
             raise RuntimeError("the reply has not ended")
         return self._end

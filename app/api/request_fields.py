@@ -135,7 +135,6 @@ class SamplingFields(Body):
         return LogitsSettings(grammar=grammar, top_logprobs=top_logprobs)
 
     def options(self, max_tokens: int | None, seed: int) -> Options:
-        """Return the options of a reply."""
         temperature = 1.0 if self.temperature is None else self.temperature
         sampling = Sampling(
             # Clients send tiny ones for the likeliest token.
@@ -152,8 +151,6 @@ class SamplingFields(Body):
 
 
 class StreamOptions(BaseModel):
-    """The options of a stream."""
-
     include_usage: bool | None = False
 
 

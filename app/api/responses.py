@@ -44,8 +44,6 @@ class TextFields(BaseModel):
 
 
 class ResponseRequest(SamplingFields):
-    """The body of a request for a response."""
-
     input: str | Annotated[Some[dict[str, Any]], Field(max_length=MOST_MESSAGES)] = Field(min_length=1)
     instructions: str | None = None
     max_output_tokens: Positive | None = None
@@ -151,7 +149,6 @@ class ResponsePlan(Plan):
         return self._event("response.failed", response=self._response)
 
     def whole(self, _choices: Sequence[Choice]) -> Json:
-        """Return the response."""
         return self._response
 
     @property
@@ -208,7 +205,6 @@ class ResponsePlan(Plan):
 
 
 def responses_router(services: ApiServices) -> APIRouter:
-    """Make the route."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/responses", responses=STREAMED)

@@ -29,7 +29,7 @@ class InstalledModels:
     """The models that are ready to be loaded, read from the disk at most every LISTED_SECONDS."""
 
     def __init__(self, look: Callable[[], Sequence[InstalledModel]]) -> None:
-        """`look` reads the disk. Any thread may call it."""
+        """List what `look` reads from the disk; any thread may call it."""
         self._look = look
         self._lock = threading.Lock()
         self._listed: Sequence[ServedModel] = ()

@@ -58,8 +58,6 @@ Delta = TextDelta | CallDelta | ArgumentsDelta
 
 @dataclass(slots=True)
 class WrittenCall:
-    """A call of a tool."""
-
     id: str
     name: str
     arguments: str = ""
@@ -73,7 +71,6 @@ class ParsedReply:
     calls: list[WrittenCall] = field(default_factory=list)
 
     def add(self, delta: Delta) -> None:
-        """Take the next delta."""
         match delta:
             case TextDelta(text):
                 self.text += text
@@ -132,7 +129,7 @@ class ToolCallParser:
         return [TextDelta(text)] if text else []
 
     def _first(self) -> list[Delta] | None:
-        """The reply's beginning, which may be a call's as well."""
+        """Read the reply's beginning, which may be that of a call."""
         start = self._held.lstrip()
         if self._syntax.is_open:
             if ALL.startswith(self._held):
@@ -191,11 +188,12 @@ class ToolCallParser:
         return [ArgumentsDelta(self._calls - 1, text)]
 
     def _parameters(self) -> list[Delta] | None:
-        """Each argument with a tag of its own, as JSON."""
+        """Read an argument in a tag of its own, and write it as JSON."""
         found = _PARAMETER.match(self._held, partial=True)
         if found and not found.partial:
             self._held = self._held[found.end() :]
-            value = _typed(found["value"], self._schema_of(found["key"]))
+            schema = (self._schemas.get(self._name) or {}).get("properties") or {}
+            value = _typed(found["value"], schema.get(found["key"]))
             written = f"{_json(found['key'])}: {_json(value)}"
             start, self._is_begun = ", " if self._is_begun else "{", True
             return [ArgumentsDelta(self._calls - 1, start + written)]
@@ -204,12 +202,8 @@ class ToolCallParser:
         self._read = self._tail
         return [ArgumentsDelta(self._calls - 1, "}" if self._is_begun else "{}")]
 
-    def _schema_of(self, argument: str) -> Any:
-        schema = self._schemas.get(self._name) or {}
-        return (schema.get("properties") or {}).get(argument)
-
     def _tail(self) -> list[Delta] | None:
-        """What ends the call; a model may leave it out."""
+        """Read what ends the call; a model may leave it out."""
         tail = self._syntax.tail.match(self._held, partial=True)
         if tail and tail.partial:
             return None
@@ -222,7 +216,7 @@ class ToolCallParser:
         return []
 
     def _whole(self, inside: str, after: str) -> list[Delta]:
-        """A call whose parts stand in another order."""
+        """Read a whole call, whose parts may be in another order."""
         self._held, self._read = after, self._text
         try:
             call = parse_json(inside, strict=False)
@@ -238,7 +232,7 @@ Parser = TextParser | ToolCallParser
 
 
 def _typed(text: str, schema: Any) -> Any:
-    """An argument's value: JSON, unless it is a text."""
+    """Read an argument's value as JSON, unless its schema wants a text."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string" or (kind is None and not isinstance(schema, dict)):
         return text
@@ -261,10 +255,13 @@ class _JsonEnd:
         self.is_complete = False
 
     def find(self, text: str) -> int:
-        """How much of this text belongs to the object."""
+        """Return how many characters of this text belong to the object."""
         for place, character in enumerate(text):
-            if self._in_string:
-                self._string(character)
+            if self._is_escaped:
+                self._is_escaped = False
+            elif self._in_string:
+                self._is_escaped = character == "\\"
+                self._in_string = character != '"'
             elif character == '"':
                 self._in_string = True
             elif character in "{[":
@@ -276,20 +273,12 @@ class _JsonEnd:
                     return place + 1
         return len(text)
 
-    def _string(self, character: str) -> None:
-        if self._is_escaped:
-            self._is_escaped = False
-        elif character == "\\":
-            self._is_escaped = True
-        else:
-            self._in_string = character != '"'
-
 
 def _call_id() -> str:
     return f"call_{secrets.token_hex(12)}"
 
 
 def _beginning_at_end(text: str, tag: str) -> int:
-    """Length of the longest end of `text` that begins the tag."""
+    """Return the length of the longest end of `text` that begins the tag."""
     longest = min(len(tag) - 1, len(text))
     return next((length for length in range(longest, 0, -1) if text.endswith(tag[:length])), 0)

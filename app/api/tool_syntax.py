@@ -1,4 +1,4 @@
-"""How models write calls of tools: chosen by what a model's chat template says.
+"""How models write calls of tools; the form is found in a model's chat template.
 
     Hermes, Qwen      <tool_call>{"name": "f", "arguments": {…}}</tool_call>
     Qwen3-Coder       <tool_call><function=f><parameter=city>Rome</parameter></function></tool_call>
@@ -26,7 +26,7 @@ def _pattern(source: str) -> Any:
 
 
 def _json_head(before: str = "") -> Any:
-    """A call as an object with its name first."""
+    """Match the beginning of a call that is an object with its name first."""
     return _pattern(
         rf'{before}\s*\{{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"name"\s*:\s*{_STRING}\s*,'
         r'\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
@@ -35,23 +35,23 @@ def _json_head(before: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CallSyntax:
-    """A form of calls, as it is read and as a grammar forces it.
+    """A form of calls, as a parser reads it and as a grammar forces it.
 
-    A call is `opening`, then what `head` matches up to the arguments, the arguments, and what `tail` matches. Where
-    the tail's group `more` matches another call's head follows at once. `is_bare`: a reply that begins with an
-    object is a call; `is_open`: it begins behind an opening, and goes on with text where the name is `all`.
+    A call has an `opening`, a `head` up to its arguments, the arguments, and a `tail`; if the tail's group `more`
+    matches, the head of another call follows at once. Both are patterns of `regex`, which knows whether more text
+    could complete a match. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply begins after
+    an opening, and goes on with text if the name is `all`.
 
-    Both are patterns of `regex`, which tells whether more text could make a match of what has no match yet.
-
-    Written: `begin`, calls with `between` them, `end`; each is `before` and `behind` a name, arguments, `after`.
-    `control` are the form's control tokens, which a text otherwise does not show."""
+    A grammar writes `begin`, calls with `between` them, and `end`. Each call is `before_name`, the name,
+    `after_name`, the arguments, and `after_arguments`. `control` are the form's control tokens, which a reply's
+    text otherwise does not show."""
 
     opening: str
     head: Any
     tail: Any
-    before: str
-    behind: str
-    after: str
+    before_name: str
+    after_name: str
+    after_arguments: str
     begin: str = ""
     between: str = "\n"
     end: str = ""
@@ -64,30 +64,30 @@ class CallSyntax:
     control: tuple[str, ...] = ()
 
     def name_in(self, head: Any) -> str:
-        """The name that a head matched."""
+        """Return the name in a matched head."""
         found = head.groupdict()
         return str(parse_json(found["json"], strict=False) if "json" in found else found["name"])
 
     def heading(self, name: str) -> str:
-        """What is written from a call's beginning to its arguments."""
-        return self.before + (json.dumps(name) if self.has_json_name else name) + self.behind
+        """Return the text from a call's beginning to its arguments."""
+        return self.before_name + (json.dumps(name) if self.has_json_name else name) + self.after_name
 
 
 HERMES = CallSyntax(
     opening="<tool_call>",
     head=_json_head(),
     tail=_pattern(r"\s*\}?\s*</tool_call>"),
-    before='<tool_call>\n{"name": ',
-    behind=', "arguments": ',
-    after="}\n</tool_call>",
+    before_name='<tool_call>\n{"name": ',
+    after_name=', "arguments": ',
+    after_arguments="}\n</tool_call>",
 )
 QWEN_CODER = CallSyntax(
     opening="<tool_call>",
     head=_pattern(r"\s*<function=(?P<name>[^>\n]+)>"),
     tail=_pattern(r"\s*</function>\s*</tool_call>"),
-    before="<tool_call>\n<function=",
-    behind=">\n",
-    after="</function>\n</tool_call>",
+    before_name="<tool_call>\n<function=",
+    after_name=">\n",
+    after_arguments="</function>\n</tool_call>",
     has_json_name=False,
     has_parameters=True,
 )
@@ -95,9 +95,9 @@ LLAMA = CallSyntax(
     opening="<|python_tag|>",
     head=_json_head(),
     tail=_pattern(r"\s*\}"),
-    before='{"name": ',
-    behind=', "parameters": ',
-    after="}",
+    before_name='{"name": ',
+    after_name=', "parameters": ',
+    after_arguments="}",
     is_bare=True,
     can_repeat=False,
     control=("<|python_tag|>",),
@@ -106,9 +106,9 @@ MISTRAL = CallSyntax(
     opening="[TOOL_CALLS]",
     head=_json_head(r"\s*\[?"),
     tail=_pattern(r'(?:\s*,\s*"id"\s*:\s*"[^"]*")?\s*\}\s*(?:(?P<more>,)|\])'),
-    before='{"name": ',
-    behind=', "arguments": ',
-    after="}",
+    before_name='{"name": ',
+    after_name=', "arguments": ',
+    after_arguments="}",
     begin="[TOOL_CALLS] [",
     between=", ",
     end="]",
@@ -118,9 +118,9 @@ MISTRAL_ARGS = CallSyntax(
     opening="[TOOL_CALLS]",
     head=_pattern(r"\s*(?P<name>[\w.:-]+)\s*(?:\[CALL_ID\]\s*\w+\s*)?\[ARGS\]\s*(?=\{)"),
     tail=_pattern(""),
-    before="[TOOL_CALLS]",
-    behind="[ARGS]",
-    after="",
+    before_name="[TOOL_CALLS]",
+    after_name="[ARGS]",
+    after_arguments="",
     between="",
     has_json_name=False,
     control=("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
@@ -129,9 +129,9 @@ FUNCTIONARY = CallSyntax(
     opening=">>>",
     head=_pattern(r"(?P<name>[\w.:-]+)\n\s*(?=\{)"),
     tail=_pattern(""),
-    before="",
-    behind="\n",
-    after="",
+    before_name="",
+    after_name="\n",
+    after_arguments="",
     between=">>>",
     is_open=True,
     has_json_name=False,
@@ -141,9 +141,9 @@ FUNCTION_TAGS = CallSyntax(
     opening="<function=",
     head=_pattern(r"(?P<name>[^>\s]+)>\s*(?=\{)"),
     tail=_pattern(r"\s*</function>"),
-    before="<function=",
-    behind=">",
-    after="</function>",
+    before_name="<function=",
+    after_name=">",
+    after_arguments="</function>",
     between="",
     has_json_name=False,
     takes_text=True,
@@ -152,14 +152,14 @@ FUNCTION_TAGS = CallSyntax(
 
 @dataclass(frozen=True, slots=True)
 class ToolTemplate:
-    """How a model is told of tools and calls them. `is_native`: by its own template."""
+    """How a model is told of tools, and calls them. `is_native`: its own template writes the tools."""
 
     syntax: CallSyntax = field(default=HERMES)
     is_native: bool = False
 
 
 def tool_template(template: str) -> ToolTemplate:
-    """What a chat template says; the Hermes form is explained where it says nothing, or of a form unknown here."""
+    """Find the form in a chat template. Without one, or with an unknown one, the Hermes form is explained."""
     if "tools" not in template:
         return ToolTemplate()
     for syntax, words, others in _SIGNS:
@@ -177,4 +177,4 @@ _SIGNS: tuple[tuple[CallSyntax, tuple[str, ...], tuple[str, ...]], ...] = (
     (HERMES, ("<tool_call>",), ("<arg_key>", "<function=")),
     (LLAMA, ("function name, ", "parameters", "dictionary of argument name"), ("<tool_call>",)),
 )
-"""Words of a template by which a form is known, and words of forms that only look like it."""
+"""Words by which a form is recognised in a template, and words of forms that only look like it."""

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -58,8 +59,6 @@ class FunctionFields(BaseModel):
 
 
 class ToolFields(BaseModel):
-    """A tool."""
-
     type: Literal["function"] = "function"
     function: FunctionFields
 
@@ -77,7 +76,7 @@ class ResponseFormat(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The tools that a reply may use; `forced` are those of which it must use one. `template` is the model's."""
+    """The tools that a reply may use; it must use one of those that are `forced`."""
 
     offered: tuple[FunctionFields, ...] = ()
     forced: tuple[FunctionFields, ...] = ()
@@ -86,30 +85,30 @@ class ToolUse:
     template: ToolTemplate = field(default_factory=ToolTemplate)
 
     def parser(self) -> Parser:
-        """A reader of the reply."""
+        """Make a parser for the reply."""
         schemas = {one.name: one.parameters for one in self.offered}
         return ToolCallParser(self.template.syntax, schemas) if self.offered else TextParser()
 
     @property
     def prompt(self) -> str:
-        """What the system prompt says of the tools, where the template does not."""
+        """The part of the system prompt about the tools, if the template writes none."""
         if not self.offered or self.template.is_native:
             return ""
         return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))
 
     @property
     def native(self) -> str:
-        """What the template is told of the tools, as JSON."""
+        """The tools as JSON, for a template that writes them."""
         is_told = self.offered and self.template.is_native
         return json.dumps(self._shown, ensure_ascii=False) if is_told else ""
 
     @property
     def control(self) -> tuple[str, ...]:
-        """Control tokens that the reply's text is to show."""
+        """The control tokens that must be kept in the reply's text."""
         return self.template.syntax.control if self.offered else ()
 
     def grammar_param(self, form: str = "response_format") -> str:
-        """The parameter that the grammar comes from; `form` is that of the answer's form."""
+        """Name the parameter that the grammar comes from; `form` is that of the answer's form."""
         return "tools" if self.forced else form
 
     @property
@@ -123,7 +122,7 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """What the reply has to match: a call where one is forced, else the form, or a call."""
+        """The grammar of the reply: calls if they are forced, else the form or calls."""
         syntax = self.template.syntax
         if self.forced:
             most = self.most_calls if syntax.can_repeat else 1
@@ -144,7 +143,7 @@ def tool_use(
     form: Grammar | None,
     template: ToolTemplate = EXPLAINED_HERMES,
 ) -> ToolUse:
-    """What tool_choice makes of the tools. Raises ApiError."""
+    """Apply tool_choice to the tools. Raises ApiError."""
     offered = tuple(tools)
     named = _named(choice)
     if named is not None:
@@ -176,7 +175,7 @@ def _named(choice: Any) -> str | None:
 
 
 def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
-    """The grammar of an answer's form. Raises ApiError."""
+    """Make the grammar of an answer's form. Raises ApiError."""
     match wanted.type if wanted else "text":
         case "json_object":
             return Grammar("json_schema", json.dumps(ANYTHING))
@@ -195,10 +194,12 @@ def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") 
 
 
 def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax = HERMES) -> str:
-    """So many calls of these tools, in Lark's form."""
+    """Write a grammar of up to `most` calls of these tools, in Lark's form."""
     rules = list[str]()
     for place, tool in enumerate(tools):
-        heading, after = (_written(text, syntax) for text in (syntax.heading(tool.name), syntax.after))
+        heading, after = (
+            _written(text, syntax) for text in (syntax.heading(tool.name), syntax.after_arguments)
+        )
         rules.append(f"call{place}: {heading} args{place} {after}".rstrip())
         rules.append(_arguments_rule(place, closed(tool.parameters or NOTHING), syntax))
     one = " | ".join(f"call{place}" for place in range(len(tools)))
@@ -210,7 +211,7 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax
 
 
 def _written(text: str, syntax: CallSyntax) -> str:
-    """A text for a grammar; control tokens are named, since they are more than their letters."""
+    """Quote a text for a grammar; control tokens are named, because their letters are another text."""
     names = "|".join(map(re.escape, syntax.control))
     parts = re.split(f"({names})", text) if names else [text]
     return " ".join(control_rule(part) if part in syntax.control else _quoted(part) for part in parts if part)
@@ -230,7 +231,7 @@ def _arguments_rule(place: int, schema: dict[str, Any], syntax: CallSyntax) -> s
 
 
 def _value_rule(name: str, schema: Any) -> str:
-    """An argument in a tag of its own, with its end: a text as it is, other values as JSON."""
+    """Write the rule of an argument in a tag of its own, with its end: a text as it is, other values as JSON."""
     ending = _quoted(PARAMETER_END)
     if not isinstance(schema, dict) or schema.get("type") != "string":
         return f"{name}: {_json_rule(schema)} {ending}"
@@ -241,7 +242,7 @@ def _value_rule(name: str, schema: Any) -> str:
 
 
 def _json_rule(schema: Any) -> str:
-    """JSON of any schema, which may be true."""
+    """Write the rule of JSON that matches a schema, which may be true."""
     if not isinstance(schema, dict):
         return f"%json {json.dumps(schema)}"
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
@@ -249,7 +250,7 @@ def _json_rule(schema: Any) -> str:
 
 
 def closed(schema: Any) -> Any:
-    """A schema whose objects have the named properties alone, unless it says otherwise.
+    """Return the schema with objects that allow only the named properties, unless it allows others itself.
 
     A function takes no other arguments, and a small model would make some up."""
     if not isinstance(schema, dict) or "allOf" in schema:
@@ -271,19 +272,14 @@ def _quoted(text: str) -> str:
 
 
 def called_text(name: str, arguments: str) -> str:
-    """A call as a model writes it in the Hermes form."""
-    call = json.dumps({"name": name, "arguments": parsed(arguments)}, ensure_ascii=False)
+    """Write a call as a model does in the Hermes form. Arguments that are no JSON stay a text."""
+    value: Any = arguments
+    with suppress(ValueError):
+        value = parse_json(arguments or "{}")
+    call = json.dumps({"name": name, "arguments": value}, ensure_ascii=False)
     return f"{HERMES.opening}\n{call}\n</tool_call>"
 
 
-def parsed(arguments: str) -> Any:
-    """Arguments as the value that they spell, or as they are."""
-    try:
-        return parse_json(arguments or "{}")
-    except ValueError:
-        return arguments
-
-
 def result_text(content: str) -> str:
-    """A call's result as a model reads it."""
+    """Write a call's result as a model reads it."""
     return f"<tool_response>\n{content}\n</tool_response>"

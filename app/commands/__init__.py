@@ -1,1 +1,1 @@
-"""The command line beside the window: `generate` and `bench`. Importing this package is cheap."""
+"""The command line beside the window, such as `generate` and `serve`. Importing this package is cheap."""

@@ -40,12 +40,12 @@ SAVED = {
     "message": "SELECT count(*) FROM message",
     "document": f"SELECT count(*) FROM document WHERE state NOT IN {HIDDEN}",
 }
-"""What is counted of a rescued database."""
+"""Queries that count what a rescued database has."""
 
 
 @contextmanager
 def chats_in(data_dir: Path | None) -> Iterator[Chats]:
-    """The chats of a data folder. Errors end the command with a sentence."""
+    """Open the chats of a data folder. Errors end the command with a sentence."""
     with errors_as_sentences(), closing(database_in(data_dir_or_default(data_dir))) as database:
         if database.note:
             print_text(database.note, err=True)
@@ -102,13 +102,16 @@ def export_chats(
     with chats_in(data_dir) as chats:
         if out is not None:
             require_free(out, overwrite)
-        text = _markdown(chats, numbers or []) if markdown else chats.export_json(numbers or None)
+        if markdown:
+            text = "\n\n".join(map(chats.export_markdown, numbers or [one.id for one in chats.summaries()]))
+        else:
+            text = chats.export_json(numbers or None)
         if out is not None:
             _write(out, text)
         elif sys.stdout.isatty():
             print_text(text, is_line=False)
         else:
-            typer.echo(text, nl=False)  # what another program reads stays as it was written
+            typer.echo(text, nl=False)  # another program gets the text as it was written
 
 
 @chats_cli.command("import")
@@ -211,7 +214,7 @@ def rescue_chats(
 
 
 def _require_closed(damaged: Path) -> None:
-    """Raises DataFolderInUse while the app has the database open: its pages change while they are read."""
+    """Raise DataFolderInUse while the app has the database open, because its pages change while they are read."""
     folder = DataFolder(damaged.parent)
     if damaged.name == FILE_NAME and folder.running_at() and folder.is_held():
         raise DataFolderInUse(f"Foresight is running on {damaged.parent}. Quit it, and try again.")
@@ -235,17 +238,12 @@ def _row(chat: ChatSummary) -> Iterator[str]:
 
 
 def _highlighted(excerpt: str) -> str:
-    """An excerpt with its found words in bold, where the terminal can show that."""
+    """Print the found words of an excerpt in bold, if the terminal can."""
     before, *parts = excerpt.split("\x02")
     found = (part.partition("\x03") for part in parts)
     return printable(before) + "".join(
         typer.style(printable(word), bold=True) + printable(rest) for word, _, rest in found
     )
-
-
-def _markdown(chats: Chats, numbers: list[int]) -> str:
-    wanted = numbers or [chat.id for chat in chats.summaries()]
-    return "\n\n".join(map(chats.export_markdown, wanted))
 
 
 def _read(file: Path) -> str:

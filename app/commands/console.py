@@ -27,7 +27,7 @@ _LATE_CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """Prints an AppError on standard error and exits: code 2 for an impossible argument, 1 for a failure."""
+    """Print an AppError on standard error and exit: code 2 for an impossible argument, 1 for a failure."""
     try:
         yield
     except AppError as error:
@@ -36,22 +36,22 @@ def errors_as_sentences() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """A text without control characters, except line ends and tabs; others become U+FFFD."""
+    """Replace control characters, except line ends and tabs, by U+FFFD."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def print_text(text: str, *, err: bool = False, is_line: bool = True) -> None:
-    """Prints a text without control characters."""
+    """Print a text without its control characters."""
     typer.echo(printable(text), err=err, nl=is_line)
 
 
 def print_json(value: Any) -> None:
-    """Prints a value, with the dataclasses in it, as JSON."""
+    """Print a value, with the dataclasses in it, as JSON."""
     typer.echo(as_json(value))
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON that standard output can encode; other characters become escapes."""
+    """Encode a value as JSON; characters that standard output cannot encode become escapes."""
     text = json.dumps(value, ensure_ascii=False, default=_to_dict)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -61,14 +61,14 @@ def as_json(value: Any) -> str:
 
 
 def replace_unprintable_characters() -> None:
-    """From now on a character that the terminal cannot encode is printed as a question mark."""
+    """Print question marks from now on for characters that the terminal cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def columns(rows: Iterable[Iterable[str]]) -> str:
-    """Rows in aligned columns; the last column is not padded."""
+    """Align rows in columns; the last column is not padded."""
     lines = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -78,7 +78,7 @@ def columns(rows: Iterable[Iterable[str]]) -> str:
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:
-    """A progress bar on standard error that disappears when done; invisible where that is not a terminal.
+    """Make a progress bar that disappears when done; it is invisible if standard error is not a terminal.
 
     Without columns it shows the elapsed time."""
     console = Console(stderr=True)

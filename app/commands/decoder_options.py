@@ -29,7 +29,7 @@ TAKEN: Mapping[DecoderName, tuple[str, ...]] = {
 }
 """The sizes that each decoder uses."""
 DRAFTING: tuple[DecoderName, ...] = ("auto", "lookahead")
-"""Decoders that ask a draft model."""
+"""The decoders that use a draft model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +48,24 @@ class DecoderSizes:
         return tuple(name for name, size in asdict(self).items() if size is not None)
 
     def apply(self, decoding: Decoding) -> Decoding:
-        """The decoding with these sizes. Explicit sizes win over the preset, and the preset over its own."""
+        """Return the decoding with these sizes. Explicit sizes win over the preset, and the preset over its own."""
         sizes = (decoding.window, decoding.ngram, decoding.guesses)
         window, ngram, guesses = PRESETS[self.preset] if self.preset else sizes
         with impossible_values():
-            return replace(
-                decoding,
-                window=_given(self.window, window),
-                ngram=_given(self.ngram, ngram),
-                guesses=_given(self.guesses, guesses),
-                rows=_given(self.rows, decoding.rows),
-            )
-
-
-def _given(size: int | None, otherwise: int) -> int:
-    return otherwise if size is None else size
+            by_preset = replace(decoding, window=window, ngram=ngram, guesses=guesses)
+            given = {name: getattr(self, name) for name in self.given if name != "preset"}
+            return replace(by_preset, **given)
 
 
 def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
-    """The decoding of these options. The default is auto, or lookahead where W, N, G or a preset are given."""
+    """Return the decoding of these options: by default auto, or lookahead if W, N, G or a preset are given."""
     chosen = decoder or ("lookahead" if {*sizes.given} - {"rows"} else "auto")
     _require_used(sizes, TAKEN[chosen], f"--decoder {chosen}")
     return sizes.apply(Decoding(chosen, same_text=same_text == "on"))
 
 
 def read_lanes(text: str, sizes: DecoderSizes, same_text: bool) -> list[Lane]:
-    """The lanes of a list such as `plain,auto:32,lookahead:7b`. Other sizes are those that were given."""
+    """Read the lanes of a list such as `plain,auto:32,lookahead:7b`. Other sizes are those that were given."""
     base = sizes.apply(Decoding(same_text=same_text))
     lanes = [Lane(name, _decoding(name, base)) for name in map(str.strip, text.split(","))]
     used = [TAKEN[lane.decoding.decoder] for lane in lanes if ":" not in lane.name]
@@ -82,7 +74,7 @@ def read_lanes(text: str, sizes: DecoderSizes, same_text: bool) -> list[Lane]:
 
 
 def require_drafting(draft_model: str, decoders: Iterable[DecoderName]) -> None:
-    """Raises BadOption where none of these decoders asks the draft model."""
+    """Raise BadOption if none of these decoders uses the draft model."""
     if draft_model and not {*decoders} & {*DRAFTING}:
         raise BadOption(
             f"--draft-model is for the decoders {' and '.join(DRAFTING)}. Choose one of them, or leave it out."
@@ -90,7 +82,7 @@ def require_drafting(draft_model: str, decoders: Iterable[DecoderName]) -> None:
 
 
 def _require_used(sizes: DecoderSizes, used: Iterable[str], decoders: str) -> None:
-    """Raises BadOption for sizes that were given and would change nothing."""
+    """Raise BadOption for sizes that were given and would change nothing."""
     useless = [f"--{name}" for name in sizes.given if name not in used]
     if useless:
         raise BadOption(f"{' and '.join(useless)} would change nothing with {decoders}. Leave it out.")
@@ -108,7 +100,7 @@ def _decoding(lane: str, base: Decoding) -> Decoding:
 
 
 def _sizes(lane: str, sizes: list[str]) -> DecoderSizes:
-    """The sizes after the lane's colon."""
+    """Read the sizes after the lane's colon."""
     match lane.partition(":")[0], sizes:
         case _, []:
             return DecoderSizes()

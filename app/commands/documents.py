@@ -17,7 +17,7 @@ from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
 from app.commands.prompts import SamplingOverride, greedy_note
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
-from app.commands.services import documents_in, embedded_documents, searchable_documents
+from app.commands.services import documents_in, embedded_documents
 from app.conversation import ReplySettings
 from app.conversation.citation_check import checked_sources, claims
 from app.conversation.prompt_builder import PromptBuilder
@@ -63,8 +63,8 @@ def add_documents(
     as_json: AsJson = False,
 ) -> None:
     """Add files to a collection, and wait until they can be searched."""
-    with errors_as_sentences(), embedded_documents(data_dir) as opened:
-        _add(opened.documents, files, collection, title, as_json)
+    with errors_as_sentences(), embedded_documents(data_dir) as (documents, _):
+        _add(documents, files, collection, title, as_json)
 
 
 @documents_cli.command("list")
@@ -100,10 +100,19 @@ def remove_documents(
 ) -> None:
     """Remove documents, or a whole collection, with their index."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
-        _remove(documents, numbers or [], collection)
+        wanted = list(dict.fromkeys(numbers or []))
+        if bool(wanted) == bool(collection):
+            raise BadOption("Give either document numbers or --collection NAME.")
+        for number in wanted:
+            documents.document(number)  # if one is unknown, nothing is removed
+        for number in wanted:
+            documents.remove(number)
+        if collection:
+            documents.delete(_require_collection(documents, collection).id)
+        documents.wait()
     if as_json:
-        return print_json({"removed": list(dict.fromkeys(numbers or [])) or collection})
-    removed = f"Collection {collection}" if collection else counted(len(set(numbers or [])), "document")
+        return print_json({"removed": wanted or collection})
+    removed = f"Collection {collection}" if collection else counted(len(wanted), "document")
     print_text(f"{removed} removed.")
     return None
 
@@ -135,8 +144,19 @@ def search_documents(
     as_json: AsJson = False,
 ) -> None:
     """Find the passages that answer a question best."""
-    with errors_as_sentences(), searchable_documents(data_dir) as (documents, _):
-        _search(documents, without_surrogates(" ".join(words)), collection or [], limit, as_json)
+    question = without_surrogates(" ".join(words))
+    with errors_as_sentences(), embedded_documents(data_dir, is_search=True) as (documents, _):
+        if not question.strip():
+            raise BadOption("There is no question. Type some words.")
+        collections = chosen_collections(documents, collection or [])
+        found = documents.search([one.id for one in collections], question, limit)
+        if as_json:
+            return print_json({"found": found})
+        for number, hit in enumerate(found, start=1):
+            typer.echo(_passage(number, hit))
+        if not found:
+            print_text(f"Nothing about {question!r} in {counted(len(collections), 'collection')}.")
+    return None
 
 
 @documents_cli.command("ask")
@@ -162,7 +182,7 @@ def ask_documents(
             settings = ReplySettings(ModelChoice(model, dtype, device), options)
         if note := greedy_note(sampling, override):
             print_text(note, err=True)
-        with searchable_documents(data_dir, device) as (documents, engine):
+        with embedded_documents(data_dir, device, is_search=True) as (documents, engine):
             question = without_surrogates(" ".join(words))
             answer_question(documents, engine, question, collection or (), settings, as_json)
 
@@ -228,33 +248,6 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
     _print_added(results, before, as_json)
     if failed := [document for document in results if document.state == "failed"]:
         raise DocumentError(f"{len(failed):,} of {counted(len(files), 'file')} could not be read. See above.")
-
-
-def _remove(documents: Documents, numbers: Sequence[int], name: str) -> None:
-    if bool(numbers) == bool(name):
-        raise BadOption("Give either document numbers or --collection NAME.")
-    wanted = dict.fromkeys(numbers)
-    for number in wanted:
-        documents.document(number)  # if one is unknown, nothing is removed
-    for number in wanted:
-        documents.remove(number)
-    if name:
-        documents.delete(_require_collection(documents, name).id)
-    documents.wait()
-
-
-def _search(documents: Documents, question: str, names: Sequence[str], limit: int, as_json: bool) -> None:
-    if not question.strip():
-        raise BadOption("There is no question. Type some words.")
-    collections = chosen_collections(documents, names)
-    found = documents.search([one.id for one in collections], question, limit)
-    if as_json:
-        return print_json({"found": found})
-    for number, hit in enumerate(found, start=1):
-        typer.echo(_passage(number, hit))
-    if not found:
-        print_text(f"Nothing about {question!r} in {counted(len(collections), 'collection')}.")
-    return None
 
 
 def _standard_input() -> str:

@@ -24,17 +24,20 @@ from app.values.model import Download, gigabytes
 
 POLL_SECONDS = 0.1
 JSON_SECONDS = 1.0
+JSON_FIELDS = ("name", "state", "done", "size", "speed", "seconds_left", "note", "folder", "files")
 
 Show = Callable[[Download], None]
 
 
 def download(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Downloads a model and shows its progress. Raises ModelError."""
+    """Download a model and show its progress. Raises ModelError."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = require_hub_id(name, hub.endpoint)
     if folder := hub.cached(hub_id):
-        return _print_cached(hub_id, str(folder), as_json)
+        if as_json:
+            return print_json({"name": str(hub_id), "state": "done", "folder": str(folder)})
+        return print_text(f"{hub_id} is already on this machine: {folder}")
     files = SavedDownloads(data_dir_or_default(data_dir) / "downloads")
     downloads = Downloads(hub, files, settings.downloads_at_once)
     try:
@@ -55,24 +58,18 @@ def download(name: str, data_dir: Path | None, as_json: bool) -> None:
 
 
 def ask_token(hub: Hub) -> None:
-    """Asks for an access token, without echoing it, and saves it."""
+    """Ask for an access token, without echoing it, and save it."""
     token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
     print_text(f"Logged in as {hub.log_in(token)}.")
 
 
-def _print_cached(hub_id: HubId, folder: str, as_json: bool) -> None:
-    if as_json:
-        return print_json({"name": str(hub_id), "state": "done", "folder": folder})
-    print_text(f"{hub_id} is already on this machine: {folder}")
-    return None
-
-
 def _follow(downloads: Downloads, hub_id: HubId, as_json: bool) -> Download:
-    """Starts a download and shows it until it ends."""
+    """Start a download and show it until it ends."""
     downloads.start(str(hub_id))
     if as_json:
         return _until_it_ends(downloads, _json_lines())
-    with _bars() as bars:
+    note = TextColumn("{task.fields[note]}")
+    with progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(), note) as bars:
         return _until_it_ends(downloads, _into(bars))
 
 
@@ -92,32 +89,14 @@ def _json_lines() -> Show:
         is_last = download.state not in ("queued", "running")
         if is_last or time.monotonic() - printed[0] >= JSON_SECONDS:
             printed[0] = time.monotonic()
-            print_json(_numbers(download))
+            numbers = {name: getattr(download, name) for name in JSON_FIELDS}
+            print_json({**numbers, "speed": round(download.speed)})
 
     return show
 
 
-def _numbers(download: Download) -> dict[str, object]:
-    return {
-        "name": download.name,
-        "state": download.state,
-        "done": download.done,
-        "size": download.size,
-        "speed": round(download.speed),
-        "seconds_left": download.seconds_left,
-        "note": download.note,
-        "folder": download.folder,
-        "files": download.files,
-    }
-
-
-def _bars() -> Progress:
-    note = TextColumn("{task.fields[note]}")
-    return progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(), note)
-
-
 def _into(bars: Progress) -> Show:
-    """A bar for the whole download, and one for each file that is being downloaded."""
+    """Show a bar for the whole download, and one for each file that is being downloaded."""
     tasks: dict[str, TaskID] = {}
 
     def show(download: Download) -> None:

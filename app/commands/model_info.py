@@ -1,6 +1,5 @@
 """`python run.py models info`: what a model is, and whether it fits this machine."""
 
-from collections.abc import Container, Iterable
 from pathlib import Path
 
 from app.commands.console import print_json, print_text
@@ -18,18 +17,21 @@ from app.models_registry import (
     parse_hub_id,
     read_catalogue,
 )
-from app.values.model import Fit, InstalledModel, Precision, RemoteModel, gigabytes, parameters_label
+from app.values.model import Fit, Precision, RemoteModel, gigabytes, parameters_label
 
 
 def print_info(name: str, precision: Precision, context: int, data_dir: Path | None, as_json: bool) -> None:
-    """Prints a model of this machine, or else of the hub."""
+    """Print what is known about a model of this machine, or else of the hub."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = parse_hub_id(name, hub.endpoint)
-    here = _installed_as(installed(hub, settings.paths), {name, hub_id.repo if hub_id else name})
+    names = {name, hub_id.repo if hub_id else name}
+    complete = (one for one in installed(hub, settings.paths) if one.name in names and one.state == "ready")
+    here = next(complete, None)
     if here is None and hub_id is not None and find_here(name, hub) is None:
         return _print_remote(_remote(hub, hub_id, precision, context), as_json)
-    path, label = (here.path, here.name) if here else _located(name)
+    found = here or locate(name, lambda *_: None)
+    path, label = found.path, found.name
     fit = judge_folder(path, label, memories()[0], precision, context)
     if as_json:
         return print_json({"model": here or {"name": label, "path": path}, "fit": fit})
@@ -38,18 +40,8 @@ def print_info(name: str, precision: Precision, context: int, data_dir: Path | N
     return None
 
 
-def _installed_as(found: Iterable[InstalledModel], names: Container[str]) -> InstalledModel | None:
-    """The first complete model that has one of these names."""
-    return next((model for model in found if model.name in names and model.state == "ready"), None)
-
-
-def _located(name: str) -> tuple[Path, str]:
-    found = locate(name, lambda *_: None)
-    return found.path, found.name
-
-
 def _remote(hub: Hub, hub_id: HubId, precision: Precision, context: int) -> RemoteModel:
-    """What the hub says about a model; if it cannot be reached, what the catalogue knows."""
+    """Ask the hub about a model; if it cannot be reached, use the catalogue."""
     memory = memories()[0]
     try:
         return inspect_model(hub, hub_id, memory, precision, context)
@@ -75,7 +67,15 @@ def _remote(hub: Hub, hub_id: HubId, precision: Precision, context: int) -> Remo
 def _print_remote(model: RemoteModel, as_json: bool) -> None:
     if as_json:
         return print_json(model)
-    print_text(f"{model.repo}{model.commit and f' at {model.commit[:12]}'}: {_facts(model)}")
+    facts = (
+        f"{parameters_label(model.parameters)} parameters" if model.parameters else "",
+        f"{gigabytes(model.size)} to download" if model.size else "",
+        f"{model.context:,} tokens of context" if model.context else "",
+        f"licence {model.licence}" if model.licence else "",
+        "gated: log in and accept its terms" if model.is_gated else "",
+    )
+    at = model.commit and f" at {model.commit[:12]}"
+    print_text(f"{model.repo}{at}: {', '.join(filter(None, facts))}")
     for file in model.files:
         print_text(f"  {file.name}  {gigabytes(file.size)}")
     for problem in model.problems:
@@ -83,17 +83,6 @@ def _print_remote(model: RemoteModel, as_json: bool) -> None:
     if model.fit:
         print_text(_fit_lines(model.fit))
     return None
-
-
-def _facts(model: RemoteModel) -> str:
-    parts = [
-        f"{parameters_label(model.parameters)} parameters" if model.parameters else "",
-        f"{gigabytes(model.size)} to download" if model.size else "",
-        f"{model.context:,} tokens of context" if model.context else "",
-        f"licence {model.licence}" if model.licence else "",
-        "gated: log in and accept its terms" if model.is_gated else "",
-    ]
-    return ", ".join(filter(None, parts))
 
 
 def _fit_lines(fit: Fit) -> str:

@@ -5,7 +5,6 @@ the registry.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -58,12 +57,23 @@ def list_models(
     as_json: AsJson = False,
 ) -> None:
     """List the models on this machine, or the recommended ones."""
+    from app.models_registry import installed
+    from app.models_registry.downloads.fetcher import free_bytes
+
     with errors_as_sentences():
         if catalogue:
             return _list_catalogue(dtype or "bfloat16", context or 4096, as_json)
         if dtype or context:
             raise BadOption("--dtype and --context are only for --catalogue: add it, or leave them out.")
-        return _list_installed(data_dir, as_json)
+        settings = model_settings(data_dir)
+        hub = hub_of(settings)
+        found = installed(hub, settings.paths)
+        total, free = sum(model.size for model in found), free_bytes(hub.root)
+    if as_json:
+        return print_json({"models": found, "total": total, "free": free, "cache": hub.root})
+    print_text(columns(_installed_row(model) for model in found))
+    print_text(f"{gigabytes(total)} in total, {gigabytes(free)} free on the disk of {hub.root}.")
+    return None
 
 
 @models_cli.command("search")
@@ -74,9 +84,28 @@ def search_models(
     as_json: AsJson = False,
 ) -> None:
     """Search the catalogue and the hub, most downloaded models first."""
+    from app.models_registry import find, read_catalogue
+    from app.models_registry import search as search_hub
+
     with errors_as_sentences():
         require_words(query := " ".join(words))
-        _search(query, limit, data_dir, as_json)
+        known = [one.entry for one in find(query, read_catalogue())]
+        hits, note = list[SearchHit](), ""
+        try:
+            hits = search_hub(hub_of(model_settings(data_dir)), query, limit)
+        except ModelError as error:  # without a connection only the catalogue is searched
+            note = str(error)
+    if as_json:
+        return print_json({"catalogue": known, "hub": hits, "note": note})
+    if known:
+        print_text("Recommended:\n" + columns(_catalogue_row(entry) for entry in known))
+    if hits:
+        print_text("On the hub:\n" + columns(_hit_row(hit) for hit in hits))
+    if not known and not hits:
+        print_text(f"No model has {query!r} in its name.")
+    if note:
+        print_text(note, err=True)
+    return None
 
 
 @models_cli.command("info")
@@ -168,21 +197,6 @@ def log_out() -> None:
         print_text("Logged out.")
 
 
-def _list_installed(data_dir: Path | None, as_json: bool) -> None:
-    from app.models_registry import installed
-    from app.models_registry.downloads.fetcher import free_bytes
-
-    settings = model_settings(data_dir)
-    hub = hub_of(settings)
-    found = installed(hub, settings.paths)
-    total, free = sum(model.size for model in found), free_bytes(hub.root)
-    if as_json:
-        return print_json({"models": found, "total": total, "free": free, "cache": hub.root})
-    print_text(columns(_installed_row(model) for model in found))
-    print_text(f"{gigabytes(total)} in total, {gigabytes(free)} free on the disk of {hub.root}.")
-    return None
-
-
 def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
     from app.models_registry import grouped, memories, read_catalogue
 
@@ -193,30 +207,6 @@ def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
     for group in groups:
         print_text(f"{group.verdict.capitalize()}: {group.use}")
         print_text(columns(_catalogue_row(entry) for entry in group.entries))
-    return None
-
-
-def _search(words: str, limit: int, data_dir: Path | None, as_json: bool) -> None:
-    """Without a connection only the catalogue is searched."""
-    from app.models_registry import find, read_catalogue
-    from app.models_registry import search as search_hub
-
-    known = [one.entry for one in find(words, read_catalogue())]
-    hits, note = list[SearchHit](), ""
-    try:
-        hits = search_hub(hub_of(model_settings(data_dir)), words, limit)
-    except ModelError as error:
-        note = str(error)
-    if as_json:
-        return print_json({"catalogue": known, "hub": hits, "note": note})
-    if known:
-        print_text("Recommended:\n" + columns(_catalogue_row(entry) for entry in known))
-    if hits:
-        print_text("On the hub:\n" + columns(_hit_row(hit) for hit in hits))
-    if not known and not hits:
-        print_text(f"No model has {words!r} in its name.")
-    if note:
-        print_text(note, err=True)
     return None
 
 

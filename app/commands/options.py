@@ -179,7 +179,6 @@ class CommandGroup(TyperGroup):
     """A group of commands; they get the options that were given before them."""
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Read the options before the command."""
         with _in_plain_words():
             return super().make_context(*arguments, **more)
 
@@ -198,7 +197,6 @@ class CommandGroup(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         with _in_plain_words():
             return super().invoke(ctx)
 

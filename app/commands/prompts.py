@@ -8,9 +8,9 @@ Options of the command line win over the temperature and seed of a line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from app.errors import BadOption
 from app.settings import assets_dir
@@ -24,45 +24,39 @@ SHIPPED_SETS = ("chat", "tasks", "shell", "code", "quoting", "random")
 
 @dataclass(frozen=True, slots=True)
 class SamplingOverride:
-    """The temperature and the seed that were given; None where they were not."""
+    """The temperature and the seed that were given; None for one that was not."""
 
     temperature: float | None = None
     seed: int | None = None
 
+    @property
+    def given(self) -> dict[str, float]:
+        """The values that are not None, by their names."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
     def over(self, other: "SamplingOverride") -> "SamplingOverride":
-        """Both together; this one wins."""
-        return SamplingOverride(_first(self.temperature, other.temperature), _first(self.seed, other.seed))
+        """Return both together; this one's values win."""
+        return replace(other, **self.given)  # type: ignore[arg-type]
 
     def apply(self, sampling: Sampling) -> Sampling:
-        """The sampling with these values. Raises ValueError for impossible values."""
-        return replace(
-            sampling,
-            temperature=sampling.temperature if self.temperature is None else self.temperature,
-            seed=sampling.seed if self.seed is None else self.seed,
-        )
-
-
-T = TypeVar("T")
-
-
-def _first(*values: T | None) -> T | None:
-    return next((value for value in values if value is not None), None)
+        """Return the sampling with these values. Raises ValueError for impossible values."""
+        return replace(sampling, **self.given)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class PromptItem:
-    """A prompt and its own sampling values; `later_turns` are what the person says next in the same chat."""
+    """A prompt and its own sampling values; `later_turns` are the person's next messages in the same chat."""
 
     prompt: Prompt
     override: SamplingOverride = field(default_factory=SamplingOverride)
     later_turns: tuple[str, ...] = ()
 
     def options(self, options: Options) -> Options:
-        """These options with the prompt's own values."""
+        """Return these options with the prompt's own values."""
         return replace(options, sampling=self.override.apply(options.sampling))
 
     def next_turn(self, reply: str) -> "PromptItem | None":
-        """The same chat after this reply, with what the person says next; None where nothing is left to say."""
+        """Return the same chat after this reply and the person's next turn, or None without a next turn."""
         if isinstance(self.prompt, str) or not self.later_turns:
             return None
         said = (*self.prompt, Message("assistant", reply), Message("user", self.later_turns[0]))
@@ -71,14 +65,12 @@ class PromptItem:
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
-    """The prompts of one file."""
-
     name: str
     prompts: tuple[PromptItem, ...]
 
 
 def greedy_note(sampling: Sampling, override: SamplingOverride, items: Sequence[PromptItem] = ()) -> str:
-    """Which of the given options change nothing because every reply is greedy; "" if there are none."""
+    """Name the given options that change nothing because every reply is greedy; "" if there are none."""
     temperatures = [sampling.temperature, *(one.override.apply(sampling).temperature for one in items)]
     values = {name: getattr(sampling, name) for name in ("top_k", "top_p", "min_p")}
     given = [name for name, value in values.items() if value != getattr(Sampling(), name)]
@@ -93,23 +85,27 @@ def greedy_note(sampling: Sampling, override: SamplingOverride, items: Sequence[
 def read_prompts(
     text: str | None, file: Path | None, raw: bool, override: SamplingOverride
 ) -> list[PromptItem]:
-    """The prompts of --prompt or --prompts. Raises BadOption unless exactly one is given."""
+    """Read the prompts of --prompt or --prompts. Raises BadOption unless exactly one is given."""
     if (text is None) == (file is None):
         raise BadOption("Give either --prompt TEXT or --prompts FILE.jsonl.")
     if file is None:
         return [PromptItem(_as_prompt(text or "", raw, "--prompt"), override)]
-    items = [
-        _parse(line, raw, f"{file}, line {number}")
-        for number, line in enumerate(_lines(file), start=1)
-        if line.strip()
-    ]
+    items = list[PromptItem]()
+    for number, line in enumerate(_lines(file), start=1):
+        where = f"{file}, line {number}"
+        if line.strip():
+            try:
+                item = parse_json(line)
+            except ValueError as error:
+                raise BadOption(f"{where} is not JSON. Write one object a line.") from error
+            items.append(PromptItem(_prompt(item, raw, where), _override(item, where)))
     if not items:
         raise BadOption(f'{file} has no prompts. Write one object a line, such as {{"prompt": "Hello"}}.')
     return [replace(item, override=override.over(item.override)) for item in items]
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:
-    """A prompt set for each file, or all shipped sets. Sets of the same name are called by their paths."""
+    """Read a prompt set from each file, or all shipped sets. Sets of the same name are called by their paths."""
     paths = list(files) or [assets_dir() / "bench" / f"{name}.jsonl" for name in SHIPPED_SETS]
     stems = [path.stem for path in paths]
     return [
@@ -131,16 +127,8 @@ def _lines(file: Path) -> list[str]:
         raise BadOption(f"The prompts file {file} is not UTF-8 text.") from error
 
 
-def _parse(line: str, raw: bool, where: str) -> PromptItem:
-    try:
-        item = parse_json(line)
-    except ValueError as error:
-        raise BadOption(f"{where} is not JSON. Write one object a line.") from error
-    return PromptItem(_prompt(item, raw, where), _override(item, where))
-
-
 def _override(item: dict[str, Any], where: str) -> SamplingOverride:
-    """The line's own sampling values, checked here so that the error names the line."""
+    """Read the line's own sampling values, checked here so that the error names the line."""
     temperature, seed = item.get("temperature"), item.get("seed")
     if not isinstance(temperature, float | int | None) or not isinstance(seed, int | None):
         raise BadOption(f"{where}: the temperature must be a number and the seed an integer.")

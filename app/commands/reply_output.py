@@ -100,7 +100,6 @@ def stream_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
 
 
 def wait_for_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
-    """Wait for a reply. Raises ReplyFailed."""
     return finished_reply(request, list(events_with_progress(engine, request)))
 
 

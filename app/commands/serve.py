@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,12 +72,17 @@ def serve(
         settings = SettingsFile(folder).load()
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
         choice = chosen_model(settings, model, asked | {"offload": offload or None})
-        given_keys = GivenKeys(api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
-        key = chosen_key(folder, given_keys, host)
+        key = chosen_key(folder, host, api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
             running = _running(engine, choice, settings.library, key, host, listener)
-            engine.load(choice, partial(_print_failure, engine, running))
+
+            def loaded(is_loaded: bool) -> None:
+                # The API goes on without: each request tries again, or names another model.
+                if not is_loaded and running.is_serving:
+                    print_text(f"Error: {engine.status().note}", err=True)
+
+            engine.load(choice, loaded)
             _stay(running, key, port)
 
 
@@ -106,47 +110,33 @@ def _running(
     return RunningApi(build_api(services, key, own_names(host)), listener)
 
 
-@dataclass(frozen=True, slots=True)
-class GivenKeys:
-    """The ways to give a key: as an option, in a file, by the environment. At most one is not None."""
-
-    option: str | None = None
-    file: Path | None = None
-    variable: str | None = None
-    has_none: bool = False
-
-    def __post_init__(self) -> None:
-        ways = {"--api-key": self.option, "--api-key-file": self.file, KEY_VARIABLE: self.variable}
-        given_ways = [way for way, value in ways.items() if value is not None]
-        given_ways += ["--no-key"] if self.has_none else []
-        if len(given_ways) > 1:
-            raise BadOption(f"Choose one of {' and '.join(given_ways)}.")
-
-    def key(self) -> str | None:
-        """Return the given key, or None. Raises BadOption."""
-        if self.option is not None:
-            return checked_key(self.option, "--api-key")
-        if self.variable is not None:
-            return checked_key(self.variable, KEY_VARIABLE)
-        return None if self.file is None else read_key(self.file)
-
-
-def chosen_key(folder: Path, keys: GivenKeys, host: str) -> ApiKey:
-    """Return which key clients have to send. Raises BadOption."""
-    if keys.has_none and host not in LOOPBACKS:
-        raise BadOption(f"At {host} other machines can ask, so a key is needed: leave out --no-key.")
-    if keys.has_none:
+def chosen_key(
+    folder: Path,
+    host: str,
+    option: str | None = None,
+    file: Path | None = None,
+    variable: str | None = None,
+    has_none: bool = False,
+) -> ApiKey:
+    """Return the key that clients have to send: the one that was given, or the folder's. Raises BadOption."""
+    ways = {"--api-key": option, "--api-key-file": file, KEY_VARIABLE: variable, "--no-key": has_none or None}
+    given_ways = [way for way, value in ways.items() if value is not None]
+    if len(given_ways) > 1:
+        raise BadOption(f"Choose one of {' and '.join(given_ways)}.")
+    if has_none:
+        if host not in LOOPBACKS:
+            raise BadOption(f"At {host} other machines can ask, so a key is needed: leave out --no-key.")
         return NoKey()
-    key = keys.key()
-    if keys.file and is_readable_by_others(keys.file):
-        print_text(f"Other users of this machine can read the key in {keys.file}: chmod 600 it.", err=True)
-    return KeyFile(folder) if key is None else FixedKey(key)
-
-
-def _print_failure(engine: Engine, running: "RunningApi", is_loaded: bool) -> None:
-    """Print why the model was not loaded. The API goes on: each request tries again, or names another model."""
-    if not is_loaded and running.is_serving:
-        print_text(f"Error: {engine.status().note}", err=True)
+    if option is not None:
+        return FixedKey(checked_key(option, "--api-key"))
+    if variable is not None:
+        return FixedKey(checked_key(variable, KEY_VARIABLE))
+    if file is None:
+        return KeyFile(folder)
+    key = read_key(file)
+    if is_readable_by_others(file):
+        print_text(f"Other users of this machine can read the key in {file}: chmod 600 it.", err=True)
+    return FixedKey(key)
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:

@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,6 @@ def devices_plan(
 
 
 def model_settings(data_dir: Path | None) -> ModelSettings:
-    """Read the person's settings for models."""
     return SettingsFile(optional_data_dir(data_dir)).load().library
 
 
@@ -130,45 +128,29 @@ def documents_in(data_dir: Path | None, embedder: Embedder = NO_EMBEDDER) -> Ite
             yield documents
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedDocuments:
-    """Documents, and an engine that embeds them if the model `embedding_model` is on this machine."""
-
-    documents: Documents
-    engine: Engine
-    embedder: EngineEmbedder
-    embedding_model: str
-
-
 @contextmanager
-def embedded_documents(data_dir: Path | None, device: Device | None = None) -> Iterator[EmbeddedDocuments]:
-    """Open documents with an engine on this device, or on the one that the app uses."""
+def embedded_documents(
+    data_dir: Path | None, device: Device | None = None, is_search: bool = False
+) -> Iterator[tuple[Documents, Engine]]:
+    """Open documents with an engine on this device, or on the one that the app uses.
+
+    For a search it loads the embedding model. If it cannot, prints at the end that only words were searched."""
     from app.models_registry import folder_here
 
     folder = data_dir_or_default(data_dir)
     app = SettingsFile(folder).load()
-    settings, hub = app.library, hub_of(app.library)
+    name, hub, note = app.library.embedder, hub_of(app.library), ""
     with engine_in(folder, device=device or app.local_model.device) as engine:
-        embedder = EngineEmbedder(engine, lambda: folder_here(settings.embedder, hub))
+        embedder = EngineEmbedder(engine, lambda: folder_here(name, hub))
         with documents_in(folder, embedder) as documents:
-            yield EmbeddedDocuments(documents, engine, embedder, settings.embedder)
-
-
-@contextmanager
-def searchable_documents(
-    data_dir: Path | None, device: Device | None = None
-) -> Iterator[tuple[Documents, Engine]]:
-    """Open documents to search, with an engine. Prints at the end if they were searched by words alone."""
-    with embedded_documents(data_dir, device) as opened:
-        note = ""
-        if not opened.embedder.model:
-            name = opened.embedding_model
-            note = f"to search by meaning, too, download the embedding model: python run.py models download {name}"
-        else:
-            try:
-                opened.embedder.embed(["ready"]).result()  # loads the model: a search does not wait for that
-            except ModelError as error:
-                note = str(error)
-        yield opened.documents, opened.engine
-        if note:
-            print_text(f"[searched by words only: {note}]", err=True)
+            if is_search and not embedder.model:
+                advice = f"download the embedding model: python run.py models download {name}"
+                note = f"to search by meaning, too, {advice}"
+            elif is_search:
+                try:
+                    embedder.embed(["ready"]).result()
+                except ModelError as error:
+                    note = str(error)
+            yield documents, engine
+            if note:
+                print_text(f"[searched by words only: {note}]", err=True)

@@ -24,8 +24,6 @@ BUNDLE = "app.foresight.desktop"
 
 @dataclass(frozen=True, slots=True)
 class MenuFile:
-    """A file of a menu entry."""
-
     path: Path
     content: bytes
     is_program: bool = False
@@ -61,20 +59,20 @@ class Launch:
 
 
 def ico(png: bytes) -> bytes:
-    """A Windows icon with one picture of 256 by 256, which is written as 0."""
+    """Make a Windows icon with one picture of 256 by 256, a size that is written as 0."""
     header = struct.pack("<HHH", 0, 1, 1)
     entry = struct.pack("<BBBBHHII", 0, 0, 0, 0, 1, 32, len(png), len(header) + 16)
     return header + entry + png
 
 
 def icns(png: bytes) -> bytes:
-    """A macOS icon with one picture: `ic08` is 256 by 256."""
+    """Make a macOS icon with one picture: `ic08` is 256 by 256."""
     chunk = b"ic08" + struct.pack(">I", len(png) + 8) + png
     return b"icns" + struct.pack(">I", len(chunk) + 8) + chunk
 
 
 def linux_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuEntry:
-    """The entry below XDG_DATA_HOME; a relative path is ignored, as the specification says."""
+    """Make the entry below XDG_DATA_HOME; a relative path is ignored, as the specification says."""
     given = Path(environ.get("XDG_DATA_HOME", ""))
     data = given if given.is_absolute() else home / ".local" / "share"
     entry = data / "applications" / "foresight.desktop"
@@ -89,7 +87,7 @@ def linux_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuE
 
 
 def desktop_file(command: tuple[str, ...], icon: Path) -> str:
-    """The .desktop file that starts this command."""
+    """Write the .desktop file that starts this command."""
     return "\n".join(
         (
             "[Desktop Entry]",
@@ -108,7 +106,7 @@ def desktop_file(command: tuple[str, ...], icon: Path) -> str:
 
 
 def quoted(word: str) -> str:
-    """A word of Exec: in quotes, with what a shell would take escaped, and the file's own escapes on top."""
+    """Quote a word of Exec: escape what a shell would interpret, then what the file itself would."""
     for character in ("\\", '"', "`", "$"):
         word = word.replace(character, f"\\{character}")
     return _string(f'"{word}"').replace("%", "%%")
@@ -119,7 +117,7 @@ def _string(value: str) -> str:
 
 
 def windows_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuEntry:
-    """A shortcut in the person's own Start menu; its icon lies in the app's local data."""
+    """Make a shortcut in the person's own Start menu; its icon is in the app's local data."""
     roaming = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
     local = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     shortcut = roaming / "Microsoft" / "Windows" / "Start Menu" / "Programs" / "Foresight.lnk"
@@ -136,7 +134,7 @@ def windows_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> Men
 
 
 def shortcut_script(command: tuple[str, ...], shortcut: Path, icon: Path) -> str:
-    """What PowerShell runs to make the shortcut."""
+    """Write the script with which PowerShell makes the shortcut."""
     program, *arguments = command
     return "; ".join(
         (
@@ -153,30 +151,16 @@ def shortcut_script(command: tuple[str, ...], shortcut: Path, icon: Path) -> str
 
 
 def _text(value: str) -> str:
-    """A PowerShell string without interpolation."""
+    """Quote a PowerShell string, without interpolation."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def macos_entry(launch: Launch, home: Path, version: str) -> MenuEntry:
-    """Foresight.app with its list of properties, a script and the icon."""
+    """Make Foresight.app with its list of properties, a script and the icon."""
     bundle = home / "Applications" / "Foresight.app"
     contents = bundle / "Contents"
     script = f"#!/bin/sh\nexec {shlex.join(launch.command)}\n"
-    return MenuEntry(
-        files=(
-            MenuFile(contents / "Info.plist", plistlib.dumps(_properties(version))),
-            MenuFile(contents / "MacOS" / "foresight", script.encode(), is_program=True),
-            MenuFile(contents / "Resources" / "foresight.icns", icns(launch.png)),
-        ),
-        where="Applications",
-        folder=bundle,
-        main=contents / "Info.plist",
-        mark=BUNDLE.encode(),
-    )
-
-
-def _properties(version: str) -> dict[str, str]:
-    return {
+    properties = {
         "CFBundleName": "Foresight",
         "CFBundleDisplayName": "Foresight",
         "CFBundleIdentifier": BUNDLE,
@@ -187,30 +171,39 @@ def _properties(version: str) -> dict[str, str]:
         "CFBundleVersion": version,
         "LSMinimumSystemVersion": "11.0",
     }
+    return MenuEntry(
+        files=(
+            MenuFile(contents / "Info.plist", plistlib.dumps(properties)),
+            MenuFile(contents / "MacOS" / "foresight", script.encode(), is_program=True),
+            MenuFile(contents / "Resources" / "foresight.icns", icns(launch.png)),
+        ),
+        where="Applications",
+        folder=bundle,
+        main=contents / "Info.plist",
+        mark=BUNDLE.encode(),
+    )
 
 
 def make_launch(is_native: bool, platform: str = sys.platform) -> Launch:
-    """The command of this app: its run.py with this Python, or the installed package."""
+    """Return the command of this app: its run.py with this Python, or the installed package."""
     script = Path(app.__file__).parent.parent / "run.py"
     # Without -P the second would import from the folder where it is started, before Python's own library.
     start = (str(script),) if script.exists() else ("-P", "-c", "from app.main import main; main()")
     native = ("--native",) if is_native else ()
     pictures = assets_dir() / "ui"
+    python = Path(sys.executable)
+    quiet = python.with_name("pythonw.exe")  # opens no console
+    if platform == "win32" and quiet.exists():
+        python = quiet
     return Launch(
-        (_python(Path(sys.executable), platform), *start, *native),
+        (str(python), *start, *native),
         svg=(pictures / "icon.svg").read_bytes(),
         png=(pictures / "icon-256.png").read_bytes(),
     )
 
 
-def _python(executable: Path, platform: str) -> str:
-    """This Python; on Windows the one that opens no console, where it is there."""
-    quiet = executable.with_name("pythonw.exe")
-    return str(quiet if platform == "win32" and quiet.exists() else executable)
-
-
 def make_entry(launch: Launch, platform: str, home: Path, environ: Mapping[str, str]) -> MenuEntry:
-    """The entry for this kind of system."""
+    """Make the entry for this kind of system."""
     if platform == "win32":
         return windows_entry(launch, home, environ)
     if platform == "darwin":
@@ -224,7 +217,14 @@ def install(entry: MenuEntry) -> Iterator[str]:
     if others := [path for path in known if _exists(path) and not _is_ours(entry, path)]:
         raise MenuNotWritten(f"{others[0]} belongs to another program: move or rename it, then try again.")
     for file in entry.files:
-        _write(file)
+        try:
+            write_file(file.path, file.content)
+            if file.is_program:
+                file.path.chmod(0o755)
+        except OSError as error:
+            raise MenuNotWritten(
+                f"{file.path} cannot be written ({error.strerror}): check its folder."
+            ) from error
         yield f"Wrote {file.path}"
     for command in entry.commands:
         _run(command, is_needed=bool(entry.made))
@@ -238,9 +238,16 @@ def uninstall(entry: MenuEntry) -> Iterator[str]:
     known = (*(file.path for file in entry.files), *entry.made)
     gone = [path for path in known if _exists(path) and _is_ours(entry, path)]
     for path in gone:
-        _remove(path)
-    if entry.folder is not None:
-        _remove_empty(entry.folder)
+        try:
+            path.unlink()
+        except OSError as error:
+            raise MenuNotWritten(
+                f"{path} cannot be removed ({error.strerror}): remove it yourself."
+            ) from error
+    if entry.folder is not None:  # its empty folders go; one with a file in it stays
+        for place, _, _ in os.walk(entry.folder, topdown=False):
+            with suppress(OSError):
+                Path(place).rmdir()
     yield from (f"Removed {path}" for path in gone)
     yield "Foresight is no longer in the menu." if gone else "Foresight was not in the menu."
 
@@ -250,38 +257,13 @@ def _exists(path: Path) -> bool:
 
 
 def _is_ours(entry: MenuEntry, path: Path) -> bool:
-    """Whether a file is of an entry of this app, or has what this entry would write."""
+    """Return whether a file belongs to this app: by the entry's mark, or because it has the entry's content."""
     try:
         if entry.main is not None and _exists(entry.main):
             return entry.mark in entry.main.read_bytes()
         return any(file.path == path and file.content == path.read_bytes() for file in entry.files)
     except OSError:
         return False
-
-
-def _write(file: MenuFile) -> None:
-    try:
-        write_file(file.path, file.content)
-        if file.is_program:
-            file.path.chmod(0o755)
-    except OSError as error:
-        raise MenuNotWritten(
-            f"{file.path} cannot be written ({error.strerror}): check its folder."
-        ) from error
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink()
-    except OSError as error:
-        raise MenuNotWritten(f"{path} cannot be removed ({error.strerror}): remove it yourself.") from error
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder with the empty folders in it; one with a file in it stays."""
-    for place, _, _ in os.walk(folder, topdown=False):
-        with suppress(OSError):
-            Path(place).rmdir()
 
 
 def _run(command: tuple[str, ...], is_needed: bool) -> None:

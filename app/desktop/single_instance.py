@@ -1,6 +1,5 @@
 """A second start of the app opens the window of the first one."""
 
-import webbrowser
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from time import monotonic, sleep
@@ -10,7 +9,7 @@ from app.database.data_folder import DataFolder
 from app.errors import DataFolderInUse
 
 RAISE_ROUTE = "/foresight/raise"
-"""The route that raises the native window: 204 where there is one, else the address for a browser."""
+"""The route that raises the native window: it answers 204, or without a window the address for a browser."""
 STARTING_SECONDS = 30.0
 """How long the first instance may take to publish its address."""
 ANSWER_SECONDS = 5.0
@@ -18,10 +17,12 @@ Show = Callable[[str], object]
 
 
 def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
-    """Open the instance that has the data folder, and return a sentence; without `show`, only say where it is.
+    """Open the instance that has the data folder, and return a sentence; without `show`, only tell its address.
 
-    Raises `in_use` when that instance publishes no address."""
-    address = _address(folder)
+    Raises `in_use` if that instance publishes no address."""
+    deadline = monotonic() + STARTING_SECONDS
+    while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
+        sleep(0.1)
     if not address:
         raise in_use
     if show is None:
@@ -31,13 +32,8 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
     return f"Foresight is already open at {address}, switching to it."
 
 
-def show_page(address: str) -> None:
-    """Open the page in the browser."""
-    webbrowser.open(address)
-
-
 def raise_window(address: str) -> str:
-    """Raise the native window of the app at this address; returns what a browser is to open where there is none."""
+    """Raise the native window of the app at this address; if it has none, return the address for a browser."""
     place = urlsplit(address)
     token = "".join(parse_qs(place.query).get("token", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
@@ -50,10 +46,3 @@ def raise_window(address: str) -> str:
         return address
     finally:
         connection.close()
-
-
-def _address(folder: DataFolder) -> str:
-    deadline = monotonic() + STARTING_SECONDS
-    while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
-        sleep(0.1)
-    return address

@@ -95,7 +95,7 @@ class _StderrReader:
         self._thread.start()
 
     def last_line(self) -> str:
-        """The last line, once the process has ended."""
+        """Return the last line, once the process has ended."""
         self._thread.join(END_SECONDS)
         return self._line.decode(errors="replace").strip().rstrip(".") or "it did not say why"
 

@@ -15,7 +15,7 @@ Which = Callable[[str], str | None]
 
 COMPILERS = ("cc", "gcc", "clang")
 SECONDS = 5.0
-OWN_FOLDER = Path(__file__).parent
+OWN_FOLDER = Path(__file__).parents[1]
 """Where the app's children and other programs are started."""
 SEARCHED = (
     "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH", "CPATH",

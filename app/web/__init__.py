@@ -1,1 +1,1 @@
-"""What the page's server and the API's share: who may ask, slow clients, and a listening socket."""
+"""The web server of the page and of the API: origin checks, slow clients, and a listening socket."""

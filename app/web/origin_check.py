@@ -40,7 +40,7 @@ def _name(host: str) -> str:
 
 
 def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
-    """Whether the browser says that another site sent this; a clicked link (top-level GET) may open the page."""
+    """Return whether another site sent this, by the browser's header; a clicked link may open the page."""
     if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
         return False
     is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -64,7 +64,6 @@ class ServerThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the server still serves."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -103,7 +102,6 @@ class TimeoutProtocol(H11Protocol):
     unread_checks = 12
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the checks."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._received = self._unread = 0

@@ -52,8 +52,19 @@ PARAMETERS: dict[str, Any] = {
 SCHEMAS = {"weather": PARAMETERS}
 ROME = ("weather", {"city": 'Ro{m"e}', "days": 2})
 OSLO = ("weather", {"city": "Oslo", "days": 3})
+SUM: tuple[str, dict[str, Any]] = ("sum", {"a": [1, 2]})
 IN_ROME, IN_OSLO = (json.dumps(arguments) for _, arguments in (ROME, OSLO))
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Ro{m\\"e}", "days": 2}}\n</tool_call>'
 WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
+    ("hermes", "Only text with a < in it."): ("Only text with a < in it.", []),
+    ("hermes", CALL): ("", [ROME]),
+    ("hermes", f"I look.{CALL}"): ("I look.", [ROME]),
+    ("hermes", f"{CALL}\n{CALL}"): ("", [ROME] * 2),
+    ("hermes", '<tool_call>\n{"arguments": {"a": [1, 2]}, "name": "sum"}\n</tool_call>'): ("", [SUM]),
+    ("hermes", "<tool_call>nothing"): ("<tool_call>nothing", []),
+    ("hermes", "<tool_call>{'no': json}</tool_call>!"): ("<tool_call>{'no': json}</tool_call>!", []),
+    ("hermes", "<tool_call>\n"): ("<tool_call>\n", []),
+    ("hermes", "cut <tool_ca"): ("cut <tool_ca", []),
     ("llama", f'{{"name": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
     ("llama", f'<|python_tag|>{{"type": "function", "name": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
     ("llama", '{"answer": 42}'): ('{"answer": 42}', []),

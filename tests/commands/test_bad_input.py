@@ -71,8 +71,7 @@ def test_what_the_parser_refuses_is_a_bad_argument(arguments: tuple[str, ...]) -
     result = run(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
-    assert result.stdout == ""
-    assert "Error: " in result.stderr or "Error" in result.stderr
+    assert result.stdout == "" and "Error" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -97,20 +96,14 @@ def test_what_the_parser_refuses_is_told_in_plain_words(arguments: tuple[str, ..
         (("models", "list", "--dtype", "int8"), "--dtype and --context are only for --catalogue"),
         (("models", "list", "--context", "512"), "--dtype and --context are only for --catalogue"),
         (("documents", "add", __file__, "--title", "Lease"), "--title is for standard input"),
+        (("generate",), "Give either --prompt TEXT or --prompts"),
+        (("generate", "--prompts", "none.jsonl"), "none.jsonl cannot be read"),
+        (("bench", "--prompts", "none.jsonl"), "none.jsonl cannot be read"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_would_be_ignored_is_refused(arguments: tuple[str, ...], words: str) -> None:
+def test_what_would_be_ignored_or_cannot_be_done_is_refused(arguments: tuple[str, ...], words: str) -> None:
     assert words in sentence(run(*arguments), code=2)
-
-
-def test_prompts_must_be_given_one_way() -> None:
-    assert "Give either --prompt TEXT or --prompts" in sentence(run("generate"), code=2)
-
-
-def test_a_missing_prompts_file_is_named() -> None:
-    assert "none.jsonl cannot be read" in sentence(run("generate", "--prompts", "none.jsonl"), code=2)
-    assert "none.jsonl cannot be read" in sentence(run("bench", "--prompts", "none.jsonl"), code=2)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +112,6 @@ def test_a_missing_prompts_file_is_named() -> None:
         (
             ("--decoders", "plain,fancy"),
             f"Unknown decoder 'fancy'. Choose from {LANES}, separated by commas.",
-        ),
-        (
-            ("--decoders", "auto:many"),
-            f"Unknown decoder 'auto:many'. Choose from {LANES}, separated by commas.",
         ),
         (("--decoders", "auto:999"), "Rows must be from 0 (auto) to 256, got 999."),
         (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
@@ -149,22 +138,18 @@ def test_a_report_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> No
     assert "Choose another file for --json" in sentence(result, code=2)
 
 
-def test_a_model_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
-    result = run("generate", "--model", str(tmp_path / "none"), "--prompt", "Hello", *CPU)
-    assert sentence(result, code=1) == f"The folder {tmp_path / 'none'} does not exist: check the path."
+def test_a_folder_that_is_missing_or_no_model_or_has_only_pickled_weights_is_a_failure(
+    tmp_path: Path,
+) -> None:
+    def said_of(folder: Path) -> str:
+        return sentence(run("generate", "--model", str(folder), "--prompt", "Hello", *CPU), code=1)
 
-
-def test_a_folder_that_is_no_model_is_a_failure(tmp_path: Path) -> None:
-    result = run("generate", "--model", str(tmp_path), "--prompt", "Hello", *CPU)
-    assert str(tmp_path) in sentence(result, code=1)
-
-
-def test_weights_that_are_only_pickled_are_a_failure(tmp_path: Path) -> None:
+    assert said_of(tmp_path / "none") == f"The folder {tmp_path / 'none'} does not exist: check the path."
+    assert str(tmp_path) in said_of(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nabort\n(tR.")
-    words = sentence(run("generate", "--model", str(tmp_path), "--prompt", "Hello", *CPU), code=1)
-    assert "safetensors" in words
+    assert "safetensors" in said_of(tmp_path)
 
 
 def test_a_prompt_longer_than_the_context_is_a_failure() -> None:

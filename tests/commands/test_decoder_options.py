@@ -1,5 +1,7 @@
 """What the command line means by its decoders, presets and lanes."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.commands.decoder_options import DecoderSizes, read_decoding, read_lanes, require_drafting
@@ -10,52 +12,38 @@ GIVEN = DecoderSizes(window=6, ngram=3, guesses=2, rows=12)
 """As many sizes as `--decoders lookahead,auto` uses."""
 
 
-def test_auto_decides_unless_something_else_is_said() -> None:
-    assert read_decoding(None, DecoderSizes(), "on") == Decoding("auto")
-    assert read_decoding(None, DecoderSizes(rows=32), "off") == Decoding("auto", rows=32, same_text=False)
-
-
-def test_w_n_g_or_a_preset_ask_for_lookahead() -> None:
-    assert read_decoding(None, DecoderSizes(window=9), "on") == Decoding("lookahead", window=9)
-    assert read_decoding(None, DecoderSizes(preset="13b"), "on") == Decoding("lookahead", 10, 5, 10)
-
-
-def test_what_is_given_by_hand_wins_over_the_preset() -> None:
-    sizes = DecoderSizes(preset="7b", guesses=3)
-    assert read_decoding("lookahead", sizes, "on") == Decoding("lookahead", 15, 5, 3)
-
-
-def test_nothing_and_zero_are_not_the_same() -> None:
-    assert read_decoding(None, DecoderSizes(window=0, guesses=0), "on") == Decoding(
-        "lookahead", window=0, guesses=0
-    )
+@pytest.mark.parametrize(
+    ("decoder", "sizes", "decoding"),
+    [
+        (None, DecoderSizes(), Decoding("auto")),
+        (None, DecoderSizes(rows=32), Decoding("auto", rows=32)),
+        (None, DecoderSizes(window=9), Decoding("lookahead", window=9)),
+        (None, DecoderSizes(window=0, guesses=0), Decoding("lookahead", window=0, guesses=0)),
+        (None, DecoderSizes(preset="13b"), Decoding("lookahead", 10, 5, 10)),
+        ("lookahead", DecoderSizes(preset="7b", guesses=3), Decoding("lookahead", 15, 5, 3)),
+        ("jacobi", DecoderSizes(window=8), Decoding("jacobi", window=8)),
+    ],
+)
+def test_auto_decodes_unless_sizes_ask_for_lookahead_and_explicit_sizes_win(
+    decoder: DecoderName | None, sizes: DecoderSizes, decoding: Decoding
+) -> None:
+    assert read_decoding(decoder, sizes, "on") == decoding
+    assert read_decoding(decoder, sizes, "off") == replace(decoding, same_text=False)
 
 
 @pytest.mark.parametrize(
     ("decoder", "sizes", "sentence"),
     [
-        (
-            "auto",
-            DecoderSizes(preset="7b"),
-            "--preset would change nothing with --decoder auto. Leave it out.",
-        ),
+        ("auto", DecoderSizes("7b"), "--preset would change nothing with --decoder auto. Leave it out."),
         ("auto", DecoderSizes(window=5, guesses=5), "--window and --guesses would change nothing with"),
-        (
-            "prompt-lookup",
-            DecoderSizes(ngram=3),
-            "--ngram would change nothing with --decoder prompt-lookup.",
-        ),
+        ("prompt-lookup", DecoderSizes(ngram=3), "--ngram would change nothing with --decoder prompt-"),
         ("lookahead", DecoderSizes(rows=8), "--rows would change nothing with --decoder lookahead."),
         (None, DecoderSizes(preset="7b", rows=8), "--rows would change nothing with --decoder lookahead."),
         ("jacobi", DecoderSizes(rows=8), "--rows would change nothing with --decoder jacobi."),
         ("jacobi", DecoderSizes(window=8, ngram=3), "--ngram would change nothing with --decoder jacobi."),
         ("plain", DecoderSizes(rows=8), "--rows would change nothing with --decoder plain."),
         ("plain", DecoderSizes(preset="7b"), "--preset would change nothing with --decoder plain."),
-        (
-            "lookahead",
-            DecoderSizes("7b", 5, 3, 5),
-            "--preset would change nothing beside --window, --ngram and --guesses.",
-        ),
+        ("lookahead", DecoderSizes("7b", 5, 3, 5), "--preset would change nothing beside --window, --ngram"),
     ],
 )
 def test_a_size_that_would_do_nothing_is_refused(
@@ -64,10 +52,6 @@ def test_a_size_that_would_do_nothing_is_refused(
     with pytest.raises(BadOption) as caught:
         read_decoding(decoder, sizes, "on")
     assert sentence in str(caught.value)
-
-
-def test_jacobi_takes_its_window() -> None:
-    assert read_decoding("jacobi", DecoderSizes(window=8), "on") == Decoding("jacobi", window=8)
 
 
 @pytest.mark.parametrize(
@@ -115,27 +99,14 @@ def test_a_lane_is_a_decoder_with_its_sizes(lane: str, decoding: Decoding) -> No
 
 
 def test_lanes_keep_their_order_and_lose_their_blanks() -> None:
-    assert [lane.name for lane in read_lanes(" auto:8 , plain", DecoderSizes(), same_text=True)] == [
-        "auto:8",
-        "plain",
-    ]
+    lanes = read_lanes(" auto:8 , plain", DecoderSizes(), same_text=True)
+    assert [lane.name for lane in lanes] == ["auto:8", "plain"]
 
 
-@pytest.mark.parametrize(
-    "lane",
-    [
-        "",
-        "fast",
-        "auto:",
-        "auto:x",
-        "auto:1/2",
-        "auto:-1",
-        "plain:1",
-        "lookahead:7c",
-        "lookahead:1/2",
-        "jacobi:7b",
-    ],
-)
+NO_LANES = "fast auto: auto:x auto:1/2 auto:-1 plain:1 lookahead:7c lookahead:1/2 jacobi:7b"
+
+
+@pytest.mark.parametrize("lane", ["", *NO_LANES.split()])
 def test_a_lane_that_is_none_is_named_with_those_that_are(lane: str) -> None:
     with pytest.raises(BadOption) as caught:
         read_lanes(f"plain,{lane}", DecoderSizes(), same_text=True)

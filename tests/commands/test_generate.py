@@ -65,18 +65,8 @@ def test_a_draft_model_that_is_not_there_is_one_sentence(draft_model: str, sente
 
 def test_json_tells_the_draft_model_and_who_proposed_each_token(tmp_path: Path) -> None:
     shutil.copytree(assets_dir() / "demo-model", tmp_path / "twin")
-    asked = [
-        "generate",
-        "--prompt",
-        "Once upon",
-        "--max-new-tokens",
-        "8",
-        "--rows",
-        "8",
-        "--dtype",
-        "float32",
-    ]
-    result = CliRunner().invoke(cli, [*asked, "--json", "--draft-model", str(tmp_path / "twin")])
+    options = ["--max-new-tokens", "8", "--rows", "8", "--dtype", "float32", "--json", "--draft-model"]
+    result = CliRunner().invoke(cli, ["generate", "--prompt", "Once upon", *options, str(tmp_path / "twin")])
     reply = json.loads(result.stdout.splitlines()[-1])
     assert reply["draft_model"] == "twin"
     assert reply["sources"]["draft"] > 0

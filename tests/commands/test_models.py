@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants, hf_api
 
+from app.settings import ModelSettings, Settings, SettingsFile
 from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
 from tests.models_registry.model_files import model_files, write
@@ -128,11 +129,8 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     assert refused.returncode == 1
     assert f"accept its terms at {server.endpoint}/org/small" in refused.stderr
     wrong = run("login", answer="hf_wrong\n")
-    assert (
-        wrong.returncode == 1
-        and "rejects the saved token" in wrong.stderr
-        and "hf_wrong" not in wrong.stdout + wrong.stderr
-    )
+    assert wrong.returncode == 1 and "rejects the saved token" in wrong.stderr
+    assert "hf_wrong" not in wrong.stdout + wrong.stderr
     right = run("login", answer="hf_right\n")
     assert right.returncode == 0, right.stderr
     assert right.stdout.endswith("Logged in as somebody.\n") and "hf_right" not in right.stdout + right.stderr
@@ -178,21 +176,12 @@ def test_without_a_hub_the_catalogue_still_answers(
 
 
 def test_offline_asks_nothing(server: FakeHub, run: Run, tmp_path: Path) -> None:
-    settings = tmp_path / "data" / "foresight" / "settings.json"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps(offline_settings()), encoding="utf-8")
+    offline = Settings(library=ModelSettings(is_offline=True))
+    SettingsFile(tmp_path / "data" / "foresight").save(offline)
     for arguments in (("search", "small"), ("info", "org/small"), ("download", "org/small"), ("list",)):
         done = run(*arguments)
         assert arguments == ("list",) or "Foresight is set to offline" in done.stderr
     assert server.asked == []
-
-
-def offline_settings() -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from app.settings import ModelSettings, Settings
-
-    return asdict(Settings(library=ModelSettings(is_offline=True)))
 
 
 def test_the_catalogue_is_listed_by_what_fits(run: Run) -> None:

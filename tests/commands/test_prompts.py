@@ -67,6 +67,8 @@ def test_an_empty_prompt_is_refused(text: str) -> None:
         ("{}", 'line 2 needs "prompt"'),
         ('{"prompt": 7}', 'line 2 needs "prompt"'),
         ('{"prompt": " "}', "line 2: the prompt is empty"),
+        ('{"messages": []}', 'line 2 needs "prompt"'),
+        ('{"messages": "Hello"}', 'line 2 needs "prompt"'),
         ('{"messages": ["Hello"]}', "line 2: a message needs a role"),
         ('{"messages": [{"role": "robot", "content": "Hello"}]}', "line 2: a message needs a role"),
         ('{"messages": [{"role": "user"}]}', "line 2: a message needs a role"),
@@ -77,12 +79,6 @@ def test_a_bad_line_is_named_with_its_number(tmp_path: Path, line: str, sentence
         read_prompts(None, file_with(tmp_path, '{"prompt": "Hello"}', line), raw=False)
     assert sentence in str(caught.value)
     assert "prompts.jsonl" in str(caught.value)
-
-
-@pytest.mark.parametrize("messages", ["[]", '"Hello"'])
-def test_messages_are_a_list_that_is_not_empty(tmp_path: Path, messages: str) -> None:
-    with pytest.raises(BadOption, match='line 1 needs "prompt"'):
-        read_prompts(None, file_with(tmp_path, f'{{"messages": {messages}}}'), raw=False)
 
 
 def test_a_chat_cannot_be_sent_raw(tmp_path: Path) -> None:
@@ -97,17 +93,15 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match=r"none\.jsonl cannot be read \(No such file or directory\)"):
-        read_prompts(None, tmp_path / "none.jsonl", raw=False)
-    with pytest.raises(BadOption, match=r"cannot be read \(Is a directory\)"):
-        read_prompts(None, tmp_path, raw=False)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
-    file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadOption, match=r"is not UTF-8 text"):
-        read_prompts(None, file, raw=False)
+    binary = tmp_path / "prompts.jsonl"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for file, reason in (
+        (tmp_path / "none.jsonl", r"none\.jsonl cannot be read \(No such file or directory\)"),
+        (tmp_path, r"cannot be read \(Is a directory\)"),
+        (binary, "is not UTF-8 text"),
+    ):
+        with pytest.raises(BadOption, match=reason):
+            read_prompts(None, file, raw=False)
 
 
 def test_a_line_may_say_how_its_reply_is_drawn(tmp_path: Path) -> None:

@@ -8,40 +8,13 @@ from app.values.messages import Decoding, Finished, ModelChoice, Options, Piece,
 from tests.commands.scripted import ScriptedDecoders
 
 REQUEST = Request(ModelChoice("demo"), "Once", Options(sampling=Sampling(seed=5)))
-FIELDS = [
-    "text",
-    "token_ids",
-    "steps",
-    "tokens_per_step",
-    "hit_rate",
-    "coverage",
-    "rows_per_step",
-    "tokens_per_second",
-    "time_to_first_token",
-    "decoder",
-    "seed",
-    "model",
-    "dtype",
-    "device",
-    "devices",
-    "quantisation",
-    "draft_model",
-    "sources",
-    "attention",
-    "attention_note",
-    "device_note",
-    "lookahead_note",
-    "chains_note",
-    "same_text_note",
-    "graphs",
-    "graphs_note",
-    "fused_note",
-    "compiler_note",
-    "heads_note",
-    "stop_reason",
-    "temperature",
-    "decoding",
-]
+ORDER = """
+    text token_ids steps tokens_per_step hit_rate coverage rows_per_step tokens_per_second
+    time_to_first_token decoder seed model dtype device devices quantisation draft_model
+    sources attention attention_note device_note lookahead_note chains_note same_text_note graphs
+    graphs_note fused_note compiler_note heads_note stop_reason temperature decoding
+"""
+FIELDS = ORDER.split()
 
 
 def test_the_outcome_is_the_whole_text_with_all_its_tokens() -> None:

@@ -70,18 +70,8 @@ def test_a_failure_is_one_sentence_without_a_traceback() -> None:
 
 @pytest.mark.thorough
 def test_ranks_of_torchrun_and_of_devices_write_what_one_device_writes() -> None:
-    asked = (
-        "--prompt",
-        "Once upon a time",
-        "--max-new-tokens",
-        "24",
-        "--ignore-eos",
-        "--json",
-        "--rows",
-        "24",
-    )
-    sampled = ("--temperature", "0.8", "--seed", "3", "--dtype", "float32")
-    run = command("generate", *asked, *sampled)
+    options = "--max-new-tokens 24 --ignore-eos --json --rows 24 --temperature 0.8 --seed 3 --dtype float32"
+    run = command("generate", "--prompt", "Once upon a time", *options.split())
     by_torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *run[1:]]
     replies = []
     for line in (run, [*run, "--devices", "cpu,cpu"], by_torchrun):

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
 from app.api.api_key import KeyFile
-from app.commands.serve import KEY_VARIABLE, GivenKeys, chosen_key, chosen_model
+from app.commands.serve import KEY_VARIABLE, chosen_key, chosen_model
 from app.conversation import Reply
 from app.errors import ServerError
 from app.remote import Servers
@@ -22,6 +23,8 @@ from app.settings import Settings
 from app.values.messages import Failed, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.commands.typed import CHECKOUT, command, typed
 from tests.engine.asking import Watched
+
+FOLDER = b"a folder in place of the file"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, 
     ("content", "sentence"),
     [
         (None, "cannot be read (No such file or directory). Choose another file."),
+        (FOLDER, "cannot be read ("),
         (b"", "is empty: give one, or leave it out."),
         (b"\n \n", "is empty: give one, or leave it out."),
         (b"one\ntwo\n", "has several lines: keep the key there alone."),
@@ -58,17 +62,14 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, 
 )
 def test_a_file_without_a_key_is_a_sentence(tmp_path: Path, content: bytes | None, sentence: str) -> None:
     file = tmp_path / "key"
-    if content is not None:
+    if content == FOLDER:
+        file.mkdir()
+    elif content is not None:
         file.write_bytes(content)
     done = typed("serve", "--data-dir", tmp_path / "data", "--api-key-file", file)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: The key {'of' if content is not None else 'in'} {file} ")
+    assert done.stderr.startswith(f"Error: The key {'in' if content in (None, FOLDER) else 'of'} {file} ")
     assert sentence in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_a_folder_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
-    done = typed("serve", "--data-dir", tmp_path, "--api-key-file", tmp_path)
-    assert done.returncode == 2 and "cannot be read (" in done.stderr
 
 
 @pytest.mark.parametrize("option", [("--api-key", "x"), ("--api-key-file", "x"), ("--no-key",)], ids=" ".join)
@@ -87,17 +88,17 @@ def test_a_key_is_the_one_of_the_file_or_the_variable_and_a_file_that_others_rea
     file = tmp_path / "key"
     file.write_bytes(b"\xef\xbb\xbfsk-of-the-file\r\n")
     file.chmod(0o640)
-    given_ones = (GivenKeys(option="sk-1 "), GivenKeys(variable="sk-2\n"), GivenKeys(file=file))
-    keys = [chosen_key(tmp_path, one, "127.0.0.1") for one in given_ones]
+    ways: tuple[dict[str, Any], ...] = ({"option": "sk-1 "}, {"variable": "sk-2\n"}, {"file": file})
+    keys = [chosen_key(tmp_path, "127.0.0.1", **way) for way in ways]
     for key, text in zip(keys, ("sk-1", "sk-2", "sk-of-the-file"), strict=True):
         assert key.accepts(text) and not key.accepts("") and not key.accepts(f"{text}x")
     if os.name == "posix":
         told = f"Other users of this machine can read the key in {file}: chmod 600 it.\n"
         assert capsys.readouterr() == ("", told)
         file.chmod(0o600)
-        chosen_key(tmp_path, GivenKeys(file=file), "127.0.0.1")
+        chosen_key(tmp_path, "127.0.0.1", file=file)
         assert capsys.readouterr() == ("", "")
-    assert isinstance(chosen_key(tmp_path, GivenKeys(), "127.0.0.1"), KeyFile)
+    assert isinstance(chosen_key(tmp_path, "127.0.0.1"), KeyFile)
 
 
 def test_the_help_says_who_sees_a_key_that_is_an_option() -> None:

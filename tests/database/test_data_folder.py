@@ -25,7 +25,7 @@ from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile, assets_dir
 from app.values.server import Server
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
 
 

@@ -3,12 +3,14 @@
 import plistlib
 import shlex
 import stat
-import struct
 import subprocess
 import sys
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from app.desktop.menu import (
     Launch,
@@ -82,11 +84,11 @@ def test_the_application_of_macos_has_what_its_system_asks_for() -> None:
     assert files["foresight"].path.parent.name == "MacOS"
 
 
-def test_icons_wrap_the_picture_with_its_true_length() -> None:
-    windows, mac = ico(PNG), icns(PNG)
-    size, offset = struct.unpack("<II", windows[14:22])
-    assert windows[offset : offset + size] == PNG and len(windows) == offset + size
-    assert mac[:4] == b"icns" and struct.unpack(">I", mac[4:8])[0] == len(mac) and mac.endswith(PNG)
+@pytest.mark.parametrize("wrap", [ico, icns])
+def test_icons_are_read_as_the_picture_that_was_wrapped(wrap: Callable[[bytes], bytes]) -> None:
+    png = make_launch(is_native=False).png
+    with Image.open(BytesIO(wrap(png))) as icon, Image.open(BytesIO(png)) as picture:
+        assert icon.convert("RGBA").tobytes() == picture.convert("RGBA").tobytes()
 
 
 def test_an_entry_is_written_and_removed_and_both_are_told(tmp_path: Path) -> None:

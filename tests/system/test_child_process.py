@@ -16,7 +16,7 @@ from app.errors import ProcessNotStarted
 from app.system.child_process import ChildProcess, importing_environment
 
 WORKER = "tests.child_worker"
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 
 
 def said(job: bytes, environment: Mapping[str, str]) -> list[bytes]:

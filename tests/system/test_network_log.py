@@ -9,7 +9,7 @@ import pytest
 
 from app.system.network_log import Contact, NetworkLog
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 WHY = "the hub, when asked"
 # 192.0.2.1 is an address that documentation may use and nobody has; a name below .invalid does not exist.
 ASK_OUTSIDE = """
