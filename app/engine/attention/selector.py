@@ -23,7 +23,7 @@ from torch import Tensor
 from app.engine.attention import sdpa
 from app.engine.attention.native import NativeAttention
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
-from app.engine.attention.tiles import busy_programs
+from app.engine.attention.triton_backend import busy_programs
 from app.engine.block.block import chain_block
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import is_close

@@ -10,21 +10,21 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import Attention
 from app.engine.block.block import chain_block, padded
 from app.engine.block.entries import SUCCESSORS
-from app.engine.graphs.graph_capture import CudaGraphCapturer, GraphCapturer
+from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.machine.tolerance import is_close
 from app.engine.measuring.threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.rotary import Rotary
-from app.engine.runner.steps import EagerSteps, Steps, run_block
+from app.engine.runner.model_config import Rotary
+from app.engine.runner.steps import EagerSteps, run_block
 from app.engine.sampling.batched_sampling import best_tokens
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
 
 
-def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> Steps:
+def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
     """Graphs where the device has them and our kernels attend, if they pass a trial."""
     if model.device.type == "cpu":
         return steps_on_cpu(model, attention)
@@ -32,12 +32,12 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
         return EagerSteps(model, attention)
     if attention.name != "triton":
         return EagerSteps(model, attention, f"they need the triton attention, and {attention.name} attends")
-    return tried_graphs(model, attention, rotary, CudaGraphCapturer(model.device), context)
+    return tried_graphs(model, attention, rotary, GraphCapturer(model.device), context)
 
 
 def tried_graphs(
     model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
-) -> Steps:
+) -> EagerSteps:
     """Graphs, if a tiny block has the same logits by a graph as eagerly; else eager steps and a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")

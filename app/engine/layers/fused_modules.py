@@ -5,8 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from app.engine.attention import BlockView
-from app.engine.attention.hook import attend_layer
-from app.engine.attention.signature import Scoring
+from app.engine.attention.signature import Scoring, attend_layer
 from app.engine.layers.kernel_signature import Activation, HeadNorms, LayerKernels, NormShape
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 

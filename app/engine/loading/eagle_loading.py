@@ -21,7 +21,7 @@ from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
 from app.engine.runner.hidden_states import write_layer_states
 from app.engine.runner.kv_cache import layer_windows
-from app.engine.runner.rotary import rotary_of
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import BadOption
 from app.values.eagle_config import EagleConfig, read_eagle_config

@@ -37,13 +37,12 @@ from app.engine.layers.packing import pack_weights
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import rounds_activations, tolerance_of
 from app.engine.runner.kv_cache import layer_windows
-from app.engine.runner.model_config import heads_of
+from app.engine.runner.model_config import Rotary, heads_of, rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.prefix_cache import PrefixCache, share_of_free
-from app.engine.runner.rotary import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.runner.steps import EagerSteps, Steps, compile_variants
+from app.engine.runner.steps import EagerSteps, compile_variants
 from app.errors import AttentionUnavailable, BadOption
 from app.values.messages import AttentionChoice, ModelChoice, ModelFolder
 
@@ -99,7 +98,7 @@ def run_by_torch(
     model: PreTrainedModel,
     context: int,
     why: str,
-    make_steps: Callable[[PreTrainedModel, Attention, str], Steps] = EagerSteps,
+    make_steps: Callable[[PreTrainedModel, Attention, str], EagerSteps] = EagerSteps,
 ) -> Execution:
     """Blocks by torch's own kernels alone, because `why`, of a model whose weights are not all at one place."""
     attention = torchs_own(capabilities_of(model.device), why)
@@ -153,7 +152,7 @@ def _blocks(
     fused: FusedModel,
     attention: Attention,
     context: int,
-    make_steps: Callable[[PreTrainedModel, Attention, Rotary, int], Steps],
+    make_steps: Callable[[PreTrainedModel, Attention, Rotary, int], EagerSteps],
 ) -> Execution:
     rotary = rotary_of(fused.model.config.get_text_config(decoder=True), context)
     steps = make_steps(fused.model, attention, rotary, context)

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from app.engine.loading.loading import LoadedModel
 from app.engine.loading.measuring import first_token_of_texts, keep_first
-from app.engine.lookahead.first_successors import ROWS, ask_first_successors, num_asked
+from app.engine.lookahead.model_statistics import ROWS, ask_first_successors, num_asked
 from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.runner.runner import BlockRunner
 

@@ -22,8 +22,13 @@ from app.engine.drafters.model_drafter import DraftModelSource, Lessons
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.drafter import MakeDrafter
-from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
-from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.model_statistics import (
+    ROWS,
+    ModelStatistics,
+    ask_first_successors,
+    no_successors,
+    num_asked,
+)
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.machine.compiling import Compiled

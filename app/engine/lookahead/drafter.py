@@ -11,16 +11,17 @@ A node's own edges are looked up only when no other edge can be better, so that 
 A device waits meanwhile. `native_drafter.py` does the same in C, where there is a compiler.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block.entries import pack_successors, unpack_follower
+from app.engine.block.entries import GAP_STEP, gap_class, pack_successors, unpack_follower, unpack_successor
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
     NUM_FOLLOWER_CODES,
@@ -31,12 +32,25 @@ from app.engine.lookahead.acceptance_estimator import (
     origin_of,
     successor_code,
 )
-from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
 from app.engine.sampling.constraint import Allowed, Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
+
+NO_ALTERNATIVES: Mapping[int, int] = MappingProxyType({})
+
+
+def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
+    """Token -> gap class of what was likely in place of the last token of a context."""
+    known = table.lookup(context[-LONGEST - 1 : -1]) if len(context) > LONGEST else None
+    if known is None or known.successor_length < LONGEST:
+        return NO_ALTERNATIVES
+    found = {token: gap_class(gap * GAP_STEP) for token, gap in map(unpack_successor, known.successors)}
+    found[unpack_successor(known.successors[0])[0]] = 0  # its gap is its lead
+    found.pop(context[-1], None)
+    return found
+
 
 SUREST = 0.995
 """No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""

@@ -9,19 +9,81 @@
 All but the last hold nothing of what was written; the pool never leaves memory.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from time import perf_counter
 
-from app.engine.block.entries import Packed
+import numpy as np
+
+from app.engine.block.entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
 from app.engine.block.step_profile import Buckets, StepTimes
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
-from app.engine.lookahead.first_successors import likely_anywhere, no_successors
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.jacobi_window import WindowSizer
+from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
-from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.constraint import Constraint, unconstrained
+from app.engine.sampling.sampling import likeliest
 from app.values.messages import MAX_ROWS, Sampling
+
+ROWS = 128
+"""Rows of a block, where memory has room for so many."""
+SECONDS = 1.5
+"""Time that a model may take at load; tokens behind that stay unasked. Low numbers are the frequent ones."""
+
+
+def ask_first_successors(
+    runner: ModelRunner,
+    known: Packed,
+    start: int,
+    progress: Callable[[int, int], None],
+    rows: int = ROWS,
+    clock: Callable[[], float] = perf_counter,
+    seconds: float = SECONDS,
+) -> Packed:
+    """Successors [vocabulary, 8] behind `start` and each token: those that are known, and those measured now.
+
+    After so many seconds no other block is begun. Zeros stand where there was no time yet. Leaves no prefix."""
+    successors, vocabulary = known.copy(), len(known)
+    began = clock()
+    for _ in runner.prefill([start]):
+        pass
+    for first in range(num_asked(known), vocabulary, rows):
+        tokens = range(first, min(first + rows, vocabulary))
+        ids, logits = likeliest(runner.forward_apart(tokens), SUCCESSORS)
+        successors[first : first + len(tokens)] = pack_successors(ids, logits)
+        progress(first + len(tokens), vocabulary)
+        if clock() - began >= seconds:
+            break
+    runner.forget()
+    return successors
+
+
+def likely_anywhere(successors: Packed) -> Packed:
+    """What is likely behind no token in particular [8]: the mean over the tokens that were measured."""
+    asked = successors[successors[:, 0] != 0]
+    tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
+    gaps[:, 0] = 0  # its gap is its lead
+    chances = np.where(tokens >= 0, np.exp(-gaps), 0)
+    chances /= chances.sum(axis=1, keepdims=True)
+    mass = np.bincount(np.maximum(tokens, 0).ravel(), chances.ravel())
+    best = np.argsort(-mass, kind="stable")[: min(SUCCESSORS, np.count_nonzero(mass))]
+    if not len(best):
+        return np.zeros(SUCCESSORS, dtype=np.int32)
+    found: Packed = pack_successors(best[None], np.log(mass[best], dtype=np.float32)[None])[0]
+    return found
+
+
+def no_successors(vocabulary: int) -> Packed:
+    """Nothing was measured yet."""
+    return np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
+
+
+def num_asked(successors: Packed) -> int:
+    """How many tokens were measured; they are the first ones."""
+    return int(np.count_nonzero(successors[:, 0]))
+
 
 SMALL_BITS, LARGE_BITS = 18, 20
 """Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
@@ -54,7 +116,7 @@ class ModelStatistics:
         }
         self._curves: dict[Buckets, StepCurve] = {}
         self._shapes = dict(shapes or {})
-        self._pool: ContextPool | None = None
+        self._pool: Pool | None = None
         self.learn_first(no_successors(0) if first is None else first)
 
     def pool(
@@ -65,7 +127,7 @@ class ModelStatistics:
         prediction: Sequence[int] = (),
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
-    ) -> ContextPool:
+    ) -> Pool:
         """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
         estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
@@ -76,13 +138,11 @@ class ModelStatistics:
         self._pool.learn_document(prediction, "prediction")
         return self._pool
 
-    def new_pool(
-        self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None
-    ) -> ContextPool:
+    def new_pool(self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None) -> Pool:
         """A pool that knows nothing but the first successors; its drafters are the model's, or others."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
-        return ContextPool(table, estimator, self._special, make_drafter or self._make_drafter)
+        return Pool(table, estimator, self._special, make_drafter or self._make_drafter)
 
     def learn_first(self, first: Packed) -> None:
         """Know these first successors [tokens, 8]: the chat that goes on learns them, too."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.engine.block.block import MAX_DEPTH
-from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.values.messages import Decoding, Split
 from app.values.step_rows import tree_rows
 

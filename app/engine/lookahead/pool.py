@@ -6,7 +6,6 @@ the reply so far, the window's lines, documents and earlier turns. A drafter (dr
 """
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,36 +20,7 @@ from app.engine.sampling.constraint import Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Origin, Sampling
 
 
-class Pool(Protocol):
-    """Where drafts come from."""
-
-    def __len__(self) -> int:
-        """How many n-grams the pool was taught."""
-
-    def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File the last `new` tokens of a line of text behind what stood before them."""
-
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Successors will be filed behind these contexts [R, 4]: prepare that, while a card computes them."""
-
-    def learn_successors(
-        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
-    ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, behind these contexts [R, 4].
-
-        -1 is before the text."""
-
-    def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
-
-    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The model went on with these tokens: how good were the guesses at each of them?"""
-
-    def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """One likely line of `length` tokens behind a context, to start the window from."""
-
-
-class ContextPool:
+class Pool:
     """The pool of one chat. `special` tokens may end a guess and are never followed by another."""
 
     def __init__(

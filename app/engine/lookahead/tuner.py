@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from app.engine.block.block import MAX_DEPTH
-from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
+from app.engine.lookahead.draft_model_budget import DraftModelBudget
+from app.engine.lookahead.jacobi_window import WindowSizer
 from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
-from app.engine.lookahead.window_sizer import WindowSizer
 from app.values.messages import Split
 
 MEMORY = 0.97
@@ -50,11 +50,11 @@ class Tuner:
     ngram = 3
 
     def __init__(
-        self, curve: StepCurve, sizer: WindowSizer, asking: Asking | None = None, context: int = 0
+        self, curve: StepCurve, sizer: WindowSizer, budget: DraftModelBudget | None = None, context: int = 0
     ) -> None:
-        """`asking` is the budget of the draft model, if there is one; the reply begins behind so many tokens."""
+        """`budget` is the draft model's, if there is one; `context` tokens stand before the reply."""
         self.sizer = sizer
-        self._asking = asking or NobodyAsked()
+        self._budget = budget
         self.columns = sizer.begin_reply()  # as many as earned their rows so far
         self._curve, self._context = curve, context
         curve.move_to(context)
@@ -72,7 +72,8 @@ class Tuner:
             self._plain_left -= 1
             return PLAIN_STEP
         self._plain_left = None
-        self._asking.price(self._speed)
+        if self._budget:
+            self._budget.price(self._speed)
         rows = min(self._curve.largest - window_rows, 2 * self._recent_rows + SPARE)
         price = 0.0 if self._curve.is_unproven else FLOOR * self._curve.cheapest_row * self._speed
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, MIN_REACH))
@@ -110,7 +111,8 @@ class Tuner:
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
         """Refine the cost of a plain step, and the speed. With pending rows it says nothing about plain ones."""
         self._steps_since_plain = 0
-        self._asking.settle(seconds)
+        if self._budget:
+            self._budget.settle(seconds)
         if rows == 1:
             self._curve.refine_plain(seconds)
         self._tokens = MEMORY * self._tokens + 1
@@ -124,7 +126,7 @@ class Tuner:
         split = self._split(tree, window, step.rows)
         self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
-        asked = self._asking.settle(step.seconds)
+        asked = self._budget.settle(step.seconds) if self._budget else 0.0
         self._curve.refine(step.rows, step.seconds - asked)
         self._tokens = MEMORY * self._tokens + step.tokens
         self._time = MEMORY * self._time + self._drafted_seconds(step.rows) + asked

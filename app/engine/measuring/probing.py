@@ -66,7 +66,6 @@ def probe(
         timer = replace(timer, progress=_part(progress, 1, parts))
         return _batch_invariant_profile(runner, timer, free, _part(progress, 2, parts))
     finally:
-        runner.same_text_buckets = ()
         runner.forget()
 
 

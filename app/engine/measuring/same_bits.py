@@ -95,15 +95,14 @@ def has_experts(model: PreTrainedModel) -> bool:
 
 def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
     """Logits, keys and values of the text behind `start`, in blocks of so many rows; [] where they differ."""
-    runner.same_text_buckets = (bucket,)
-    chained = _read(runner, text, start, lambda line, place: _chained(line[:bucket], place))
-    drafted = _read(runner, text, start, lambda line, place: _drafted(line, place, bucket))
+    chained = _read(runner, text, start, bucket, lambda line, place: _chained(line[:bucket], place))
+    drafted = _read(runner, text, start, bucket, lambda line, place: _drafted(line, place, bucket))
     return chained if agree(chained, drafted) else []
 
 
-def _read(runner: BlockRunner, text: Sequence[int], start: int, make: MakeBlock) -> Bits:
+def _read(runner: BlockRunner, text: Sequence[int], start: int, bucket: int, make: MakeBlock) -> Bits:
     runner.forget()
-    for _ in runner.prefill(text[:start]):
+    for _ in runner.prefill(text[:start], (bucket,)):
         pass
     logits: list[Tensor] = []
     done = start
@@ -157,9 +156,8 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
             captured.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
-    runner.same_text_buckets = (len(text),)
     with _listening(runner.steps.model, meet):
-        _read(runner, text, 0, _chained)
+        _read(runner, text, 0, len(text), _chained)
     return [(layer, _varied(rows, layer)) for layer, rows in captured.values()]
 
 

@@ -84,7 +84,7 @@ class StepTimer:
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
         """What steps of these buckets cost."""
         self.runner.forget()
-        for _ in self.runner.prefill(self.text[:PREFIX]):
+        for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
             pass
         if self.prefix > PREFIX:
             assert isinstance(self.runner, BlockRunner), "a state has no length"
@@ -93,7 +93,7 @@ class StepTimer:
         most = len(buckets) * (warm_up + ROUNDS[1])
 
         def run(place: int) -> None:
-            self._step(buckets[place], is_batch_invariant)
+            self._step(buckets[place])
             self.progress(next(done), most)
 
         times = time_in_turn(run, len(buckets), SECONDS, self.end, self.clock, warm_up)
@@ -122,8 +122,7 @@ class StepTimer:
         per_token = (slopes[0] + growth * (rows - slow.buckets[0]) for rows in times.buckets)
         return replace(times, per_token=tuple(max(seconds, 0.0) for seconds in per_token))
 
-    def _step(self, bucket: int, is_batch_invariant: bool) -> None:
-        self.runner.same_text_buckets = (bucket,) if is_batch_invariant else ()
+    def _step(self, bucket: int) -> None:
         line = self.text[self.prefix : self.prefix + bucket]
         logits = self.runner.forward(chain_block(line, self.prefix, tuple(range(bucket))))
         # As a decoder does, and a device is waited for.

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from app.engine.block.block import MAX_DEPTH, Block, chain_block
 from app.engine.block.entries import SUCCESSORS
+from app.engine.block.step_profile import Buckets
 from app.engine.parallel.shares import behind, children_of, followed
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
@@ -39,10 +40,12 @@ class RankModel:
         """Tokens of the text that are to be fed once more."""
         return len(self._missed)
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
         """Read a prompt as a runner does."""
         self._missed, self._fed = [], None
-        return (yield from self.runner.prefill(ids))
+        return (yield from self.runner.prefill(ids, same_text_buckets))
 
     def go_on(self, tokens: Sequence[int]) -> None:
         """The text goes on with these tokens: the rows of the newest share that say so are kept."""

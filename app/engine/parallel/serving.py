@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from app.engine.block.step_profile import Buckets
 from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import load
 from app.engine.loading.weights import load_weights
@@ -34,6 +35,7 @@ class RankServer:
         self._dtype = torch.float32  # of the share
         self._problem = ""  # what went wrong in a pass of it
         self._sampler: Sampler | None = None  # None: rank 0 wants the logits
+        self._buckets: Buckets = ()  # that steps are padded to for the same text
 
     def serve(self) -> None:
         """Returns when rank 0 has ended."""
@@ -139,14 +141,14 @@ class RankServer:
 
     def _prepare(self, settings: Any) -> None:
         runner = self._model.runner
-        runner.same_text_buckets = tuple(settings["buckets"])
+        self._buckets = tuple(settings["buckets"])
         wanted = settings["sampling"]
         self._sampler = wanted and runner.sampler(Sampling(**wanted))
 
     def _prefill(self, length: int) -> None:
         ids = torch.empty(length, dtype=torch.int64)
         self._link.receive(0, ids)
-        for _ in self._model.prefill(ids.tolist()):
+        for _ in self._model.prefill(ids.tolist(), self._buckets):
             pass
 
     def _step(self, order: Order) -> None:

@@ -1,12 +1,24 @@
-"""What a model's config says: its context, the shape of its attention, the tokens that end a reply."""
+"""Rotary tables that depend on the farthest position of a pass.
+
+Two kinds of model turn all their positions differently once a pass reaches beyond a length S:
+
+    longrope   two tables, the short one while every position is below S, else the long one (Phi-3)
+    dynamic    beyond S a new table for every length (dynamic NTK)
+
+So a block must not lie across S, or its drafts would change the rows before them: `horizon` says how far a block
+may reach. And a prompt that is longer than S must be read with the one table throughout, although it is read in
+chunks: each chunk then carries an anchor, a row at a far position that nobody sees and that is never committed.
+"""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.attention.selector import HeadShape
+from app.engine.block.block import Block
 from app.engine.runner.kv_cache import layer_windows
 
 UNKNOWN_CONTEXT = 32_768
@@ -49,3 +61,54 @@ def _ids(value: int | Iterable[int] | None) -> list[int]:
     if value is None:
         return []
     return [value] if isinstance(value, int) else list(value)
+
+
+RotaryKind = Literal["fixed", "longrope", "dynamic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """How a model's rotary table depends on the pass; `switch` is S, and the context where nothing depends."""
+
+    kind: RotaryKind
+    switch: int
+
+    def horizon(self, position: int, context: int) -> int:
+        """The first position that a block may not reach whose current token stands at `position`."""
+        if position < self.switch:
+            return self.switch
+        return position + 1 if self.kind == "dynamic" else context
+
+    def is_long(self, length: int) -> bool:
+        """Whether a text of this length is read with another table than a short one."""
+        return self.kind != "fixed" and length > self.switch
+
+
+def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
+    """The table that the config describes; the smallest switch where layers differ."""
+    found = [_rotary(parameters, config) for parameters in _parameter_sets(config)]
+    return min(filter(None, found), key=lambda rotary: rotary.switch, default=Rotary("fixed", context))
+
+
+def anchored(block: Block, position: int) -> Block:
+    """The block with one more row, at `position`, that sees only itself and is seen by nobody."""
+    tokens, positions = (*block.tokens, block.tokens[0]), (*block.positions, position)
+    return Block(tokens, positions, (*block.parents, -1), block.wanted)
+
+
+def _parameter_sets(config: PreTrainedConfig) -> list[dict[str, Any]]:
+    """One set for all layers, or one for each kind of layer."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    if "rope_type" in parameters:
+        return [parameters]
+    return [value for value in parameters.values() if isinstance(value, dict)]
+
+
+def _rotary(parameters: dict[str, Any], config: PreTrainedConfig) -> Rotary | None:
+    match parameters.get("rope_type"):
+        case "longrope":
+            return Rotary("longrope", parameters["original_max_position_embeddings"])
+        case "dynamic":
+            return Rotary("dynamic", config.max_position_embeddings)
+        case _:
+            return None

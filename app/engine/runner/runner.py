@@ -11,9 +11,9 @@ from app.engine.block.block import Block, apart_block, chain_block, common_lengt
 from app.engine.block.step_profile import Buckets, bucket_for
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import AHEAD, BlockCache
+from app.engine.runner.model_config import Rotary, anchored
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
-from app.engine.runner.rotary import Rotary, anchored
-from app.engine.runner.steps import EagerSteps, Steps, run_block
+from app.engine.runner.steps import EagerSteps, run_block
 from app.engine.sampling.batched_sampling import best_tokens, sampler_for
 from app.engine.sampling.sampling import Sampler
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
@@ -39,7 +39,7 @@ class BlockRunner:
         context: int,
         rotary: Rotary,
         attention: Attention = SDPA,
-        steps: Steps | None = None,
+        steps: EagerSteps | None = None,
         cache: BlockCache | None = None,
         others: PrefixCache | None = None,
     ) -> None:
@@ -76,8 +76,11 @@ class BlockRunner:
         """The context's end, or where the rotary table changes."""
         return self._rotary.horizon(position, self.context)
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads only what differs from the prefix the cache holds, or from one that was kept, in chunks."""
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
+        """Read only what differs from the prefix the cache holds, or from one that was kept, in chunks."""
+        self.same_text_buckets = same_text_buckets
         if self._rotary.kind == "fixed":
             self._reuse(ids[:-1])
         else:  # keys of a table that depends on the text's length fit no text of another length

@@ -11,9 +11,10 @@ Which models those are is decided at load, by `compatibility.py`. Those that fai
 time, which needs no copy.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,12 +25,88 @@ from app.engine.block.block import MAX_DEPTH, Block, common_length
 from app.engine.block.step_profile import Buckets
 from app.engine.machine.hardware import uploaded
 from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
-from app.engine.runner.rotary import rotary_of
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
-from app.engine.runner.state_snapshot import Snapshot, State
 from app.engine.sampling.batched_sampling import best_tokens, sampler_for
 from app.engine.sampling.sampling import Sampler
 from app.values.messages import Prefilling, Sampling
+
+State = dict[str, Any]
+"""What a model returns to be handed to the next pass, by the argument's name: a cache, or a list of tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """So many rows of keys or values."""
+
+    count: int
+
+    def of(self, grown: Tensor, more: int) -> Tensor:
+        return grown[..., : self.count + more, :]
+
+
+class Snapshot:
+    """Of a state as it is now. It is good for one `restore`, of the same state after some passes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = {name: _copied(value) for name, value in state.items()}
+        self._attributes = [(vars(holder), _kept(holder)) for holder in _holders(state)]
+
+    def restore(self, rows: int = 0) -> State:
+        """The state as it was: caches and layers are the same objects, with what they held.
+
+        Where `only_grows`, it may keep so many rows that it was fed since."""
+        for attributes, kept in self._attributes:
+            for name, value in kept.items():
+                attributes[name] = value.of(attributes[name], rows) if isinstance(value, _Rows) else value
+        return self._state
+
+    @property
+    def only_grows(self) -> bool:
+        """Whether the state is keys and values of full layers, and nothing else."""
+        return bool(self._attributes) and not any(
+            _holds_tensors(value) for _, kept in self._attributes for value in kept.values()
+        )
+
+
+def _holders(state: State) -> Iterator[Any]:
+    """Each cache of a state, and its layers."""
+    for cache in state.values():
+        if hasattr(cache, "__dict__") and not isinstance(cache, Tensor):
+            yield cache
+            yield from getattr(cache, "layers", ())
+
+
+def _kept(holder: Any) -> dict[str, Any]:
+    """What is to be kept of a cache or a layer."""
+    is_full = not getattr(holder, "is_sliding", False)
+    kept = {name: value for name, value in vars(holder).items() if name in ("keys", "values")}
+    if is_full:
+        kept = {name: _Rows(value.shape[-2]) if _has_rows(value) else value for name, value in kept.items()}
+    return {name: _copied(value) for name, value in vars(holder).items() if name not in kept} | kept
+
+
+def _holds_tensors(value: object) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, Tensor) or any(map(_holds_tensors, inside))
+
+
+def _has_rows(value: object) -> bool:
+    return isinstance(value, Tensor) and value.ndim > 1
+
+
+def _copied(value: Any) -> Any:
+    """Tensors are copied wherever they lie in lists and dictionaries; everything else is as good as its copy."""
+    match value:
+        case Tensor():
+            return value.clone()
+        case dict():
+            return {name: _copied(one) for name, one in value.items()}
+        case list() | tuple():
+            return type(value)(map(_copied, value))
+        case _:
+            return value
+
 
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""
@@ -52,14 +129,14 @@ class SequentialRunner:
     A chain of one row is committed by being fed: nothing is copied where nothing is drafted."""
 
     max_branches = 1
+    same_text_buckets: Buckets = ()  # chains round in other ways than single rows, whatever they are padded to
+    buckets: Buckets = ()
     warm_up = 1  # runs of a chain after which the next ones cost what all later ones do
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
         self.reused = 0
         self.is_asynchronous = model.device.type == "cuda"
-        self.same_text_buckets: Buckets = ()
-        self.buckets: Buckets = ()
         self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
         self.longest_chain = 1
         self.pending = 0
@@ -91,10 +168,13 @@ class SequentialRunner:
         del position
         return self.context
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Goes on from the state that is there, or from the one behind the newest prompt, where the ids do.
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
+        """Go on from the state that is there, or from the one after the newest prompt, if the ids begin with it.
 
-        Reads in chunks. Where the model takes none behind its state, all but the first is read row by row."""
+        Reads in chunks. If the model takes none after its state, all but the first is read row by row."""
+        del same_text_buckets
         done = self.reused = self._resume(ids)
         logits = self._prompt.logits if self._prompt else torch.empty(0)
         while done < len(ids):

@@ -1,9 +1,8 @@
-"""How a decoder's block is run on the model: eagerly, or as a CUDA graph (`step_graphs.py`).
+"""How a decoder's block is run on the model: eagerly here, or as a CUDA graph (`step_graphs.py`).
 
-Which of both a model gets is chosen once, at load. Prompts are always read eagerly."""
+Which of the two a model gets is chosen once, at load. Prompts are always read eagerly."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,69 +16,37 @@ from app.engine.block.step_profile import Buckets
 from app.engine.machine.hardware import uploaded
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
-_FEW = 3
-"""Tokens that are read to have kernels compiled: how many changes nothing about that."""
-
-
-class Steps(Protocol):
-    """Runs blocks behind what a cache holds, and commits rows of them."""
-
-    model: PreTrainedModel
-    warm_up: int  # runs of a block after which the next ones cost what all later ones do
-    reads_all_rows: bool  # whether it needs blocks of which all rows are wanted
-
-    @property
-    def buckets(self) -> Buckets:
-        """The row counts that steps are captured for; () where none are."""
-
-    @property
-    def note(self) -> str:
-        """Why steps are no graphs although this device has them; "" otherwise."""
-
-    def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Logits [R, vocab] of the block's wanted rows, good until the next block.
-
-        If `batch_invariant`, a row's bits depend on nothing but the text before it and the number of rows."""
-
-    def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """`batched_sampling.best_tokens` of the newest logits' first rows, if so many were found already."""
-
-    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block: ascending, the first is row 0."""
-
-    def release(self) -> None:
-        """Let go of what is kept for the cache's buffers, which are about to be made anew."""
-
 
 class EagerSteps:
-    """Launches each kernel of a step anew."""
+    """Runs blocks behind what a cache holds, and commits rows of them. It launches each kernel of a step anew."""
 
-    buckets: Buckets = ()
-    warm_up = 1
-    reads_all_rows = False
+    buckets: Buckets = ()  # the row counts that steps are captured for
+    warm_up = 1  # runs of a block after which the next ones cost what all later ones do
+    reads_all_rows = False  # whether it needs blocks of which all rows are wanted
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
-        self.note = note
-        self.model = model
-        self._attention = attention
+        """`note` says why steps are no graphs although this device has them; "" otherwise."""
+        self.model, self.attention, self.note = model, attention, note
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """No row but the wanted ones reaches the LM head."""
-        attend = self._attention.batch_invariant if batch_invariant else self._attention.attend
+        """Logits [R, vocab] of the block's wanted rows, good until the next block; only these reach the LM head.
+
+        If `batch_invariant`, a row's bits depend on nothing but the text before it and the number of rows."""
+        attend = self.attention.batch_invariant if batch_invariant else self.attention.attend
         return run_block(self.model, cache, block, attend)[0]
 
     def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """Nobody has looked for them."""
+        """`batched_sampling.best_tokens` of the newest logits' first rows, if so many were found already."""
         del rows, count
         return None
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Move the rows layer by layer."""
+        """Keep these rows of the newest block: ascending, the first is row 0."""
         cache.commit(rows)
 
     def release(self) -> None:
-        """Nothing is kept."""
+        """Let go of what is kept for the cache's buffers, which are about to be made anew."""
 
 
 @torch.inference_mode()
@@ -102,6 +69,6 @@ def run_block(
 
 
 def compile_variants(model: PreTrainedModel, attention: Attention) -> None:
-    """Read a few tokens by every variant of the kernels, so that none is compiled while a reply waits for it."""
+    """Read a few tokens with every variant of the kernels, so that none is compiled while a reply waits."""
     for attend in attention.variants:
-        run_block(model, BlockCache(), chain_block(range(_FEW), 0, wanted=(0,)), attend)
+        run_block(model, BlockCache(), chain_block(range(3), 0, wanted=(0,)), attend)

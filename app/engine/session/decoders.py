@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from app.engine.block.step_profile import Buckets
 from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi import make_jacobi
 from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
@@ -28,10 +29,15 @@ def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decod
 
 
 def generate(
-    runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: StoppingCriteria
+    runner: ModelRunner,
+    prompt: Sequence[int],
+    decoder: Decoder,
+    sampler: Sampler,
+    stopper: StoppingCriteria,
+    same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
     """The prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
-    logits = yield from runner.prefill(prompt)
+    logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
     yield FirstToken(token, runner.reused, reason)

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from app.engine.block.step_profile import choose_buckets
 from app.engine.loading.loading import LoadedModel
-from app.engine.lookahead.draft_model_budget import NobodyAsked
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.runner.step import FirstToken, StatisticsMeter, Step
 from app.engine.sampling.constraint import Constraint
 from app.engine.sampling.logits_processing import Texts
@@ -51,7 +50,7 @@ def reply_events(
 ) -> Iterator[Event]:
     """Reading the prompt, then the reply as it is written, then its end."""
     decoding = _supported(request.options.decoding, loaded)
-    loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
+    buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
     prompt, before = tokens.prompt, tokens.begun
     decode = loaded.decode_with(request.control)
     stopper = _make_stopper(loaded, request.options, len(prompt), before, decode)
@@ -60,7 +59,7 @@ def reply_events(
     reason: StopReason | None = None
     sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
     decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, sampler.constraint))
-    for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
+    for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper, buckets):
         match item:
             case Prefilling():
                 yield item
@@ -97,8 +96,8 @@ def _reply_context(
     loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
 ) -> ReplyContext:
     sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
-    asking = next((source.budget for source in loaded.draft_models), NobodyAsked())
-    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, asking)
+    budget = next((source.budget for source in loaded.draft_models), None)
+    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, budget)
 
 
 def _make_stopper(

@@ -10,7 +10,7 @@ from app.engine.attention import Attend, sdpa
 from app.engine.attention.flash import FlashAttention
 from app.engine.attention.native import NativeAttention
 from app.engine.attention.selector import capabilities_of
-from app.engine.attention.tiles import BUSY
+from app.engine.attention.triton_backend import BUSY
 from app.engine.cpu_kernels.loading import cpu_kernels
 from tests.engine.attention.cases import DEVICE
 

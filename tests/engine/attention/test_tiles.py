@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.attention.tiles import (
+from app.engine.attention.triton_backend import (
     GROUP_SPANS,
     SPAN,
     Tiles,

@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.session.decoders import make_decoder

@@ -14,8 +14,8 @@ from app.engine.block.entries import Packed
 from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.factory import ReplyContext
-from app.engine.lookahead.first_successors import ask_first_successors, no_successors
+from app.engine.lookahead.decoder import ReplyContext
+from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Sampler

@@ -11,15 +11,14 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
 from app.engine.block.block import chain_block
-from app.engine.graphs.graph_capture import CudaGraphCapturer
+from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.loading.loading import prepare
 from app.engine.lookahead.plain import plain
 from app.engine.machine.memory import release_memory
 from app.engine.runner.kv_cache import CHUNK
-from app.engine.runner.model_config import heads_of
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.batched_sampling import best_tokens
 from app.engine.session.decoders import make_decoder
@@ -85,7 +84,7 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
     except Exception as refused:
         pytest.skip(f"our kernels do not take it: {refused}")
     context = model.config.get_text_config(decoder=True).max_position_embeddings
-    steps = GraphSteps(model, attention, CudaGraphCapturer(CUDA), context)
+    steps = GraphSteps(model, attention, GraphCapturer(CUDA), context)
     plainly = write(BlockRunner(model, context, FIXED, attention), numbers(16), plain, limit=12)
     runner = BlockRunner(model, context, FIXED, attention, steps)
     assert write(runner, numbers(16), plain, limit=12).tokens == plainly.tokens
@@ -132,7 +131,7 @@ def test_what_is_recorded_outlives_the_workspaces_that_another_load_frees() -> N
 
 
 def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works() -> None:
-    capturer, numbers_there = CudaGraphCapturer(CUDA), torch.zeros(4, device=CUDA)
+    capturer, numbers_there = GraphCapturer(CUDA), torch.zeros(4, device=CUDA)
 
     def waits() -> None:
         numbers_there.add_(1).sum().item()
@@ -151,7 +150,7 @@ def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works(
 
 def test_a_capture_that_breaks_leaves_a_device_that_works() -> None:
     """What the first run could not find out: the second one waits, in the middle of the capture."""
-    capturer, runs = CudaGraphCapturer(CUDA), list[int]()
+    capturer, runs = GraphCapturer(CUDA), list[int]()
     values = torch.ones(4, device=CUDA)
 
     def waits_later() -> None:

@@ -21,11 +21,11 @@ from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.graphs.graph_capture import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.measuring.probing import probe
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
-from app.engine.runner.rotary import Rotary, rotary_of
+from app.engine.runner.model_config import Rotary, rotary_of
 from app.engine.runner.runner import ROOMY, BlockRunner
 from app.engine.runner.steps import EagerSteps, run_block
 from app.engine.session.decoders import make_decoder

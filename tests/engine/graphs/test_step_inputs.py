@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.graphs.native_step_inputs import best_pack, compiled_inputs
-from app.engine.graphs.step_inputs import StepInputs, packed_inputs
+from app.engine.graphs.step_graphs import StepInputs, packed_inputs
 from app.engine.machine.compiling import Compiled
 
 CPU = torch.device("cpu")

@@ -5,7 +5,7 @@ from transformers import PreTrainedModel
 from app.engine.layers.fuse import fuse_by
 from app.engine.layers.kernel_signature import LayerKernels
 from app.engine.loading.loading import LoadedModel
-from app.engine.runner.rotary import rotary_of
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from tests.engine.architectures import BRANCHING, Architecture
 

@@ -11,7 +11,7 @@ from app.engine.layers.fused_modules import FusedLayer
 from app.engine.layers.kernel_signature import LayerKernels
 from app.engine.layers.quantising import quantise
 from app.engine.lookahead.plain import plain
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Decoding, Sampling
 from app.values.quantisation import Quantisation

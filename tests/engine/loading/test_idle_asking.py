@@ -13,7 +13,7 @@ from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading.idle_asking import SECONDS, IdleAsking
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import measured
-from app.engine.lookahead.first_successors import no_successors, num_asked
+from app.engine.lookahead.model_statistics import no_successors, num_asked
 from app.engine.measuring.measurement_cache import MeasurementFolder, open_cache
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session

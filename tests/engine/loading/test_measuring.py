@@ -17,7 +17,7 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import first_token_of_texts, keep, measured
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.first_successors import num_asked
+from app.engine.lookahead.model_statistics import num_asked
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable, last_tokens
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin
 
 VOCABULARY = 64
@@ -17,14 +17,14 @@ def pool_of(
     origin: Origin = "document",
     special: Container[int] = (),
     estimator: AcceptanceEstimator | None = None,
-) -> ContextPool:
-    pool = ContextPool(ContextTable(VOCABULARY, 12), estimator or AcceptanceEstimator(), special)
+) -> Pool:
+    pool = Pool(ContextTable(VOCABULARY, 12), estimator or AcceptanceEstimator(), special)
     for text in texts:
         pool.learn(text, len(text), origin)
     return pool
 
 
-def says(pool: ContextPool, context: Sequence[int], *tokens: int, lead: float = 3.0) -> None:
+def says(pool: Pool, context: Sequence[int], *tokens: int, lead: float = 3.0) -> None:
     """The model held these tokens likely behind a context, the first by this lead."""
     logits = np.array([[0.0, *(-lead - place for place in range(len(tokens) - 1))]], dtype=np.float32)
     pool.learn_successors(np.array([last_tokens(context)]), np.array([tokens]), logits)

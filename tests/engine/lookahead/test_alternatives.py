@@ -3,8 +3,8 @@
 import numpy as np
 
 from app.engine.block.entries import pack_successors
-from app.engine.lookahead.alternatives import alternatives
 from app.engine.lookahead.context_table import ContextTable
+from app.engine.lookahead.drafter import alternatives
 from tests.engine.lookahead.pools import pool_of, says
 
 BEFORE, CURRENT = [1, 2, 3, 4], 5

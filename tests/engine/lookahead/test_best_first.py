@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
 from app.engine.lookahead.drafter import SUREST
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Pool
 from tests.engine.lookahead.pools import pool_of, says
 
 TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 
-def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextPool:
+def varied(texts: list[list[int]], rates: list[float], trust: float) -> Pool:
     """A pool of texts and successors, with made-up chances."""
     estimator = AcceptanceEstimator()
     estimator.rates = array("d", [rates[cell % len(rates)] for cell in range(NUM_CELLS)])
@@ -26,7 +26,7 @@ def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextP
     return pool
 
 
-def every_reach(pool: ContextPool, trust: float, context: list[int], depth: int, reach: float) -> list[float]:
+def every_reach(pool: Pool, trust: float, context: list[int], depth: int, reach: float) -> list[float]:
     """The reach of every node of the unbounded tree, looked up one by one."""
     found = []
     for chance, token, _ in pool.edges(context[-4:], len(context)) if depth else []:

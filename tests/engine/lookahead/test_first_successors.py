@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.engine.block.entries import SUCCESSORS, pack_successors, unpack_successor
-from app.engine.lookahead.first_successors import (
+from app.engine.lookahead.model_statistics import (
     ROWS,
     SECONDS,
     ask_first_successors,

@@ -1,8 +1,8 @@
 """One block of a small tree and a small window, written out."""
 
+from app.engine.lookahead.decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.layout import lay_out
 from tests.engine.lookahead.drafting import tree_of
 from tests.engine.lookahead.drawing import drawn
 

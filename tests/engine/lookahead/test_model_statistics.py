@@ -6,7 +6,7 @@ from app.engine.block.entries import SUCCESSORS, pack_successors
 from app.engine.block.step_profile import StepTimes
 from app.engine.lookahead.drafter import DraftSources, MakeDrafter, PythonDrafter
 from app.engine.lookahead.model_statistics import LARGE_MODEL, ModelStatistics
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin, Sampling
 
 VOCABULARY = 64
@@ -17,7 +17,7 @@ def statistics() -> ModelStatistics:
     return ModelStatistics(VOCABULARY)
 
 
-def sources(pool: ContextPool, context: list[int]) -> list[Origin]:
+def sources(pool: Pool, context: list[int]) -> list[Origin]:
     """Who drafts the next token."""
     return pool.draft(context, 99, 1, 0.0).origins[1:]
 

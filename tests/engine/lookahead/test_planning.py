@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.lookahead.jacobi_window import STEPS, JacobiWindow, WindowSizer
 from app.engine.lookahead.planning import MIN_ROWS_FOR_WINDOW, FixedSizesPlanner, RowBudgetPlanner
-from app.engine.lookahead.window_sizer import STEPS, WindowSizer
 from app.values.messages import PRESETS, Decoding, Preset, Split
 from tests.engine.lookahead.deciding import drafted
 

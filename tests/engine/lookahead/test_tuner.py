@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from app.engine.block.block import MAX_DEPTH
 from app.engine.block.step_profile import Buckets, StepTimes
-from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.lookahead.jacobi_window import STEPS, WORTH, JacobiWindow, WindowSizer
 from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, CurveShape, StepCurve
 from app.engine.lookahead.tuner import FLOOR, MEMORY, MIN_REACH, PATIENCE, SPARE, TRIAL, ChainTuner, Tuner
-from app.engine.lookahead.window_sizer import STEPS, WORTH, WindowSizer
 from tests.engine.lookahead.deciding import drafted
 
 # A second a step: the host's share of a drafted one is nothing beside it.

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.window_sizer import MOST_COLUMNS, RETRY, STEPS, WORTH, WindowSizer
+from app.engine.lookahead.jacobi_window import MOST_COLUMNS, RETRY, STEPS, WORTH, JacobiWindow, WindowSizer
 
 
 def window_of(sizer: WindowSizer, ngram: int = 3) -> JacobiWindow:

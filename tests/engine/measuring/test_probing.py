@@ -13,7 +13,7 @@ from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
 from app.engine.measuring.probing import USEFUL_FIRST, describe_buckets, probe
 from app.engine.measuring.step_timing import FEW_BUCKETS, MEASURED_BUCKETS, PREFIX, time_in_turn
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine.runner.state_snapshot import Snapshot, State
+from app.engine.runner.sequential_runner import Snapshot, State
 
 
 class Full:

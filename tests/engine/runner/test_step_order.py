@@ -5,8 +5,7 @@ from typing import get_args
 
 import pytest
 
-from app.engine.runner.step import Step
-from app.engine.runner.step_order import in_turn, overlapped
+from app.engine.runner.step import Step, in_turn, overlapped
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
