@@ -21,9 +21,12 @@ class ModelRunner(Protocol):
     context: int
     is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
-    same_text_buckets: Buckets  # as the newest prefill was told
     max_branches: int  # guesses in one place that a block may hold; 1 where it must be a chain
     pending: int  # accepted rows that the next block feeds once more, beside its own
+
+    @property
+    def same_text_buckets(self) -> Buckets:
+        """What the newest prefill was given."""
 
     @property
     def buckets(self) -> Buckets:

@@ -95,8 +95,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     measured = StepCurve(machine.times, machine.buckets)
     proven = StepCurve(machine.times, machine.buckets, measured.shape)
     planner = Tuner(proven, WindowSizer(columns))
-    runner.same_text_buckets = machine.buckets
-    said = write(runner, PROMPT, planned(planner, oracle), sampling)
+    said = write(runner, PROMPT, planned(planner, oracle), sampling, buckets=machine.buckets)
     assert said.tokens == expected.tokens
     if not columns:
         # Near the reply's end there is less and less room for guesses.
@@ -113,10 +112,9 @@ def test_auto_with_measured_steps_says_what_plain_says(
     profile = StepProfile(machine.times, batch_invariant, bucket_sets)
     expected = reference(runner, PROMPT, sampling)
     decoder = make_lookahead(Decoding(), ReplyContext(ModelStatistics(VOCABULARY), profile, sampling))
-    runner.same_text_buckets = machine.buckets
     for _ in range(3):
         runner.forget()
-        said = write(runner, PROMPT, decoder, sampling)
+        said = write(runner, PROMPT, decoder, sampling, buckets=machine.buckets)
         assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
         assert all(step.split.cost > 0 for step in said.steps)
 

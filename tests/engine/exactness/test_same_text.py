@@ -44,11 +44,11 @@ PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun)
 def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
-    runner.same_text_buckets = (4, 24, 64)
-    assert says_plainly(runner, PROMPT, sampling).tokens == expected.tokens
+    buckets = (4, 24, 64)
+    assert says_plainly(runner, PROMPT, sampling, buckets=buckets).tokens == expected.tokens
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling)
+    said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling, buckets=buckets)
     assert said.tokens == expected.tokens
     assert said.longest_run == 7
 
@@ -58,9 +58,8 @@ def test_any_buckets_will_do_that_hold_the_block(zoo: Zoo, buckets: Buckets) -> 
     runner = zoo.runner(LLAMA)
     expected = says_plainly(runner, PROMPT)
     runner.forget()
-    runner.same_text_buckets = buckets
+    assert write(runner, PROMPT, make_lookahead(Decoding()), buckets=buckets).tokens == expected.tokens
     assert runner.max_rows == buckets[-1]
-    assert write(runner, PROMPT, make_lookahead(Decoding())).tokens == expected.tokens
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:

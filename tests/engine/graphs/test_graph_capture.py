@@ -62,9 +62,8 @@ def runners(dtype: torch.dtype) -> tuple[BlockRunner, BlockRunner, GraphSteps]:
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_a_graph_writes_the_bits_that_eager_steps_write(dtype: torch.dtype, bucket: int) -> None:
     eager, recorded, steps = runners(dtype)
-    eager.same_text_buckets = (bucket,)
-    for runner in (eager, recorded):
-        list(runner.prefill(numbers(40)))
+    list(eager.prefill(numbers(40), (bucket,)))
+    list(recorded.prefill(numbers(40)))
     for place in range(40, 40 + EAGER_STEPS + 6):
         block = chain_block(numbers(bucket, seed=place), place, tuple(range(bucket)))
         said = recorded.forward(block)
@@ -96,9 +95,8 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
 def test_a_row_that_is_read_twice_finds_room_for_its_logits() -> None:
     """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
     eager, recorded, steps = runners(torch.float32)
-    eager.same_text_buckets = (16,)
-    for runner in (eager, recorded):
-        list(runner.prefill(numbers(40)))
+    list(eager.prefill(numbers(40), (16,)))
+    list(recorded.prefill(numbers(40)))
     twice = chain_block(numbers(8), 40, (*range(8), 0))
     for _ in range(EAGER_STEPS + 2):
         assert torch.equal(eager.forward(twice), recorded.forward(twice))
@@ -118,9 +116,8 @@ def test_growth_stops_and_restarts_change_no_text() -> None:
 
 def test_what_is_recorded_outlives_the_workspaces_that_another_load_frees() -> None:
     eager, recorded, steps = runners(torch.bfloat16)
-    eager.same_text_buckets = (16,)
-    for runner in (eager, recorded):
-        list(runner.prefill(numbers(40)))
+    list(eager.prefill(numbers(40), (16,)))
+    list(recorded.prefill(numbers(40)))
     block = chain_block(numbers(16), 40, tuple(range(16)))
     for _ in range(EAGER_STEPS + 1):
         recorded.forward(block)

@@ -87,9 +87,8 @@ def test_a_row_that_is_read_twice_finds_room_for_its_logits(
     """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
     capturer = SimulatedCapturer()
     runner, steps = recorded(eager, capturer)
-    runner.same_text_buckets = buckets
-    for each in (eager, runner):
-        list(each.prefill(numbers(5)))
+    list(eager.prefill(numbers(5)))
+    list(runner.prefill(numbers(5), buckets))
     twice = chain_block(numbers(8), 5, (*range(8), 0))
     for _ in range(EAGER_STEPS + 2):
         said = runner.forward(twice)
@@ -123,9 +122,9 @@ def test_a_bucket_is_recorded_after_its_first_steps_and_then_replayed(eager: Blo
 def test_widths_of_the_same_text_are_recorded_as_they_are(eager: BlockRunner) -> None:
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
-    runner.same_text_buckets = (12, 24)
     prompt = numbers(20)
-    assert write(runner, prompt, plain, limit=12).tokens == says_plainly(eager, prompt, limit=12).tokens
+    said = write(runner, prompt, plain, limit=12, buckets=(12, 24))
+    assert said.tokens == says_plainly(eager, prompt, limit=12).tokens
     assert (len(capturer.tapes), capturer.replays) == (1, 12 - 1 - EAGER_STEPS)
 
 
@@ -482,9 +481,8 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, 
     attention, capturer = Attention("triton", attend, attend), SimulatedCapturer()
     runner, _ = recorded(eager, capturer, attention)
     reference = BlockRunner(eager.model, eager.context, FIXED, attention)
-    reference.same_text_buckets = (8,)
-    for each in (runner, reference):
-        list(each.prefill(numbers(10)))
+    list(runner.prefill(numbers(10)))
+    list(reference.prefill(numbers(10), (8,)))
     for place in range(10, 10 + steps):
         block = chain_block(numbers(3, seed=place), place, (0, 2))
         assert torch.equal(runner.forward(block), reference.forward(block))
