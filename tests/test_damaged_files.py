@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.chats.json_columns import collections_from_json, marks_from_json, value_from_json
-from app.engine.measuring.measurement_cache import MeasurementFolder
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.errors import SettingsNotRead
 from app.models_registry.downloads.downloads import SavedDownloads
 from app.models_registry.files.chat_template import chat_template
@@ -47,7 +47,7 @@ def downloads(folder: Path) -> object:
 
 
 def measurements(folder: Path) -> object:
-    cache = MeasurementFolder(folder)
+    cache = MeasurementCache(folder)
     cache.write("step", {"model": "demo"}, 7)
     (written,) = folder.glob("step-*.json")
     (folder / "damaged.json").replace(written)

@@ -56,8 +56,8 @@ RIDGE = 0.5
 REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
-BORROWED = ("document", "history")
-"""Sources that a single short reply does not have: they begin as the mean of prompt and output."""
+BORROWED = ("document", "history", "prediction")
+"""The last sources, which a single short reply does not have: they begin as the mean of prompt and output."""
 
 
 class Recorder(AcceptanceEstimator):
@@ -160,7 +160,7 @@ def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
 
 
 def module(weights: Weights) -> str:
-    """priors.py with these weights."""
+    """Write priors.py with these weights, as text."""
     said, seen = weights.said, weights.seen
     texts = seen[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS)
     mean = (texts[SOURCES.index("prompt")] + texts[SOURCES.index("output")]) / 2
@@ -179,9 +179,9 @@ def module(weights: Weights) -> str:
     return (
         f"{_HEAD}\nBASE = {weights.base:.2f}\n\n"
         f"SUCCESSOR_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(successors)}"
-        f"{_ALTERNATIVES}{_rows(alternatives)})\n\n"
-        f"{_BORROW}_BORROWED = (\n{_rows(mean)})\n\n"
-        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)})\n"
+        f"{_ALTERNATIVES}{_rows(alternatives)}{_END}\n"
+        f"{_BORROW}_BORROWED = (\n{_rows(mean)}{_END}\n"
+        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)}{_END}"
     )
 
 
@@ -191,11 +191,11 @@ def _rows(weights: Tensor) -> str:
 
 _HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `tools/acceptance_priors.py`.
 
-Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
+Fitted on every candidate after an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
-length 0 and of alternatives were put down by hand (docs/lookahead.md). What they say is general: the likeliest
+length 0 and of alternatives were chosen by hand (docs/lookahead.md). What they express is general: the likeliest
 successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
-behind a single token.
+after a single token.
 """
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"
@@ -207,7 +207,8 @@ _ALTERNATIVES = (
     "    # Alternatives to the current token: a line for each length of the known context, 0 to 4; gap classes\n"
     "    # 0 to 7.\n"
 )
-_BORROW = "# Documents and history: the mean of prompt and output.\n"
+_BORROW = "# Documents, history and predictions: the mean of prompt and output.\n"
+_END = ")  # fmt: skip\n"
 _SEEN_BITS = (
     "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"
 )

@@ -12,7 +12,7 @@ from app.engine.loading.eagle_loading import with_eagle_head
 from app.engine.loading.head_loading import no_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
-from app.engine.measuring.draft_timing import question_seconds
+from app.engine.measuring.profiling import question_seconds
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.engine.text.text_tokenizer import LossyTokenizer, TextTokenizer

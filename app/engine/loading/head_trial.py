@@ -6,7 +6,7 @@ from app.engine.drafters.head_reader import Head, HeadReader
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.tolerance import is_close, tolerance_of
-from app.engine.measuring.draft_timing import question_seconds, trial_text
+from app.engine.measuring.profiling import question_seconds, trial_text
 from app.engine.runner.hidden_states import HiddenStates, WrittenStates
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import BlockRunner

@@ -33,9 +33,7 @@ from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.measuring.probing import probe, probe_chains
-from app.engine.measuring.step_timing import MeasuredRunner, ProgressListener
-from app.engine.runner.runner import BlockRunner
+from app.engine.measuring.profiling import MeasuredRunner, ProgressListener, profile_steps
 from app.values.messages import Progress
 
 WEIGHTS, STEPS, LOADED = 40, 70, 100
@@ -61,7 +59,7 @@ def measured(
     cache_key = cache_key_of(runner.model, loaded.current_info)
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
-        profile = _probe(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
+        profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
         if profile.is_whole or loaded.info.offloaded:  # whose steps take as long at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
@@ -81,10 +79,6 @@ def measured(
     first = _first_successors(loaded, runner, cache, cache_key, progress, largest)
     statistics = _experience(loaded, runner, cache, learned, first, make_drafter)
     return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)
-
-
-def _probe(runner: MeasuredRunner, progress: ProgressListener) -> StepProfile:
-    return probe(runner, progress) if isinstance(runner, BlockRunner) else probe_chains(runner, progress)
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:

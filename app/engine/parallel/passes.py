@@ -21,7 +21,7 @@ from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.attention.selector import SDPA
 from app.engine.block.block import Block, chain_block
-from app.engine.measuring.step_timing import lengthen
+from app.engine.measuring.profiling import lengthen
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.runner.kv_cache import BlockCache, are_in_place
 from app.engine.runner.steps import run_block

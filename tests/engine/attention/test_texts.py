@@ -42,7 +42,9 @@ def test_the_demo_model_says_the_same_with_lookahead(dtype: torch.dtype) -> None
     buckets = () if dtype == torch.float32 else (5,)
     expected = write(loaded.runner, prompt, plain, limit=4, buckets=buckets)
     oracle = Oracle((*prompt, *expected.tokens), (branching,))
-    said = write(loaded.runner, prompt, with_pool(oracle, Decoding(window=0, ngram=4)), limit=4, buckets=buckets)
+    said = write(
+        loaded.runner, prompt, with_pool(oracle, Decoding(window=0, ngram=4)), limit=4, buckets=buckets
+    )
     assert said.tokens == expected.tokens
     assert len(said.steps) < len(expected.steps)
 

@@ -23,7 +23,7 @@ from app.engine.graphs.graph_trial import choose_steps, tried_graphs
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
-from app.engine.measuring.probing import probe
+from app.engine.measuring.profiling import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import Rotary, rotary_of
 from app.engine.runner.runner import ROOMY, BlockRunner
@@ -434,7 +434,7 @@ def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> Non
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
     ticks = count()  # a clock of its own: on a slow machine fewer numbers of rows are timed
-    profile = probe(runner, lambda _done, _total: None, lambda: next(ticks) * 1e-4)
+    profile = profile_steps(runner, lambda _done, _total: None, lambda: next(ticks) * 1e-4)
     assert profile.free.buckets == BUCKETS
     assert len(capturer.tapes) == len(BUCKETS)
     assert all(tape.played >= 3 for tape in capturer.tapes)

@@ -14,7 +14,7 @@ from app.engine.loading.idle_asking import SECONDS, IdleAsking
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.measuring import measured
 from app.engine.lookahead.model_statistics import no_successors, num_asked
-from app.engine.measuring.measurement_cache import MeasurementFolder, open_cache
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session
 from app.values.messages import ModelChoice, ModelFolder, Sampling
@@ -31,7 +31,7 @@ VOCABULARY = 4096
 def fresh(model_folders: dict[str, Path]) -> Callable[[], LoadedModel]:
     """The tiny model with all its first successors, loaded anew at each call."""
     folder, choice = ModelFolder(model_folders["tiny"], "tiny"), ModelChoice("tiny", "float32", "cpu")
-    return lambda: measured(load(folder, choice), open_cache(None), lambda *_: None)
+    return lambda: measured(load(folder, choice), MeasurementCache(None), lambda *_: None)
 
 
 def cut(loaded: LoadedModel) -> Packed:
@@ -46,13 +46,13 @@ def cut(loaded: LoadedModel) -> Packed:
 def test_every_token_is_asked_and_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     loaded = fresh()
     whole = cut(loaded)
-    asking = IdleAsking(loaded, MeasurementFolder(tmp_path))
+    asking = IdleAsking(loaded, MeasurementCache(tmp_path))
     while asking.ask():
         pass
     assert asking.is_done
     assert (loaded.statistics.first == whole).all()
     (file,) = tmp_path.glob("successors-*.json")
-    again = measured(fresh(), MeasurementFolder(tmp_path), lambda *_: None)
+    again = measured(fresh(), MeasurementCache(tmp_path), lambda *_: None)
     assert (again.statistics.first == whole).all()
     assert file.exists()
 
@@ -64,7 +64,7 @@ def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(fresh: Callable[[],
     runner = cast(BlockRunner, loaded.runner)
     for _ in runner.prefill([5, 6, 7]):
         pass
-    assert IdleAsking(loaded, open_cache(None)).ask() > 0
+    assert IdleAsking(loaded, MeasurementCache(None)).ask() > 0
     asked = num_asked(loaded.statistics.first)
     assert ASKED < asked < VOCABULARY
     assert runner.length == 3
@@ -77,7 +77,7 @@ def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(fresh: Callable[[],
 def test_after_a_minute_the_next_load_goes_on(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     loaded = fresh()
     cut(loaded)
-    asking = IdleAsking(loaded, MeasurementFolder(tmp_path), count(0.0, SECONDS).__next__)
+    asking = IdleAsking(loaded, MeasurementCache(tmp_path), count(0.0, SECONDS).__next__)
     assert asking.ask() == SECONDS
     assert asking.ask() == 0
     assert num_asked(loaded.statistics.first) < VOCABULARY
@@ -90,7 +90,7 @@ def test_a_model_that_fails_is_asked_no_more(
     loaded = fresh()
     cut(loaded)
     loaded.statistics.learn_first(loaded.statistics.first[:, :3])
-    asking = IdleAsking(loaded, open_cache(None))
+    asking = IdleAsking(loaded, MeasurementCache(None))
     assert (asking.ask(), asking.is_done) == (0, True)
     assert "no more first successors" in caplog.text
 
@@ -99,7 +99,7 @@ def test_models_that_take_chains_are_not_asked() -> None:
     loaded = load_zoo(CHAINED[0].make())
     loaded = replace(loaded, profile=StepProfile(StepTimes((1,), (0.001,))))
     loaded.statistics.learn_first(no_successors(loaded.vocabulary))
-    assert IdleAsking(loaded, open_cache(None)).ask() == 0
+    assert IdleAsking(loaded, MeasurementCache(None)).ask() == 0
 
 
 def test_a_session_asks_of_what_is_loaded_alone(model_folders: dict[str, Path]) -> None:

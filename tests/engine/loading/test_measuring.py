@@ -19,7 +19,7 @@ from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_statistics import num_asked
 from app.engine.machine.compiling import Compiled
-from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.recurrent_architectures import CHAINED, RECURRENT
@@ -72,9 +72,9 @@ def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    first, steps = opened(fresh(), MeasurementFolder(tmp_path))
+    first, steps = opened(fresh(), MeasurementCache(tmp_path))
     assert steps == [MEASURING, ASKING]
-    again, steps = opened(fresh(), MeasurementFolder(tmp_path))
+    again, steps = opened(fresh(), MeasurementCache(tmp_path))
     assert steps == []
     assert again.profile == first.profile
     assert (first_of(again) == first_of(first)).all()
@@ -86,34 +86,34 @@ def test_a_compiler_that_is_missing_is_a_note_of_the_model(fresh: Callable[[], L
     def nothing() -> Compiled[PyDLL]:
         return Compiled(None, "Drafts are made in Python.")
 
-    loaded = measured(fresh(), open_cache(None), ProgressLog(), nothing)
+    loaded = measured(fresh(), MeasurementCache(None), ProgressLog(), nothing)
     assert loaded.info.refusals["compiler"] == "Drafts are made in Python."
     assert loaded.statistics._make_drafter is PythonDrafter
     assert (
         "compiler"
-        not in measured(fresh(), open_cache(None), ProgressLog(), lambda: Compiled(None)).info.refusals
+        not in measured(fresh(), MeasurementCache(None), ProgressLog(), lambda: Compiled(None)).info.refusals
     )
 
 
 def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:
     for _ in range(2):
-        assert opened(fresh(), open_cache(None))[1] == [MEASURING, ASKING]
+        assert opened(fresh(), MeasurementCache(None))[1] == [MEASURING, ASKING]
 
 
 def test_a_folder_that_cannot_be_written_costs_a_measurement_and_no_more(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    loaded, steps = opened(fresh(), MeasurementFolder(tmp_path / "file"))
+    loaded, steps = opened(fresh(), MeasurementCache(tmp_path / "file"))
     assert steps == [MEASURING, ASKING]
-    keep(loaded, MeasurementFolder(tmp_path / "file"))
+    keep(loaded, MeasurementCache(tmp_path / "file"))
     assert bool(loaded.profile)
 
 
 def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     whole, _ = opened(fresh(), notes)
     loaded, kept = fresh(), first_of(whole).copy()
     kept[700:] = 0
@@ -134,7 +134,7 @@ def write_successors(folder: Path, first: Packed) -> None:
 def test_successors_that_make_no_sense_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path, garbage: object
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     whole, _ = opened(fresh(), notes)
     rewrite(note_of(tmp_path, "successors"), lambda note: {**note, "packed": garbage})
     again, steps = opened(fresh(), notes)
@@ -145,7 +145,7 @@ def test_successors_that_make_no_sense_are_asked_anew(
 def test_successors_of_another_vocabulary_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     opened(fresh(), notes)
     write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
     assert opened(fresh(), notes)[1] == [ASKING]
@@ -176,7 +176,7 @@ def test_successors_of_another_vocabulary_are_asked_anew(
 def test_a_profile_with_impossible_values_is_measured_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     opened(fresh(), notes)
     rewrite(note_of(tmp_path, "step"), change)
     assert opened(fresh(), notes)[1] == [MEASURING]
@@ -192,7 +192,7 @@ def counted(loaded: LoadedModel) -> LoadedModel:
 def test_what_was_counted_of_guesses_is_there_after_the_next_start(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = counted(opened(fresh(), notes)[0])
     keep(loaded, notes)
     again, _ = opened(fresh(), notes)
@@ -203,7 +203,7 @@ def test_what_was_counted_of_guesses_is_there_after_the_next_start(
 def test_what_steps_really_took_is_there_after_the_next_start(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = opened(fresh(), notes)[0]
     free, padded = loaded.profile.free, loaded.profile.batch_invariant.buckets[:1]
     loaded.statistics.curve(free, ()).refine(8, 1.0)
@@ -236,7 +236,7 @@ def test_what_steps_really_took_is_there_after_the_next_start(
 def test_a_curve_of_other_widths_and_garbage_are_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = opened(fresh(), notes)[0]
     loaded.statistics.curve(loaded.profile.free, ()).refine(8, 1.0)
     keep(loaded, notes)
@@ -246,7 +246,7 @@ def test_a_curve_of_other_widths_and_garbage_are_not_believed(
 
 
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = opened(fresh(), notes)[0]
     loaded.statistics.pool([3001, 3002, 3003], Sampling(), ([3004, 3005],)).observe([3001], [3002])
     keep(loaded, notes)
@@ -280,7 +280,7 @@ def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], t
 def test_counts_of_another_layout_and_garbage_are_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     keep(counted(opened(fresh(), notes)[0]), notes)
     rewrite(note_of(tmp_path, "chances"), change)
     again, steps = opened(fresh(), notes)
@@ -290,7 +290,7 @@ def test_counts_of_another_layout_and_garbage_are_not_believed(
 
 def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:
     recurrent = load_zoo(RECURRENT[0].make())
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded, steps = opened(recurrent, notes)
     keep(loaded, notes)
     assert (loaded, steps, list(tmp_path.iterdir())) == (recurrent, [], [])
@@ -298,7 +298,7 @@ def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) ->
 
 def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: Path) -> None:
     """Behind a line break and each token alone, as a batch: what the model says there when it is asked alone."""
-    loaded, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    loaded, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementCache(tmp_path))
     assert steps == [MEASURING, ASKING]
     assert loaded.profile.free.buckets[0] == 1 and loaded.profile.free.buckets[-1] == LONGEST_CHAIN
     assert loaded.info.same_text and "the same text" in loaded.info.same_text_note
@@ -307,7 +307,7 @@ def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: 
     for token in (0, 7, 127):
         best = runner.feed([WithTexts.line_break, token], 0).argmax().item()
         assert unpack_successor(first[token][0])[0] == best
-    again, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    again, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementCache(tmp_path))
     assert (again.profile, steps) == (loaded.profile, [])
 
 

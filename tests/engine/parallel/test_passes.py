@@ -7,7 +7,7 @@ import torch
 
 from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
-from app.engine.measuring.step_timing import lengthen
+from app.engine.measuring.profiling import lengthen
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, adding_layers, unpacked
 from app.engine.parallel.tensor import run_split
