@@ -15,12 +15,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
+from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.graphs.graph_capture import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
-from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
+from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.measuring.profiling import profile_steps
@@ -489,3 +490,32 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, 
         for each in (runner, reference):
             each.commit((0,))
     assert capturer.replays == steps - EAGER_STEPS
+
+
+def test_a_blocks_numbers_arrive_where_steps_read_them_and_stay_there() -> None:
+    inputs = StepInputs(4, torch.device("cpu"))
+    places = [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+    for start in (5, 9):
+        block = padded(chain_block((7, 8, 9), start, (2,)), 4, 4)
+        assert inputs.fill(block, start)
+        assert inputs.tokens.tolist() == [[7, 8, 9, 7]]
+        assert inputs.positions.tolist() == [[start, start + 1, start + 2, start]]
+        assert inputs.slots.tolist() == [start, start + 1, start + 2, start + 3]
+        assert inputs.wanted.tolist() == [2, 0, 0, 0]
+        expected = row_paths(start, block)
+        assert inputs.paths.numpy().tolist() == expected.tolist()
+        assert places == [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+
+
+def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
+    rows = NEWEST + 3
+    parents = (-1, 0, 0, *range(2, rows - 1))  # row 1 is another branch: all rows behind it are out of place
+    positions = (5, 6, *range(6, 6 + rows - 2))
+    inputs = StepInputs(rows, torch.device("cpu"))
+    assert not inputs.fill(Block(tuple(range(rows)), positions, parents, tuple(range(rows))), 5)
+    assert not inputs.tokens.any()
+
+
+def test_a_block_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="inputs are for 4 rows, got 3, of which 1 are wanted"):
+        StepInputs(4, torch.device("cpu")).fill(chain_block((7, 8, 9), 5, (2,)), 5)

@@ -19,7 +19,7 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin
-from tests.engine.lookahead.pools import pool_of, says
+from tests.engine.lookahead.drafting import pool_of, says
 
 ALL = 10_000
 TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
