@@ -29,7 +29,7 @@ from app.engine.block.entries import SUCCESSORS
 from app.engine.layers.fuse import fuse_by
 from app.engine.layers.kernel_signature import Activation, HeadNorms, NormShape
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import run_block
 from app.engine.sampling.batched_sampling import best_tokens, make_batched_sampler
 from app.values.messages import Sampling
 

@@ -23,7 +23,6 @@ from torch import Tensor
 from app.engine.attention import sdpa
 from app.engine.attention.native import NativeAttention
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
-from app.engine.attention.triton_backend import busy_programs
 from app.engine.block.block import chain_block
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tolerance import is_close
@@ -207,7 +206,7 @@ def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -
 
 def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     if name == "triton":
-        from app.engine.attention.triton_backend import TritonAttention, on_device
+        from app.engine.attention.triton_backend import TritonAttention, busy_programs, on_device
 
         busy = busy_programs(machine.multiprocessors)
         fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])

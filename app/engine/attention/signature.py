@@ -1,10 +1,14 @@
-"""What attention is asked, whichever backend answers.
+"""What attention is asked, whichever backend answers, and the hook by which any transformers model asks it.
 
     attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
 
-`cache` is one layer's keys and values, the prefix's and behind them the block's; `view` says which of them each row
+`cache` is one layer's keys and values, the prefix's and after them the block's; `view` tells which of them each row
 sees (prefix length, positions, visibility), once for all layers of a pass; `scoring` is what only the layer knows
 (scale, window, soft cap, sinks). Every layer of every step makes a cache and a scoring, so they are bare tuples.
+
+transformers passes unknown keyword arguments of a model's forward on to the registered attention function, and
+builds no mask for a name that has no mask function: so the block travels as `block=BlockView(...)`, and each layer
+adds what only it knows.
 """
 
 from dataclasses import dataclass, field
@@ -145,20 +149,17 @@ def attend_layer(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls in each layer: query [1, H, T, D], key and value [1, KV, L + T, D]."""
+    """Attend in one layer, as transformers calls it: query [1, H, T, D], key and value [1, KV, L + T, D].
+
+    Raises ValueError for a mask, a bias or a choice of keys that this attention would leave out."""
     del module
-    _refuse_unknown(attention_mask=attention_mask, **others)
+    for name, given in {"attention_mask": attention_mask, **others}.items():
+        if isinstance(given, Tensor) and name not in _HARMLESS:
+            raise ValueError(f"attention does not know {name} {tuple(given.shape)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scoring = Scoring(scale, sliding_window or 0, softcap, s_aux)
     block.windows.append(scoring.window)
     return block.attend(query, LayerCache(key, value), block, scoring), None
-
-
-def _refuse_unknown(**inputs: Any) -> None:
-    """Raise ValueError for a mask, a bias or a choice of keys that this attention would leave out."""
-    for name, value in inputs.items():
-        if isinstance(value, Tensor) and name not in _HARMLESS:
-            raise ValueError(f"attention does not know {name} {tuple(value.shape)}")
 
 
 def register() -> None:

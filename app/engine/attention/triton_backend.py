@@ -3,6 +3,11 @@
 This module needs triton, so it is imported only when the backend is chosen. A pass waits for nothing on the host:
 the grid comes from the buffers' shapes; what changes from step to step (prefix length, positions, who sees whom) is
 read by the kernels from the one table of paths.
+
+The shape of the kernels' work is fixed by the model and the device, never by a step's rows. SPAN and GROUP_SPANS
+decide what is summed in which order, and are the same everywhere. The tiles decide which matrix instruction does
+it, so they are chosen once for a model: by head size, type and the device's shared memory. How many spans one
+program does (`spans_per_program`) changes no bit, and is chosen for every pass.
 """
 
 import sys
@@ -30,6 +35,12 @@ BUSY = 64
 HOPPER = 9
 """Major compute capability of the cards whose matrix unit takes 64 rows from 4 warps."""
 
+SCRATCH = 1 << 26
+"""Bytes of partial sums that a layer may have: a long prompt's chunk needs more and is done in parts."""
+
+_EVEN = 2
+"""Rows of the table of paths that begin at addresses of one alignment, which a kernel is compiled for."""
+
 _RESERVED = 2048
 """Bytes of shared memory that the compiler takes for itself, with room to spare."""
 
@@ -49,8 +60,9 @@ class Tiles:
 
 
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
-    """For heads of these sizes, in values of so many bytes, on a device of this compute capability (its major
-    number) with so much shared memory per program."""
+    """Choose tiles for heads of these sizes in values of so many bytes.
+
+    `shared_memory` is what the device has for one program, `major` is of its compute capability."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # No tensor core multiplies float32 without rounding it first: few rows, so that one row wastes little.
@@ -69,7 +81,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
 
 
 def finish_warps(value_size: int, itemsize: int) -> int:
-    """Warps of a program that folds a row's sums: wide heads in float32 would not fit the registers of 4."""
+    """Warps of a program that folds a row's sums: wide heads in float32 do not fit the registers of 4."""
     return 8 if padded(value_size) * itemsize >= 1024 else 4
 
 
@@ -84,16 +96,9 @@ def busy_programs(multiprocessors: int) -> int:
 
 
 def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:
-    """A whole group where so many positions and blocks (of rows and key heads) make enough programs of that."""
+    """A whole group if so many positions and blocks (of rows and key heads) make enough programs of that."""
     groups = -(-positions // (SPAN * GROUP_SPANS))
     return GROUP_SPANS if groups * blocks >= busy else 1
-
-
-SCRATCH = 1 << 26
-"""Bytes of partial sums that a layer may have: what needs more, a long prompt's chunk, is done rows by rows."""
-
-_EVEN = 2
-"""Rows of the table of paths that begin at addresses of one alignment, which a kernel is compiled for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,6 @@ class TritonAttention:
     _tiles: dict[tuple[int, int, int], Tiles] = field(default_factory=dict)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Query [1, H, T, D] to [1, T, H, DV]."""
         keys, values = _unit_stride(cache.keys), _unit_stride(cache.values)
         query, paths = _unit_stride(query), view.path_table()
         _, heads, rows, _ = query.shape
@@ -127,7 +131,7 @@ class TritonAttention:
         return out
 
     def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
-        """With one span for each program, and with a whole group: all that is compiled for a kind of layer."""
+        """Backends with one span for each program, and with a whole group: all that is compiled for a layer."""
         return replace(self, busy=sys.maxsize), replace(self, busy=1)
 
     def _tiles_for(self, size: int, value_size: int, itemsize: int) -> Tiles:
@@ -151,7 +155,7 @@ class _Work:
     spans: int
 
     def run(self, parts: int) -> None:
-        """Both kernels, one behind the other."""
+        """Launch both kernels, one after the other."""
         _, heads, rows, _ = self.query.shape
         shared = self.keys.shape[1]
         packed = rows * (heads // shared)
@@ -215,7 +219,6 @@ class Interpreted:
     fused: TritonAttention
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Query [1, H, T, D] to [1, T, H, DV]."""
         if query.dtype != torch.bfloat16:
             return self.fused(query, cache, view, scoring)
         wide = LayerCache(cache.keys.float(), cache.values.float())

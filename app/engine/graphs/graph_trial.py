@@ -17,7 +17,7 @@ from app.engine.machine.tolerance import is_close
 from app.engine.measuring.threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import Rotary
-from app.engine.runner.steps import EagerSteps, run_block
+from app.engine.runner.runner import EagerSteps, run_block
 from app.engine.sampling.batched_sampling import best_tokens
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)

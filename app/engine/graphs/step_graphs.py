@@ -38,7 +38,7 @@ from app.engine.machine.device_faults import reason_of
 from app.engine.machine.hardware import upload_into
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
-from app.engine.runner.steps import EagerSteps
+from app.engine.runner.runner import EagerSteps
 from app.engine.sampling.batched_sampling import best_tokens
 from app.values.messages import MAX_ROWS
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
 from app.engine.block.block import chain_block
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import run_block
 
 ROUNDINGS = {4: 16, 2: 2}
 """By bytes of a number: units in the last place that a value may be off. Sums in float32 grow from many."""

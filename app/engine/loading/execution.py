@@ -40,9 +40,8 @@ from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.model_config import Rotary, heads_of, rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.prefix_cache import PrefixCache, share_of_free
-from app.engine.runner.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner, EagerSteps, compile_variants
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.runner.steps import EagerSteps, compile_variants
 from app.errors import AttentionUnavailable, BadOption
 from app.values.messages import AttentionChoice, ModelChoice, ModelFolder
 

@@ -9,8 +9,7 @@ from app.engine.machine.tolerance import is_close, tolerance_of
 from app.engine.measuring.profiling import question_seconds, trial_text
 from app.engine.runner.hidden_states import HiddenStates, WrittenStates
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.runner import BlockRunner
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import BlockRunner, run_block
 
 
 def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates) -> DraftModelSource:

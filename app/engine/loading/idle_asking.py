@@ -64,9 +64,9 @@ class IdleAsking:
     def _ask(self) -> None:
         loaded = self._loaded
         assert isinstance(loaded.runner, BlockRunner)
-        apart, known = loaded.runner.apart(), loaded.statistics.first
+        runner, known = loaded.runner.with_small_cache(), loaded.statistics.first
         start = first_token_of_texts(loaded.tokenizer, len(known))
-        more = ask_first_successors(apart, known, start, lambda _done, _total: None, self._rows, seconds=0)
+        more = ask_first_successors(runner, known, start, lambda _done, _total: None, self._rows, seconds=0)
         loaded.statistics.learn_first(more)
 
 

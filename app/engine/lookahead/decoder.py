@@ -32,14 +32,15 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import (
+    ChainTuner,
     DraftedStep,
     DraftPlan,
     DraftPlanner,
     FixedSizesPlanner,
     RowBudgetPlanner,
+    Tuner,
 )
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.tuner import ChainTuner, Tuner
 from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step, StepInParts, run_steps

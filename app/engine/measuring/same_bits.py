@@ -112,7 +112,7 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, bucket: int, mak
         runner.commit(rows)
         done += len(rows)
     # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
-    kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.remembered()]
+    kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.cache.committed()]
     # Every set keeps a reading: on the host, for a card has no room to spare.
     return [each.cpu() for each in (torch.cat(logits), *kept)]
 

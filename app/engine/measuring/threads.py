@@ -21,7 +21,7 @@ from app.engine.block.block import Block
 from app.engine.machine.tolerance import is_exact
 from app.engine.measuring.same_bits import takes_rows_one_by_one
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.steps import EagerSteps
+from app.engine.runner.runner import EagerSteps
 
 SHARE = 0.01
 """Of all time that trials may take."""

@@ -24,7 +24,7 @@ from app.engine.block.block import Block, chain_block
 from app.engine.measuring.profiling import lengthen
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.runner.kv_cache import BlockCache, are_in_place
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import run_block
 
 
 class Way(IntEnum):

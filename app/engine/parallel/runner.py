@@ -122,9 +122,9 @@ class ParallelRunner:
                 joined[list(share.places)] = theirs.to(said.device)
         return joined
 
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """At this rank."""
-        return self._runner.forward_apart(tokens)
+        return self._runner.forward_siblings(tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Of logits from several ranks nobody has looked for them before."""

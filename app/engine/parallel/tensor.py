@@ -28,7 +28,7 @@ from app.engine.parallel.layer_group import card_by_number
 from app.engine.parallel.passes import Announcer
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import heads_of
-from app.engine.runner.steps import EagerSteps
+from app.engine.runner.runner import EagerSteps
 from app.engine.text.sandbox import Sandbox
 from app.errors import AppError, BadOption, ModelBroken
 from app.values.messages import ModelChoice, ModelFolder

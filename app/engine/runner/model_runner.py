@@ -50,7 +50,7 @@ class ModelRunner(Protocol):
     def forward(self, block: Block) -> Tensor:
         """Logits [R, vocab] of the block's wanted rows, good until the next forward. Nothing is committed."""
 
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """Logits [n, vocab] behind the prefix and each of these tokens alone. Nothing is committed."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:

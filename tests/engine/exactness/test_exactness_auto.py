@@ -11,9 +11,8 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi_window import WindowSizer
 from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
-from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
+from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner, Tuner
 from app.engine.lookahead.step_curve import StepCurve
-from app.engine.lookahead.tuner import Tuner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.session.decoders import make_decoder
 from app.values.messages import PRESETS, Decoding, Origin, Preset, Sampling

@@ -27,8 +27,7 @@ from app.engine.lookahead.plain import plain
 from app.engine.measuring.profiling import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import Rotary, rotary_of
-from app.engine.runner.runner import ROOMY, BlockRunner
-from app.engine.runner.steps import EagerSteps, run_block
+from app.engine.runner.runner import ROOMY, BlockRunner, EagerSteps, run_block
 from app.engine.session.decoders import make_decoder
 from app.values.messages import Decoding
 from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
@@ -197,7 +196,7 @@ def test_a_short_prompt_behind_a_long_one_gives_room_back_and_writes_what_it_wro
 
 def room_of(runner: BlockRunner) -> int:
     """Rows that its cache has buffers for."""
-    keys = runner.remembered()[0]
+    keys = runner.cache.committed()[0]
     return keys.untyped_storage().nbytes() // (keys.element_size() * keys.shape[1] * keys.shape[3])
 
 

@@ -83,7 +83,7 @@ class ScriptedRunner:
         visible = block.visible()
         return self._logits([self._line(block, visible, row) for row in block.wanted])
 
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """In one block."""
         return self.forward(apart_block(tokens, len(self.prefix)))
 

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from app.engine.block.block import MAX_DEPTH
 from app.engine.block.step_profile import Buckets, StepTimes
 from app.engine.lookahead.jacobi_window import STEPS, WORTH, JacobiWindow, WindowSizer
+from app.engine.lookahead.planning import (
+    FLOOR,
+    MEMORY,
+    PATIENCE,
+    SPARE,
+    TRIAL,
+    TUNED_MIN_REACH,
+    ChainTuner,
+    Tuner,
+)
 from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, CurveShape, StepCurve
-from app.engine.lookahead.tuner import FLOOR, MEMORY, MIN_REACH, PATIENCE, SPARE, TRIAL, ChainTuner, Tuner
 from tests.engine.lookahead.deciding import drafted
 
 # A second a step: the host's share of a drafted one is nothing beside it.
@@ -158,7 +167,7 @@ def test_more_is_drafted_than_paid_lately() -> None:
 
 def test_the_dearer_a_row_the_likelier_a_guess_must_be_to_be_looked_at() -> None:
     floors = [tuner(times).plan(0).min_reach for times in (CHEAP, STAIRS, DEAR)]
-    assert floors == [MIN_REACH, MIN_REACH, pytest.approx(FLOOR, rel=0.01)]
+    assert floors == [TUNED_MIN_REACH, TUNED_MIN_REACH, pytest.approx(FLOOR, rel=0.01)]
     assert tuner(CHEAP).plan(0).depth == MAX_DEPTH
 
 
@@ -202,7 +211,7 @@ def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
     """Measured on a busy machine, eight rows seem to cost ten steps; they cost little more than one."""
     curve = StepCurve(StepTimes((1, 8, 128), (1.0, 10.0, 30.0)), ())
     planner, guesses = Tuner(curve, WindowSizer(3)), [1.0, *[0.2] * 20]
-    assert planner.plan(0).min_reach == MIN_REACH
+    assert planner.plan(0).min_reach == TUNED_MIN_REACH
     for _ in range(PROOF):
         assert planner.kept(guesses, 0) >= TRIAL
         assert planner.kept(guesses[:3], 0) == 3

@@ -198,7 +198,7 @@ def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
 def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
     runner = tiny(torch.bfloat16)
     profile_steps(runner, unwatched)
-    assert runner.remembered()[0].shape[2] == 0
+    assert runner.cache.committed()[0].shape[2] == 0
     list(runner.prefill(numbers(5)))
     assert (runner.reused, runner.same_text_buckets) == (0, ())
 
@@ -214,7 +214,7 @@ def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
     runner = tiny(torch.bfloat16)
     with pytest.raises(Stopped):
         profile_steps(runner, stop)
-    assert runner.remembered()[0].shape[2] == 0
+    assert runner.cache.committed()[0].shape[2] == 0
 
 
 def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:

@@ -74,7 +74,7 @@ def test_who_follows_has_the_same_keys_and_values(architecture: Architecture) ->
         )
         assert said.longest_run > 1
         runner.forward(chain_block((3,), runner.length, (0,)))  # which tells what was kept last
-        followed, own = follower.cache.committed(), runner.remembered()
+        followed, own = follower.cache.committed(), runner.cache.committed()
         assert all(torch.equal(*pair) for pair in zip(followed, own, strict=True))
 
 
@@ -85,7 +85,7 @@ def test_who_follows_has_a_text_that_was_made_up_to_measure_what_stands_behind_i
     lengthen(runner.cache, 1500)
     runner.forward(chain_block((1, 2, 3), 1500, (0, 1, 2)))
     assert all(
-        torch.equal(*pair) for pair in zip(follower.cache.committed(), runner.remembered(), strict=True)
+        torch.equal(*pair) for pair in zip(follower.cache.committed(), runner.cache.committed(), strict=True)
     )
     assert follower.cache.length == 1500
 

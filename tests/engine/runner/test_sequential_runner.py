@@ -208,7 +208,7 @@ def test_a_tree_or_too_long_a_chain_is_refused(runner: SequentialRunner, block: 
 
 
 def test_texts_apart_from_each_other_are_a_batch(runner: SequentialRunner) -> None:
-    logits = runner.forward_apart((7, 8))
+    logits = runner.forward_siblings((7, 8))
     assert is_close(logits, torch.cat([says(runner, (7,)), says(runner, (8,))]))
     assert is_close(fed(runner, (7, 8), 9), says(runner, (7, 8))), "nothing was committed"
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import Attention
-from app.engine.runner.steps import compile_variants
+from app.engine.runner.runner import compile_variants
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import load
 
