@@ -21,15 +21,13 @@ from app.values.messages import (
     Sampling,
 )
 from app.values.quantisation import Quantisation
-from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
-from tests.engine.oracle import Oracle, branching
-from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
+from tests.engine.architectures import LLAMA, WINDOW
+from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, write
 from tests.engine.tiny import DEMO, STORIES
-from tests.tiers import covering, named, numbered, some, tiered
+from tests.tiers import named, numbered, some, tiered
 
 PROMPT = numbers(WINDOW + 18)
 SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=0.8, seed=3)}
-PADDED = covering([IN_DEPTH, (*SAMPLINGS,)], deep=())
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
 BEGINNINGS = (
     "Once upon a time, there was a little girl named Lily.",
@@ -38,19 +36,6 @@ BEGINNINGS = (
     "The old tree in the park was very sad because",
 )
 PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun) for begun in BEGINNINGS)]
-
-
-@tiered(lambda *ids: ids in PADDED, architecture=named(BRANCHING), sampling=SAMPLINGS)
-def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
-    runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling)
-    buckets = (4, 24, 64)
-    assert says_plainly(runner, PROMPT, sampling, buckets=buckets).tokens == expected.tokens
-    runner.forget()
-    oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling, buckets=buckets)
-    assert said.tokens == expected.tokens
-    assert said.longest_run == 7
 
 
 @pytest.mark.parametrize("buckets", some(named([(40,), (1, 48), (2, 3, 5, 128)]), "(1, 48)"))
