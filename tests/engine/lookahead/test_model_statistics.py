@@ -21,10 +21,11 @@ from app.engine.lookahead.model_statistics import (
 )
 from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin, Sampling
-from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, triple_plus_one
+from tests.engine.lookahead.scripted_runner import VOCABULARY as RULED
+from tests.engine.lookahead.scripted_runner import ScriptedRunner, triple_plus_one
 
 START = 5
-NOTHING = no_successors(VOCABULARY)
+NOTHING = no_successors(RULED)
 
 
 def silent(_done: int, _total: int) -> None:
@@ -32,14 +33,14 @@ def silent(_done: int, _total: int) -> None:
 
 
 def sums(line: Sequence[int]) -> int:
-    return sum(line) % VOCABULARY
+    return sum(line) % RULED
 
 
 def test_each_tokens_likeliest_successor_is_what_the_model_says_behind_it() -> None:
     found = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent)
-    assert found.shape == (VOCABULARY, SUCCESSORS)
+    assert found.shape == (RULED, SUCCESSORS)
     assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
-        triple_plus_one([token]) for token in range(VOCABULARY)
+        triple_plus_one([token]) for token in range(RULED)
     ]
     assert (found > 0).all(), "and seven others"
 
@@ -49,10 +50,10 @@ def test_rows_do_not_see_each_other_however_many_there_are(rows: int) -> None:
     runner = ScriptedRunner([9, 9], rule=sums)
     found = ask_first_successors(runner, NOTHING, START, silent, rows)
     assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
-        (START + token) % VOCABULARY for token in range(VOCABULARY)
+        (START + token) % RULED for token in range(RULED)
     ]
-    assert max(len(block) for block in runner.blocks) == min(rows, VOCABULARY)
-    assert [token for block in runner.blocks for token in block.tokens] == list(range(VOCABULARY))
+    assert max(len(block) for block in runner.blocks) == min(rows, RULED)
+    assert [token for block in runner.blocks for token in block.tokens] == list(range(RULED))
 
 
 def test_no_prefix_is_left_behind() -> None:
@@ -66,7 +67,7 @@ def test_the_person_is_told_how_far_it_is() -> None:
     ask_first_successors(
         ScriptedRunner([]), NOTHING, START, lambda done, total: seen.append((done, total)), rows=40
     )
-    assert seen == [(40, VOCABULARY), (80, VOCABULARY), (VOCABULARY, VOCABULARY)]
+    assert seen == [(40, RULED), (80, RULED), (RULED, RULED)]
 
 
 def test_on_a_slow_machine_the_later_tokens_stay_unasked() -> None:
@@ -77,18 +78,18 @@ def test_on_a_slow_machine_the_later_tokens_stay_unasked() -> None:
     assert (num_asked(NOTHING), num_asked(found)) == (0, 10)
 
 
-@pytest.mark.parametrize("asked", [0, 1, 50, VOCABULARY])
+@pytest.mark.parametrize("asked", [0, 1, 50, RULED])
 def test_the_next_load_goes_on_where_there_was_no_time(asked: int) -> None:
     whole = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent)
     known, runner = whole.copy(), ScriptedRunner([])
     known[asked:] = 0
     assert (ask_first_successors(runner, known, START, silent) == whole).all()
-    assert [token for block in runner.blocks for token in block.tokens] == list(range(asked, VOCABULARY))
+    assert [token for block in runner.blocks for token in block.tokens] == list(range(asked, RULED))
     assert num_asked(known) == asked
 
 
 def test_likely_anywhere_is_the_mean_over_the_tokens_that_were_asked() -> None:
-    first = no_successors(VOCABULARY)
+    first = no_successors(RULED)
     first[3] = pack_successors(np.array([[7, 8, 9]]), np.log([[0.6, 0.3, 0.1]], dtype=np.float32))
     first[5] = pack_successors(np.array([[8, 0]]), np.log([[0.8, 0.2]], dtype=np.float32))
     found = [unpack_successor(entry)[0] for entry in likely_anywhere(first).tolist() if entry]
