@@ -1,7 +1,7 @@
 """When the draft model is asked: if the tokens that it brings are worth the time that it takes.
 
-The tuner (`tuner.py`) prices a second at R tokens. A question behind a node that is reached with chance r costs s
-seconds and brings g * r tokens, where g is measured: the tokens that were accepted in drafted steps, less those
+The tuner (`planning.py`) prices a second at R tokens. A question about a node that is reached with chance r costs
+s seconds and brings g * r tokens, where g is measured: the tokens that were accepted in drafted steps, less those
 that the pool's own tree would have had accepted, for each unit of reach asked about. So the draft model is asked
 where
 
