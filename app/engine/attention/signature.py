@@ -76,11 +76,15 @@ class BlockView:
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
-        """The same as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
+        """`sight` as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
         kind = (window, copies, dtype)
         if kind not in self._masks:
             sight = self.sight(window)
-            self._masks[kind] = None if sight is None else _as_bias(sight, dtype).repeat(copies, 1)
+            if sight is None:
+                self._masks[kind] = None
+            else:
+                bias = torch.zeros(sight.shape, dtype=dtype, device=sight.device)
+                self._masks[kind] = bias.masked_fill_(~sight, -torch.inf).repeat(copies, 1)
         return self._masks[kind]
 
     def visible(self) -> Visible:
@@ -115,10 +119,6 @@ class BlockView:
         keys = torch.cat((prefix, self.positions))
         near = self.positions[:, None] - keys[None, :] < window
         return near if full is None else near & full
-
-
-def _as_bias(sight: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros(sight.shape, dtype=dtype, device=sight.device).masked_fill_(~sight, -torch.inf)
 
 
 class Attend(Protocol):

@@ -119,7 +119,10 @@ class TritonAttention:
         query, paths = _unit_stride(query), view.path_table()
         _, heads, rows, _ = query.shape
         out = query.new_empty((1, rows, heads, values.shape[3]))
-        tiles = self._tiles_for(query.shape[3], values.shape[3], query.element_size())
+        kind = (query.shape[3], values.shape[3], query.element_size())
+        if kind not in self._tiles:
+            self._tiles[kind] = choose_tiles(*kind, self.shared_memory, self.major)
+        tiles = self._tiles[kind]
         blocks = -(-rows * heads // keys.shape[1] // tiles.rows) * keys.shape[1]
         spans = spans_per_program(keys.shape[2], blocks, self.busy)
         parts = -(-keys.shape[2] // (SPAN * spans))
@@ -133,12 +136,6 @@ class TritonAttention:
     def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
         """Backends with one span for each program, and with a whole group: all that is compiled for a layer."""
         return replace(self, busy=sys.maxsize), replace(self, busy=1)
-
-    def _tiles_for(self, size: int, value_size: int, itemsize: int) -> Tiles:
-        kind = (size, value_size, itemsize)
-        if kind not in self._tiles:
-            self._tiles[kind] = choose_tiles(*kind, self.shared_memory, self.major)
-        return self._tiles[kind]
 
 
 @dataclass(frozen=True, slots=True)

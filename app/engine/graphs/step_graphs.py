@@ -183,8 +183,12 @@ class GraphSteps(EagerSteps):
             return
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
-        except Exception as error:  # as with steps
-            self._refuse_moves(error)
+        except Exception as error:  # as with steps, which stay recorded if memory ran out
+            if is_out_of_memory(error):
+                self._can_record_moves = False
+                self.note = f"{NO_MEMORY} when a commit was recorded"
+            else:
+                self._give_up(error)
             super().commit(cache, rows)
             return
         self._moves.commit(cache, rows)
@@ -197,7 +201,11 @@ class GraphSteps(EagerSteps):
         try:
             bucket.graph = bucket.graph or self._capture(cache, block, bucket.inputs)
         except Exception as error:  # a driver's, a compiler's, a model's own: each has types of its own
-            self._refuse(rows, error)
+            if is_out_of_memory(error):  # narrower ones may have room
+                self._refused.add(rows)
+                self.note = f"{NO_MEMORY} when a step of {rows} rows was recorded"
+            else:
+                self._give_up(error)
             return super().forward(cache, block, batch_invariant)
         self._captured[rows] = bucket
         bucket.graph.replay()
@@ -205,12 +213,14 @@ class GraphSteps(EagerSteps):
         return self._logits[:rows]
 
     def _num_best_of(self, rows: int) -> int:
-        """How many of a row's likeliest tokens a graph looks for: a plain step needs one, a draft's rows teach."""
+        """How many of a row's likeliest tokens a graph looks for: one in a plain step, else 8 to teach."""
         return min(self._most_best, 1 if rows == 1 else self._logits.shape[1])
 
     def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> torch.cuda.CUDAGraph:
         if not len(self._logits):
-            self._logits = self._room_for_logits(cache, block)
+            # One buffer for the graphs of all row counts: each step's logits are read before the next.
+            logits = super().forward(cache, block)
+            self._logits = logits.new_empty((self.buckets[-1], logits.shape[-1]))
             self._best = self._logits.new_empty((len(self._logits), 2 * SUCCESSORS + 1), dtype=torch.float32)
         rows = len(inputs.slots)
         count = self._num_best_of(rows)
@@ -235,15 +245,10 @@ class GraphSteps(EagerSteps):
 
         return self._capturer.capture(step)
 
-    def _room_for_logits(self, cache: BlockCache, block: Block) -> Tensor:
-        """One buffer for the graphs of all row counts: each step's logits are read before the next."""
-        logits = super().forward(cache, block)
-        return logits.new_empty((self.buckets[-1], logits.shape[-1]))
-
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
-        """Room behind the prefix, unless memory runs out: an eager step needs less of it.
+        """Make room after the prefix, unless memory runs out: an eager step needs less of it.
 
-        What was recorded over other buffers is dropped, and before they grow."""
+        What was recorded over other buffers is dropped, before they grow."""
         needed = cache.length + rows
         if self._is_current(cache) and needed <= self._capacity:
             return True
@@ -273,29 +278,9 @@ class GraphSteps(EagerSteps):
             self._moves = None
             self._capturer.release()
 
-    def _refuse(self, rows: int, error: Exception) -> None:
-        """Capture no graph of so many rows any more, or none at all. The step itself still runs eagerly."""
-        if is_out_of_memory(error):  # narrower ones may have room
-            self._refused.add(rows)
-            self.note = f"{NO_MEMORY} when a step of {rows} rows was recorded"
-        else:
-            self._give_up(error)
-
-    def _refuse_moves(self, error: Exception) -> None:
-        """Move rows eagerly from now on; where memory ran out, steps stay recorded."""
-        if is_out_of_memory(error):
-            self._can_record_moves = False
-            self.note = f"{NO_MEMORY} when a commit was recorded"
-        else:
-            self._give_up(error)
-
     def _give_up(self, error: Exception) -> None:
+        """Record nothing any more. The step itself still runs eagerly."""
         self.release()
         self._logits = self._best = torch.empty(0)
         self._cache = None
-        self.note, self.buckets = _reason(error), ()
-
-
-def _reason(error: Exception) -> str:
-    """Why a step could not be recorded, for a person to read."""
-    return f"its steps cannot be recorded ({reason_of(error)})"
+        self.note, self.buckets = f"its steps cannot be recorded ({reason_of(error)})", ()

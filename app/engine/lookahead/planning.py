@@ -22,7 +22,6 @@ without any.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
 
 from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
@@ -80,42 +79,38 @@ class DraftedStep:
     seconds: float
 
 
-class DraftPlanner(Protocol):
-    """Decides before each step how much to draft, after drafting how much to feed, and learns from the step."""
+class DraftPlanner:
+    """Decides before each step how much to draft, after drafting how much to feed, and learns from the step.
 
-    ngram: int
+    This base ignores time: the whole drafted tree is fed, and no step is plain."""
+
+    ngram: int = 3
     columns: int
     """How many columns the window of the reply begins with."""
-
-    def plan(self, window_rows: int) -> DraftPlan:
-        """What the next step may draft beside so many rows of a window, or pending ones."""
-
-    def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """How many rows of a tree, best first with these reaches, the step should feed."""
-
-    def observe(self, step: DraftedStep) -> Split:
-        """Learn from a step; may narrow its window. Returns how the step spent its rows."""
-
-    def observe_plain(self, seconds: float, rows: int = 1) -> Split:
-        """Learn from a plain step; with pending rows it fed more than one."""
-
-
-class UntimedPlanner:
-    """The base of planners that ignore time: the whole drafted tree is fed, and no step is plain."""
 
     def __init__(self, sizer: WindowSizer) -> None:
         self.sizer = sizer
 
+    def plan(self, window_rows: int) -> DraftPlan:
+        """Plan what the next step may draft beside so many rows of a window, or pending ones."""
+        raise NotImplementedError
+
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
+        """Decide how many rows of a tree, best first with these reaches, the step should feed."""
         del window_rows
         return len(reaches)
 
+    def observe(self, step: DraftedStep) -> Split:
+        """Learn from a step; may narrow its window. Returns how the step spent its rows."""
+        raise NotImplementedError
+
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
+        """Learn from a plain step; with pending rows it fed more than one."""
         del seconds, rows
         return Split()
 
 
-class FixedSizesPlanner(UntimedPlanner):
+class FixedSizesPlanner(DraftPlanner):
     """W, N and G as the person chose them: the tree has the rows of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
@@ -132,12 +127,10 @@ class FixedSizesPlanner(UntimedPlanner):
         return Split(len(step.reaches), step.window.size)
 
 
-class RowBudgetPlanner(UntimedPlanner):
+class RowBudgetPlanner(DraftPlanner):
     """A number of rows that each step has on average over the reply.
 
     A step that finds little to guess leaves its rows to later steps; none gets more than twice the budget."""
-
-    ngram = 3
 
     def __init__(self, rows: int, sizer: WindowSizer) -> None:
         super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
@@ -159,16 +152,14 @@ class RowBudgetPlanner(UntimedPlanner):
         return split
 
 
-class Tuner:
+class Tuner(DraftPlanner):
     """A planner that maximises tokens per second on the curve of this model and machine."""
-
-    ngram = 3
 
     def __init__(
         self, curve: StepCurve, sizer: WindowSizer, budget: DraftModelBudget | None = None, context: int = 0
     ) -> None:
         """`budget` is the draft model's, if there is one; `context` tokens stand before the reply."""
-        self.sizer = sizer
+        super().__init__(sizer)
         self._budget = budget
         self.columns = sizer.begin_reply()  # as many as earned their rows so far
         self._curve, self._context = curve, context
@@ -182,7 +173,12 @@ class Tuner:
     def plan(self, window_rows: int) -> DraftPlan:
         """Plan plain steps if nothing pays; else more rows than paid lately, of guesses that could pay."""
         if self._plain_left is None:
-            self._plain_left = self._plain_steps()
+            curve = self._curve
+            if self._failures >= PATIENCE:
+                self._plain_left = round((curve.seconds[1] / curve.plain - 1) / LOSS)
+            else:
+                is_due = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
+                self._plain_left = int(is_due)
         if self._plain_left:
             self._plain_left -= 1
             return PLAIN_STEP
@@ -215,13 +211,6 @@ class Tuner:
             if worth > best:
                 best, kept = worth, rows
         return kept
-
-    def _plain_steps(self) -> int:
-        """How many plain steps to take now."""
-        curve = self._curve
-        if self._failures >= PATIENCE:
-            return round((curve.seconds[1] / curve.plain - 1) / LOSS)
-        return int(self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR)
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
         """Refine the cost of a plain step, unless pending rows were fed with it, and the speed."""

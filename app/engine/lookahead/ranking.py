@@ -15,7 +15,6 @@ Differences are in logits (multiplied by the temperature), so that a lead means 
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import accumulate
 from math import exp, log
 
@@ -28,6 +27,9 @@ Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
 
 SUREST_LEAD = LEADS - 1
 
+_CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
+"""The class of each gap that can be packed."""
+
 HOPELESS = 12.0
 """A token this much less likely than the first, over temperature, is drawn six times in a million."""
 
@@ -35,8 +37,7 @@ HOPELESS = 12.0
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
     """Rank for greedy text, which goes on with the likeliest token at any position."""
     del position
-    classes = _classes()
-    ranked = [((packed >> 10) - 1, classes[packed & MOST_GAP]) for packed in packed_successors]
+    ranked = [((packed >> 10) - 1, _CLASSES[packed & MOST_GAP]) for packed in packed_successors]
     token, gap = ranked[0]
     ranked[0] = token, LEADS + gap
     return ranked
@@ -115,9 +116,3 @@ def farthest(sampling: Sampling) -> float:
 def make_rank(sampling: Sampling) -> Rank:
     """Choose how to rank for a text of this sampling."""
     return SampledRank(sampling) if sampling.temperature > 0 else likeliest_first
-
-
-@cache
-def _classes() -> tuple[int, ...]:
-    """The class of each gap that can be packed."""
-    return tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
