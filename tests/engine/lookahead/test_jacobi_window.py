@@ -130,10 +130,6 @@ def test_guesses_stand_as_many_places_behind_as_row_and_column_say() -> None:
     assert window.reach == max(window.offsets()) == 4
 
 
-def test_the_top_row_comes_last_in_block_order() -> None:
-    assert counting().top() == [6, 7, 8]
-
-
 def test_the_smallest_window_is_the_current_token_alone() -> None:
     window = JacobiWindow(1, 2, [CURRENT])
     assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [0], 0)
@@ -161,12 +157,6 @@ def test_a_narrower_window_keeps_its_first_columns() -> None:
     assert window.parents() == JacobiWindow(2, 4, [CURRENT, 1, 2, 3]).parents()
     window.shift([30, 40])
     assert window.lines(777, [5, 6]) == [[777, 2, 30, 5], [2, 3, 40, 6]]
-
-
-def test_a_window_grows_no_wider() -> None:
-    window = counting()
-    window.narrow(9)
-    assert (window.width, window.rows) == (3, counting().rows)
 
 
 @pytest.mark.parametrize("width", [0, -1])

@@ -5,13 +5,39 @@ from itertools import count
 from typing import get_args
 
 import pytest
+from torch import Tensor
 
+from app.engine.attention import Attend, BlockView, LayerCache, Scoring, sdpa
+from app.engine.attention.selector import Attention
+from app.engine.runner.runner import compile_variants
 from app.engine.runner.step import FirstToken, StatisticsMeter, Step, StepInParts, in_turn, overlapped
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.decoders import make_decoder
 from app.engine.text.stopping import StoppingCriteria
 from app.values.messages import DecoderName, Decoding, Origin, Sampling
+from tests.engine.architectures import LLAMA
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
+from tests.engine.replies import load
+
+
+def noting(name: str, calls: list[str]) -> Attend:
+    """Attends, and notes that it was asked."""
+
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        calls.append(name)
+        return sdpa.attend(query, cache, view, scoring)
+
+    return attend
+
+
+def test_every_variant_attends_once_in_every_layer() -> None:
+    calls: list[str] = []
+    spans, groups = noting("spans", calls), noting("groups", calls)
+    model = LLAMA.make()
+    load(model)
+    compile_variants(model, Attention("triton", spans, spans, variants=(spans, groups)))
+    layers = int(model.config.num_hidden_layers)
+    assert calls == ["spans"] * layers + ["groups"] * layers
 
 
 def test_a_step_with_a_drafted_token_is_a_hit() -> None:
