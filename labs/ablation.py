@@ -21,11 +21,10 @@ from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.plain import plain
 from app.engine.lookahead.planning import RowBudgetPlanner
-from app.engine.lookahead.pool import ContextPool
-from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.lookahead.pool import Pool
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
@@ -49,7 +48,7 @@ COMBINATIONS: dict[str, Sources] = {
 }
 
 
-class SomeSources(ContextPool):
+class SomeSources(Pool):
     """A pool that learns from some sources only."""
 
     def __init__(self, table: ContextTable, estimator: AcceptanceEstimator, sources: Sources) -> None:

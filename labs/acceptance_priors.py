@@ -34,9 +34,9 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.drafter import PythonDrafter
+from app.engine.lookahead.jacobi_window import WindowSizer
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
-from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
@@ -56,8 +56,8 @@ RIDGE = 0.5
 REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
-BORROWED = ("document", "history")
-"""Sources that a single short reply does not have: they begin as the mean of prompt and output."""
+BORROWED = ("document", "history", "prediction")
+"""The last sources, which a single short reply does not have: they begin as the mean of prompt and output."""
 
 
 class Recorder(AcceptanceEstimator):
@@ -179,9 +179,9 @@ def module(weights: Weights) -> str:
     return (
         f"{_HEAD}\nBASE = {weights.base:.2f}\n\n"
         f"SUCCESSOR_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(successors)}"
-        f"{_ALTERNATIVES}{_rows(alternatives)})\n\n"
-        f"{_BORROW}_BORROWED = (\n{_rows(mean)})\n\n"
-        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)})\n"
+        f"{_ALTERNATIVES}{_rows(alternatives)}{_END}\n"
+        f"{_BORROW}_BORROWED = (\n{_rows(mean)}{_END}\n"
+        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)}{_END}"
     )
 
 
@@ -193,7 +193,7 @@ _HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted
 
 Fitted on every candidate after an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
-length 0 and of alternatives were put down by hand (docs/notes). What they say is general: the likeliest
+length 0 and of alternatives were chosen by hand (docs/notes). What they express is general: the likeliest
 successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
 after a single token.
 """
@@ -207,7 +207,8 @@ _ALTERNATIVES = (
     "    # Alternatives to the current token: a line for each length of the known context, 0 to 4; gap classes\n"
     "    # 0 to 7.\n"
 )
-_BORROW = "# Documents and history: the mean of prompt and output.\n"
+_BORROW = "# Documents, history and predictions: the mean of prompt and output.\n"
+_END = ")  # fmt: skip\n"
 _SEEN_BITS = (
     "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"
 )

@@ -24,7 +24,7 @@ from app.engine.block.block import chain_block
 from app.engine.block.entries import SUCCESSORS
 from app.engine.layers.fuse import fuse_by
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import run_block
 from app.engine.sampling.sampling import best_tokens, make_sampler
 from app.values.messages import Sampling
 from tests.support.written_out import WrittenOut

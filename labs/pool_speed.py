@@ -17,7 +17,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.model_statistics import LARGE_BITS
 from app.engine.lookahead.native_drafter import best_drafter
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Pool
 
 VOCABULARY = 32_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -31,7 +31,7 @@ def main() -> None:
     # Zipf's law, roughly: few tokens are most of a text, so that contexts come again.
     text = [min(int(source.paretovariate(0.6)), VOCABULARY - 1) for _ in range(SIZES[-1])]
     table = ContextTable(VOCABULARY, LARGE_BITS)
-    pool = ContextPool(table, AcceptanceEstimator(), make_drafter=best_drafter())
+    pool = Pool(table, AcceptanceEstimator(), make_drafter=best_drafter())
     print(f"table: {table.num_bytes / 2**20:.0f} MiB")  # noqa: T201
     print("| tokens learned | lookup | guesses of one context | tree of 32 rows | learning one token |")  # noqa: T201
     print("|---|---|---|---|---|")  # noqa: T201
@@ -44,7 +44,7 @@ def main() -> None:
         done = size
 
 
-def _costs(pool: ContextPool, table: ContextTable, text: list[int], size: int) -> list[str]:
+def _costs(pool: Pool, table: ContextTable, text: list[int], size: int) -> list[str]:
     source, places = Random(size), count(size - REPEATS)
 
     def context() -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 
 from app.chats.chat_table import collections_from_json
 from app.chats.message_table import marks_from_json, value_from_json
-from app.engine.measuring.measurement_cache import MeasurementFolder
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.errors import SettingsNotRead
 from app.models_registry.downloads.downloads import SavedDownloads
 from app.models_registry.files.config import USUAL_TEMPERATURE, chat_template, own_temperature
@@ -47,7 +47,7 @@ def downloads(folder: Path) -> object:
 
 
 def measurements(folder: Path) -> object:
-    cache = MeasurementFolder(folder)
+    cache = MeasurementCache(folder)
     cache.write("step", {"model": "demo"}, 7)
     (written,) = folder.glob("step-*.json")
     (folder / "damaged.json").replace(written)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from app.api.api_key import KeyFile
 from app.database import Database
 from app.database.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
-from app.engine.measuring.measurement_cache import MeasurementFolder
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
 from app.models_registry import HubId, SavedDownloads
@@ -283,7 +283,7 @@ def test_a_folder_with_other_things_is_refused_and_nothing_in_it_is_touched(
 
 
 def measured(at: Path) -> None:
-    MeasurementFolder(at / "steps").write("curve", {"libraries": "foresight 1.0 torch 2.11"}, [1.0])
+    MeasurementCache(at / "steps").write("curve", {"libraries": "foresight 1.0 torch 2.11"}, [1.0])
 
 
 def killed_in_its_first_run(at: Path) -> None:

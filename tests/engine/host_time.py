@@ -14,10 +14,10 @@ from app.engine.block.entries import Packed
 from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.factory import ReplyContext
-from app.engine.lookahead.first_successors import ask_first_successors, no_successors
+from app.engine.lookahead.decoder import ReplyContext
+from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
 from app.engine.lookahead.native_drafter import best_drafter
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler

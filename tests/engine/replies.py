@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedModel
 
+from app.engine.block.step_profile import Buckets
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.plain import plain
@@ -64,12 +65,10 @@ class Zoo:
     def loaded(self, architecture: Architecture) -> LoadedModel:
         if architecture.name not in self._loaded:
             self._loaded[architecture.name] = load(architecture.make())
-        loaded = self._loaded[architecture.name]
-        loaded.runner.same_text_buckets = ()
-        return loaded
+        return self._loaded[architecture.name]
 
     def runner(self, architecture: Architecture) -> ModelRunner:
-        """The model's runner, knowing no prompt and padding nothing, whatever an earlier test made of it."""
+        """The model's runner, knowing no prompt."""
         runner = self.loaded(architecture).runner
         runner.forget()
         return runner
@@ -84,9 +83,12 @@ def write(
     limit: int = 40,
     eos: Iterable[int] = (),
     stops: tuple[str, ...] = (),
+    buckets: Buckets = (),
 ) -> Reply:
     """One reply, from the prompt to its end."""
-    return collect(stream(runner, prompt, decoder, sampling, limit=limit, eos=eos, stops=stops))
+    return collect(
+        stream(runner, prompt, decoder, sampling, limit=limit, eos=eos, stops=stops, buckets=buckets)
+    )
 
 
 def stream(
@@ -98,11 +100,12 @@ def stream(
     limit: int = 40,
     eos: Iterable[int] = (),
     stops: tuple[str, ...] = (),
+    buckets: Buckets = (),
 ) -> Generator[Prefilling | FirstToken | Step, None, None]:
     """One reply as it is written; closing it stops it."""
     ids = tuple(prompt)
     stopper = StoppingCriteria(frozenset(eos), limit, runner.context - len(ids), stops, Letters().decode)
-    yield from generate(runner, ids, decoder, make_sampler(sampling), stopper)
+    yield from generate(runner, ids, decoder, make_sampler(sampling), stopper, buckets)
 
 
 def collect(events: Iterable[Prefilling | FirstToken | Step]) -> Reply:
@@ -165,11 +168,15 @@ def transformers_says(
 
 
 def says_plainly(
-    runner: ModelRunner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40
+    runner: ModelRunner,
+    prompt: Iterable[int],
+    sampling: Sampling = GREEDY,
+    limit: int = 40,
+    buckets: Buckets = (),
 ) -> Reply:
     """The reference: plain decoding, cold."""
     runner.forget()
-    return write(runner, prompt, plain, sampling, limit=limit)
+    return write(runner, prompt, plain, sampling, limit=limit, buckets=buckets)
 
 
 def reference(

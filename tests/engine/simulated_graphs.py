@@ -15,6 +15,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
+from app.engine.attention.selector import Attention
+from app.engine.graphs.step_graphs import GraphSteps
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.model_config import rotary_of
+from app.engine.runner.runner import BlockRunner
+from tests.engine.path_attention import BY_PATHS
+
 Play = Callable[[], None]
 
 
@@ -152,3 +159,15 @@ def opaque(work: Callable[[], None], made: Tensor, *inputs: Tensor) -> None:
     for tape in tapes:
         tape.keep((made, inputs))
         tape.plays.append(work)
+
+
+def recorded(
+    eager: BlockRunner,
+    capturer: SimulatedCapturer,
+    attention: Attention = BY_PATHS,
+    cache: BlockCache | None = None,
+) -> tuple[BlockRunner, GraphSteps]:
+    """A runner of the same model whose steps are recorded."""
+    steps = GraphSteps(eager.model, attention, capturer, eager.context)
+    rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
+    return BlockRunner(eager.model, eager.context, rotary, attention, steps, cache), steps

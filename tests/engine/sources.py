@@ -10,7 +10,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.native_drafter import best_drafter
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin
 
 SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "prediction", "history", "successor")
@@ -22,7 +22,7 @@ BITS = 12
 class Only:
     """A pool that goes on learning from these sources alone."""
 
-    pool: ContextPool
+    pool: Pool
     sources: frozenset[Origin]
 
     def __len__(self) -> int:
@@ -51,10 +51,10 @@ class Only:
         return self.pool.continuation(context, length)
 
 
-def empty_pool(vocabulary: int, bits: int = BITS) -> ContextPool:
+def empty_pool(vocabulary: int, bits: int = BITS) -> Pool:
     """A pool that drafts as replies do on this machine: in C where there is a compiler."""
     table = ContextTable(vocabulary, bits)
-    return ContextPool(table, AcceptanceEstimator(), make_drafter=best_drafter())
+    return Pool(table, AcceptanceEstimator(), make_drafter=best_drafter())
 
 
 def only(source: Origin, vocabulary: int) -> Only:

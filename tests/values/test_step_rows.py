@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.lookahead.decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import FixedSizesPlanner
 from app.values.messages import Decoding
 from app.values.step_rows import StepRows, step_rows
@@ -25,7 +25,7 @@ def test_the_engine_takes_what_is_promised(width: int, ngram: int, guesses: int)
     window = JacobiWindow(width, ngram, [0] * max(width + ngram - 2, 0))
     assert promised.window == window.size
     assert promised.tree == FixedSizesPlanner(decoding).plan(window.size).rows
-    block = lay_out(DraftTree(1), window, 9).block
+    block, _ = lay_out(DraftTree(1), window, 9)
     assert len(block.wanted) == promised.read - (promised.tree - 1)
 
 

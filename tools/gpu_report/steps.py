@@ -15,8 +15,7 @@ from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.fuse import fuse
 from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.machine.memory import is_out_of_memory, release_memory
-from app.engine.runner.model_config import context_of, heads_of
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary, context_of, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import make_sampler
 from app.errors import first_line

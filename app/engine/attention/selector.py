@@ -1,13 +1,13 @@
 """Which backend a model's attention gets on this machine.
 
-    asked    gets
+    choice   backend
     auto     the first of triton, flash and sdpa that can be used and that passes a trial; on a CPU native or sdpa
     triton   triton; on a CPU only in triton's interpreter, for tests
     flash    flash over the prefix, in half precision; what it cannot do goes to the best other one
-    native   our own kernels for CPUs, in float32, where a C compiler made them
+    native   our own kernels for CPUs, in float32, if a C compiler made them
     sdpa     sdpa
 
-The trial is blocks of few and of many rows behind short and long prefixes, compared with sdpa in float32: triton
+The trial is blocks of few and of many rows after short and long prefixes, compared with sdpa in float32: triton
 needs a C compiler on the machine, a head may be too large for a card, and another number of rows or keys is another
 variant of a kernel. What a person asks for by name is used, or refused with a sentence.
 """
@@ -23,7 +23,6 @@ from torch import Tensor
 from app.engine.attention import sdpa
 from app.engine.attention.native import NativeAttention
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
-from app.engine.attention.tiles import busy_programs
 from app.engine.block.block import chain_block
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close
@@ -52,13 +51,13 @@ _SHARED_MEMORY = 48 << 10
 class Attention:
     """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it.
 
-    `same_text_limit` is how many times as long a step may take with it in a long chat: beyond, it is not used. 0:
-    there is none, for an Apple GPU has no float64."""
+    `same_text_limit` is how many times as long a step may take with that in a long chat; else it is not used. 0
+    means that there is none: an Apple GPU has no float64."""
 
     name: AttentionName
     attend: Attend
     batch_invariant: Attend
-    note: str = ""  # why it is not the one that is best on this machine
+    note: str = ""  # why the best backend on this machine is not used
     same_text_limit: float = inf
     variants: tuple[Attend, ...] = ()  # together they need every kernel that `attend` may come to need
 
@@ -66,12 +65,12 @@ class Attention:
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
 CARD_LIMIT = 1.1
-"""Cards have few units for float64, and the cost grows with the context: the probe decides whether it is borne."""
+"""Cards have few units for float64, and its cost grows with the context: a measurement decides about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapabilities:
-    """What decides about backends: the device and the packages that are there, and how they are tried."""
+    """What decides about backends: the device, the installed packages, and how backends are tried."""
 
     device: torch.device
     capability: tuple[int, int] = (0, 0)
@@ -120,7 +119,10 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
     """The backend chosen by name, or the best one; raises AttentionUnavailable for one that cannot be used."""
     if choice == "auto":
         if machine.device.type == "cpu":
-            return _best_on_cpu(machine, heads)
+            if refusal("native", machine, heads):  # triton's interpreter is for tests
+                return SDPA
+            native = _tried("native", machine, heads)
+            return native if isinstance(native, Attention) else torchs_own(machine, f"native: {native}")
         return _first_good(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
     if choice == "sdpa":
         return torchs_own(machine)
@@ -128,14 +130,6 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
     if isinstance(found, str):
         raise AttentionUnavailable(choice, found)
     return found
-
-
-def _best_on_cpu(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    """Triton's interpreter is for tests: on a CPU there is our own or torch's."""
-    if refusal("native", machine, heads):
-        return SDPA
-    found = _tried("native", machine, heads)
-    return found if isinstance(found, Attention) else torchs_own(machine, f"native: {found}")
 
 
 def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
@@ -164,7 +158,9 @@ def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) 
 
 def _refusal_of_device(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
     if machine.device.type == "cpu":
-        return "" if _is_interpreted() else "it needs a CUDA device"
+        from app.engine.attention.kernels import is_interpreted
+
+        return "" if is_interpreted() else "it needs a CUDA device"
     if machine.capability < AMPERE:
         return "it needs a card of the Ampere generation or newer"
     if name == "flash" and (heads.dtype.itemsize != 2 or heads.size % 8):
@@ -207,7 +203,7 @@ def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -
 
 def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     if name == "triton":
-        from app.engine.attention.triton_backend import TritonAttention, on_device
+        from app.engine.attention.triton_backend import TritonAttention, busy_programs, on_device
 
         busy = busy_programs(machine.multiprocessors)
         fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])
@@ -229,15 +225,9 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     return torchs_own(machine)
 
 
-def _is_interpreted() -> bool:
-    from app.engine.attention.kernels import is_interpreted
-
-    return is_interpreted()
-
-
 @torch.inference_mode()
 def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials: Trials) -> None:
-    """Attend with so many rows behind so many tokens; raises what goes wrong, ArithmeticError for wrong values."""
+    """Attend with so many rows after so many tokens; raises what goes wrong, ArithmeticError for wrong values."""
     for rows, prefix in trials:
         view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, device)
         query, keys, values = _random_states(heads, rows, prefix + rows, device)
@@ -252,7 +242,7 @@ def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials
 def _random_states(
     heads: HeadShape, rows: int, end: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries [1, H, rows, D], keys and values [1, KV, end, D], the same ones each time."""
+    """Draw queries [1, H, rows, D], keys and values [1, KV, end, D], the same ones each time."""
     source = torch.Generator(device).manual_seed(0)
     shapes = ((heads.count, rows), (heads.shared, end), (heads.shared, end))
     query, keys, values = (

@@ -1,18 +1,23 @@
-"""What attention is asked, whichever backend answers.
+"""What attention is asked, whichever backend answers, and the hook by which any transformers model asks it.
 
     attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
 
-`cache` is one layer's keys and values, the prefix's and behind them the block's; `view` says which of them each row
+`cache` is one layer's keys and values, the prefix's and after them the block's; `view` tells which of them each row
 sees (prefix length, positions, visibility), once for all layers of a pass; `scoring` is what only the layer knows
 (scale, window, soft cap, sinks). Every layer of every step makes a cache and a scoring, so they are bare tuples.
+
+transformers passes unknown keyword arguments of a model's forward on to the registered attention function, and
+builds no mask for a name that has no mask function: so the block travels as `block=BlockView(...)`, and each layer
+adds what only it knows.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import AttentionInterface
 
 from app.engine.attention.paths import row_paths
 from app.engine.block.block import Block, Visible
@@ -71,11 +76,15 @@ class BlockView:
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
-        """The same as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
+        """`sight` as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
         kind = (window, copies, dtype)
         if kind not in self._masks:
             sight = self.sight(window)
-            self._masks[kind] = None if sight is None else _as_bias(sight, dtype).repeat(copies, 1)
+            if sight is None:
+                self._masks[kind] = None
+            else:
+                bias = torch.zeros(sight.shape, dtype=dtype, device=sight.device)
+                self._masks[kind] = bias.masked_fill_(~sight, -torch.inf).repeat(copies, 1)
         return self._masks[kind]
 
     def visible(self) -> Visible:
@@ -112,12 +121,47 @@ class BlockView:
         return near if full is None else near & full
 
 
-def _as_bias(sight: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros(sight.shape, dtype=dtype, device=sight.device).masked_fill_(~sight, -torch.inf)
-
-
 class Attend(Protocol):
     """One layer's attention."""
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
         """Query [1, H, T, D] to [1, T, H, DV], contiguous."""
+
+
+NAME = "foresight"
+"""The name under which models find this attention."""
+
+_HARMLESS = frozenset({"position_ids", "logits_to_keep"})
+"""Tensors that some models hand on to every layer although attention has no use for them."""
+
+
+def attend_layer(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    block: BlockView,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend in one layer, as transformers calls it: query [1, H, T, D], key and value [1, KV, L + T, D].
+
+    Raises ValueError for a mask, a bias or a choice of keys that this attention would leave out."""
+    del module
+    for name, given in {"attention_mask": attention_mask, **others}.items():
+        if isinstance(given, Tensor) and name not in _HARMLESS:
+            raise ValueError(f"attention does not know {name} {tuple(given.shape)}")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scoring = Scoring(scale, sliding_window or 0, softcap, s_aux)
+    block.windows.append(scoring.window)
+    return block.attend(query, LayerCache(key, value), block, scoring), None
+
+
+def register() -> None:
+    """Make the attention known to transformers by its name; safe to repeat."""
+    AttentionInterface.register(NAME, attend_layer)

@@ -9,7 +9,7 @@ set, and the text is the same for every decoder that stays within one. With the 
     plain in the second set        16 rows    4.0 ms    its smallest bucket, the block padded
     a tree of 19 rows              24 rows    4.2 ms    so the tree may as well have 24
 
-These are the values; `probing.py` measures them, `measurement_cache.py` keeps them.
+These are the values; `profiling.py` measures them, `measurement_cache.py` keeps them.
 """
 
 from bisect import bisect_left

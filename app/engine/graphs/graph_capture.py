@@ -7,7 +7,7 @@ reads must live as long as the graph.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import torch
@@ -15,35 +15,19 @@ import torch
 from app.engine.machine.memory import clear_workspaces
 
 
-class CapturedGraph(Protocol):
-    """Captured work."""
-
-    def replay(self) -> None:
-        """Do it again, over the same tensors as they are now."""
-
-
-class GraphCapturer(Protocol):
-    """Captures graphs that share their memory: they are replayed one after the other, never at once."""
-
-    def capture(self, work: Callable[[], None]) -> CapturedGraph:
-        """Do the work once, then capture it.
-
-        Raises whatever goes wrong, RuntimeError where the host waits for the device; then nothing is left of it."""
-
-    def release(self) -> None:
-        """Use another memory pool from now on: no earlier graph is replayed again."""
-
-
-class CudaGraphCapturer:
-    """Captures CUDA graphs into one memory pool, on its own stream."""
+class GraphCapturer:
+    """Captures CUDA graphs that share one memory pool: they are replayed one after the other, never at once."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool: Any = torch.cuda.graph_pool_handle()
 
-    def capture(self, work: Callable[[], None]) -> CapturedGraph:
-        """Work that waits for the device is found out in a first run: an interrupted capture is no good state."""
+    def capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        """Do the work once, then capture it.
+
+        Raises whatever goes wrong, and RuntimeError if the host waits for the device; then nothing is left of it.
+        The first run finds that out, because an interrupted capture leaves a bad state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():
@@ -60,7 +44,7 @@ class CudaGraphCapturer:
         return graph
 
     def release(self) -> None:
-        """A pool that all graphs have left cannot be entered again."""
+        """Use another memory pool from now on, because no earlier graph is replayed again."""
         self._pool = torch.cuda.graph_pool_handle()
 
     def _end(self, graph: torch.cuda.CUDAGraph) -> None:

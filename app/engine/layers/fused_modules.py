@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from torch import Tensor, nn
 
 from app.engine.attention import BlockView
-from app.engine.attention.hook import attend_layer
-from app.engine.attention.signature import Scoring
+from app.engine.attention.signature import Scoring, attend_layer
 from app.engine.block.block import CacheSlots
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 

@@ -21,8 +21,8 @@ from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close, tolerance_of
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import BlockCache, layer_windows
+from app.engine.runner.runner import run_block
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
-from app.engine.runner.steps import run_block
 from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)

@@ -39,7 +39,7 @@ from app.engine.layers.products import JoinedProduct, SeparateProducts
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import run_block
 
 log = logging.getLogger(__name__)
 

@@ -27,11 +27,11 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
-from app.engine.measuring.draft_timing import question_seconds
+from app.engine.measuring.profiling import question_seconds
 from app.engine.runner.hidden_states import write_layer_states
 from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.model_runner import ModelRunner
-from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption

@@ -21,12 +21,11 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close, tolerance_of
 from app.engine.machine.tensor_files import tensor_names
-from app.engine.measuring.draft_timing import question_seconds, trial_text
+from app.engine.measuring.profiling import question_seconds, trial_text
 from app.engine.runner.hidden_states import HiddenStates, WrittenStates, write_last_states
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_runner import ModelRunner
-from app.engine.runner.runner import BlockRunner
-from app.engine.runner.steps import run_block
+from app.engine.runner.runner import BlockRunner, run_block
 from app.values.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)

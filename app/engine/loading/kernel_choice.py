@@ -36,13 +36,11 @@ from app.engine.layers.packing import pack_weights
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import rounds_activations, tolerance_of
 from app.engine.runner.kv_cache import layer_windows
-from app.engine.runner.model_config import heads_of
+from app.engine.runner.model_config import Rotary, heads_of, rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.prefix_cache import PrefixCache, share_of_free
-from app.engine.runner.rotary import Rotary, rotary_of
-from app.engine.runner.runner import BlockRunner
+from app.engine.runner.runner import BlockRunner, EagerSteps, compile_variants
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.runner.steps import EagerSteps, Steps, compile_variants
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, ModelChoice
 
@@ -136,7 +134,7 @@ def _blocks(
     fused: FusedModel,
     attention: Attention,
     context: int,
-    make_steps: Callable[[PreTrainedModel, Attention, Rotary, int], Steps],
+    make_steps: Callable[[PreTrainedModel, Attention, Rotary, int], EagerSteps],
 ) -> KernelChoice:
     rotary = rotary_of(fused.model.config.get_text_config(decoder=True), context)
     steps = make_steps(fused.model, attention, rotary, context)

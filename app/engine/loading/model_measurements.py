@@ -27,14 +27,18 @@ from app.engine.drafters.draft_model_chances import LearnedWeights
 from app.engine.drafters.model_drafter import DraftModelSource, Lessons
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
-from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
-from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.model_statistics import (
+    ROWS,
+    ModelStatistics,
+    ask_first_successors,
+    no_successors,
+    num_asked,
+)
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.measuring.probing import probe, probe_chains
-from app.engine.measuring.step_timing import MeasuredRunner, ProgressListener
+from app.engine.measuring.profiling import MeasuredRunner, ProgressListener, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Progress
 
@@ -70,8 +74,7 @@ def measured(
     cache_key = cache_key_of(runner.model, loaded.current_info)
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
-        listen = part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS)
-        profile = probe(runner, listen) if isinstance(runner, BlockRunner) else probe_chains(runner, listen)
+        profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
         if profile.is_whole or loaded.info.offloaded:  # whose steps take as long at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
@@ -254,9 +257,9 @@ class IdleMeasurement:
     def _ask(self) -> None:
         loaded = self._loaded
         assert isinstance(loaded.runner, BlockRunner)
-        apart, known = loaded.runner.apart(), loaded.statistics.first
+        runner, known = loaded.runner.with_small_cache(), loaded.statistics.first
         start = first_token_of_texts(loaded.tokenizer, len(known))
-        more = ask_first_successors(apart, known, start, lambda _done, _total: None, self._rows, seconds=0)
+        more = ask_first_successors(runner, known, start, lambda _done, _total: None, self._rows, seconds=0)
         loaded.statistics.learn_first(more)
 
 

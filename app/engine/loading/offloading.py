@@ -23,9 +23,8 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import Place
 from app.engine.machine.device_plan import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
-from app.engine.runner.rotary import rotary_of
-from app.engine.runner.runner import BlockRunner
-from app.engine.runner.steps import EagerSteps
+from app.engine.runner.model_config import rotary_of
+from app.engine.runner.runner import BlockRunner, EagerSteps
 from app.engine.text.sandbox import Sandbox
 from app.errors import AttentionUnavailable, BadOption
 from app.system.machine import ram

@@ -1,7 +1,6 @@
 """Lookahead decoding: pool, window, draft tree, layout, verification, the decoder that joins them, the tuner."""
 
-from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.factory import make_lookahead
+from app.engine.lookahead.decoder import lookahead, make_lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
 
 __all__ = ["ModelStatistics", "lookahead", "make_lookahead"]

@@ -4,8 +4,8 @@ A context is one to four tokens. Each has a row of 16 numbers, one cache line:
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 
-A context of one token has the row of its number. Longer ones are hashed to a row behind those. On a collision the
-newer context replaces the older one, and the tag says whose a row is: nothing grows and nothing slows down. Entries
+A context of one token has the row of its number. Longer ones are hashed to a row after those. On a collision the
+newer context replaces the older one, and the tag tells whose a row is: nothing grows or slows down. Entries
 need not be right: a wrong guess costs a row of a step, never a wrong token.
 
 Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
@@ -62,7 +62,7 @@ class ContextTable:
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known.
 
-        What steps have filed behind a token stays."""
+        What steps have filed after a token stays."""
         known = self.rows[: len(successors), _SUCCESSORS]
         unknown = known[:, 0] == 0
         known[unknown] = successors[unknown]
@@ -73,7 +73,7 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """File a follower behind the last 1 to 4 tokens; returns whether it was new behind the longest."""
+        """File a follower after the last 1 to 4 tokens; returns whether it was new after the longest context."""
         is_new = False
         for slot, tag in self._places(context):
             row = self.rows[slot]
@@ -86,11 +86,11 @@ class ContextTable:
         return is_new
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Find the places of contexts [R, 4] that successors will be filed behind, while there is time."""
+        """Find the places of contexts [R, 4] after which successors will be filed, while there is time."""
         self._expected = contexts, self._all_places(contexts)
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        """File successors [R, 8] behind the last 1 to 4 tokens of contexts [R, 4]; -1 is before the text."""
+        """File successors [R, 8] after the last 1 to 4 tokens of contexts [R, 4]; -1 stands before the text."""
         expected, places = self._expected
         slots, tags, origins = places if contexts is expected else self._all_places(contexts)
         self.rows[slots[self.rows[slots, 0] != tags]] = 0
@@ -98,9 +98,9 @@ class ContextTable:
         self.rows[slots, _SUCCESSORS] = successors[origins]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
-        """What is known of the longest match that has successors, and of the longest that has followers.
+        """Look up the longest match that has successors, and the longest that has followers.
 
-        Where no match has successors, they are those of a context of no tokens."""
+        If no match has successors, they are those of a context of no tokens."""
         successors_found = self._anywhere
         followers_found: list[int] = []
         successor_length = follower_length = 0
@@ -110,24 +110,18 @@ class ContextTable:
             row = slot * _ROW
             if flat[row] != tag:
                 continue
-            if not successor_length and flat[row + _SUCCESSORS.start]:
-                successors_found, successor_length = (
-                    flat[row + _SUCCESSORS.start : row + _SUCCESSORS.stop].tolist(),
-                    length,
-                )
-            if not follower_length and flat[row + _FOLLOWERS.start]:
-                followers_found, follower_length = (
-                    flat[row + _FOLLOWERS.start : row + _FOLLOWERS.stop].tolist(),
-                    length,
-                )
+            first, last = row + _SUCCESSORS.start, row + _SUCCESSORS.stop
+            if not successor_length and flat[first]:
+                successors_found, successor_length = flat[first:last].tolist(), length
+            if not follower_length and flat[last]:
+                followers_found, follower_length = flat[last : row + _ROW].tolist(), length
             if successor_length and follower_length:
                 break
-        return ContextEntries(
-            _filled(successors_found), successor_length, _filled(followers_found), follower_length
-        )
+        filled = _filled(successors_found), _filled(followers_found)
+        return ContextEntries(filled[0], successor_length, filled[1], follower_length)
 
     def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
-        """(slot, tag) of the last token, the last two, ... up to four."""
+        """Slots and tags of the last token, the last two, ... up to four."""
         last = context[-1]
         mixed = (last + 1) * _MIX & _WORD
         places = [(last, 0)]

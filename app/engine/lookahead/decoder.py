@@ -6,33 +6,96 @@ One step is one forward pass over two branches that do not see each other:
                                     +--> model -->+
                window of guesses ---+             +-- n-grams and successors -> pool, window moves on
 
+`drafted_step` is this figure from left to right. Both branches are one block, below the one current token:
+
+    rows   0            1 .. D-1         D .. D+V-1
+           current      drafts           window guesses
+    see    prefix       + ancestors      + what jacobi_window.py draws
+
 Against the authors' code (LADE): guesses are a tree grown best first by learned chances, a full match earns the
 model's own next token as well, every row's logits teach the pool, guesses are checked from the first step on, and
 the end rules cut a step's tokens before cache, pool and text see them.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.engine.block.block import chain_block
+from app.engine.block.block import Block, chain_block
 from app.engine.block.entries import SUCCESSORS
+from app.engine.block.step_profile import StepProfile
 from app.engine.lookahead.context_table import last_tokens
+from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.layout import lay_out
-from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
+from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
+from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.planning import (
+    ChainTuner,
+    DraftedStep,
+    DraftPlan,
+    DraftPlanner,
+    FixedSizesPlanner,
+    RowBudgetPlanner,
+    Tuner,
+)
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.verification import CommittedTokens, most_drafts, trace_of, verify_and_commit
+from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
 from app.engine.runner.model_runner import ModelRunner
-from app.engine.runner.step import Step
-from app.engine.runner.step_order import run_steps
-from app.engine.sampling.sampling import Choices, Sampler
+from app.engine.runner.step import Decoder, Step, StepInParts, run_steps
+from app.engine.sampling.grammar import Constraint, unconstrained
+from app.engine.sampling.sampling import Sampler
 from app.engine.text.reply_text import StoppingCriteria
-from app.values.messages import Split, StopReason
+from app.values.messages import Decoding, Sampling
+
+UNMEASURED_ROWS = 24
+"""Auto's budget where no step was ever measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContext:
+    """What is known before a reply: the model's statistics and step times, how it draws, texts to quote from.
+
+    `constraint` is what its grammar allows, `budget` decides when the draft model is asked, if there is one."""
+
+    statistics: ModelStatistics = field(default_factory=ModelStatistics)
+    profile: StepProfile = field(default_factory=StepProfile)
+    sampling: Sampling = field(default_factory=Sampling)
+    documents: tuple[tuple[int, ...], ...] = ()
+    prediction: tuple[int, ...] = ()
+    constraint: Constraint = unconstrained
+    budget: DraftModelBudget | None = None
+
+
+def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
+    """Make a decoder with fixed sizes or, for auto, with as many rows as pay."""
+    known = known or ReplyContext()
+
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
+        pool = known.statistics.pool(
+            tokens, known.sampling, known.documents, known.prediction, known.constraint, runner.max_branches
+        )
+        planner = _make_planner(decoding, known, runner, len(tokens))
+        return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
+
+    return decode
+
+
+def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, context: int) -> DraftPlanner:
+    sizer, tune = known.statistics.sizer, Tuner
+    if known.budget:
+        known.budget.begin_reply()
+    if runner.max_branches == 1:
+        sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)  # a window branches
+    times = known.profile.times(runner.same_text_buckets)
+    if decoding.decoder == "lookahead":
+        return FixedSizesPlanner(decoding)
+    if decoding.rows or not times:
+        return RowBudgetPlanner(decoding.rows or UNMEASURED_ROWS, sizer)
+    return tune(known.statistics.curve(times, runner.buckets), sizer, known.budget, context)
 
 
 def lookahead(
@@ -44,161 +107,13 @@ def lookahead(
     planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
-    """Drafts what the planner wants, verifies, commits; every row of the step teaches the pool."""
-    return run_steps(_LookaheadSteps(runner, tokens, sampler, stopper, planner, pool), runner)
-
-
-class _Pass(Protocol):
-    """One forward pass, launched when it is made."""
-
-    def finish(self) -> StopReason | None:
-        """Verify, commit, and tell the planner."""
-
-    def report(self) -> Step:
-        """What it came to; teaches the pool."""
-
-
-class _LookaheadSteps:
-    """One reply's steps."""
-
-    def __init__(
-        self,
-        runner: ModelRunner,
-        tokens: list[int],
-        sampler: Sampler,
-        stopper: StoppingCriteria,
-        planner: DraftPlanner,
-        pool: Pool,
-    ) -> None:
-        self.runner, self.tokens, self.sampler, self.stopper = runner, tokens, sampler, stopper
-        self.planner, self.pool = planner, pool
-        self.window = _open_window(planner, pool, tokens)
-        self.began = 0.0
-        self._launched: _Pass | None = None
-        self._finished: _Pass | None = None
-        self._reporting = 0.0  # seconds of a report that no pass ran beside
-
-    def launch(self) -> None:
-        """As the planner plans."""
-        self.began = perf_counter() - self._reporting
-        self._reporting = 0.0
-        plan = self.planner.plan(self.window.size + self.runner.pending)
-        self._launched = _PlainPass(self) if plan.is_plain else _DraftedPass(self, plan)
-
-    def finish(self) -> StopReason | None:
-        """Verify, commit."""
-        assert self._launched is not None
-        self._finished, self._launched = self._launched, None
-        return self._finished.finish()
-
-    def report(self) -> Step:
-        """Its time is the next step's, unless that one is on its way."""
-        assert self._finished is not None
-        began = perf_counter()
-        step = self._finished.report()
-        self._finished = (
-            None  # it refers to this: a circle, which would keep a grammar's memory for a long time
-        )
-        if self._launched is None:
-            self._reporting = perf_counter() - began
-        return step
-
-
-class _PlainPass:
-    """One row, no draft."""
-
-    def __init__(self, reply: _LookaheadSteps) -> None:
-        self._reply = reply
-        self._tree = DraftTree(reply.tokens[-1])
-        self._rows = 1 + reply.runner.pending
-        self._logits = reply.runner.forward(chain_block(self._tree.tokens, len(reply.tokens) - 1, (0,)))
-        self._kept: CommittedTokens
-        self._choices: Choices
-        self._split: Split
-
-    def finish(self) -> StopReason | None:
-        """One token."""
-        reply = self._reply
-        self._choices = choices = reply.sampler(self._logits, positions=(len(reply.tokens),))
-        self._kept = kept = verify_and_commit(
-            reply.runner, self._tree, choices.choose, reply.tokens, reply.stopper
-        )
-        reply.tokens += kept.tokens
-        self._split = reply.planner.observe_plain(perf_counter() - reply.began, self._rows)
-        return kept.reason
-
-    def report(self) -> Step:
-        """The pool learns the token."""
-        kept, pool = self._kept, self._reply.pool
-        pool.learn(self._reply.tokens, 1, "output")
-        trace = trace_of(self._tree, self._choices, kept.rows)
-        return Step(kept.tokens, kept.origins, self._rows, False, len(pool), kept.reason, self._split, trace)
-
-
-class _DraftedPass:
-    """A draft tree and the window."""
-
-    def __init__(self, reply: _LookaheadSteps, plan: DraftPlan) -> None:
-        self._reply = reply
-        runner, tokens, window = reply.runner, reply.tokens, reply.window
-        window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.max_rows - 1)
-        depth = most_drafts(runner, tokens, reply.stopper)
-        self._tree = _draft(reply, plan, depth)
-        self._window = window.copy()
-        self._layout = lay_out(self._tree, window, len(tokens) - 1)
-        self._rows = len(self._layout.block) + runner.pending
-        self._logits = runner.forward(self._layout.block)
-        self._positions = self._layout.sampled_positions  # a card computes by now
-        self._contexts = self._asked_contexts(tokens)
-        reply.pool.expect(self._contexts)
-        self._kept: CommittedTokens
-        self._choices: Choices
-        self._split: Split
-
-    def _asked_contexts(self, tokens: Sequence[int]) -> NDArray[np.int64]:
-        """The last four tokens up to each wanted row [R, 4]."""
-        columns = self._window.columns(self._tree.tokens[0])
-        return np.array(self._tree.contexts(tokens) + [last_tokens(column) for column in columns])
-
-    def finish(self) -> StopReason | None:
-        """Commit the accepted path; the window moves on."""
-        reply, layout, tree = self._reply, self._layout, self._tree
-        self._choices = choices = reply.sampler(self._logits, SUCCESSORS, self._positions)
-        self._kept = kept = verify_and_commit(reply.runner, tree, choices.choose, reply.tokens, reply.stopper)
-        self._teach_successors()
-        reply.window.shift(choices.ids[layout.top, 0].tolist())
-        reply.tokens += kept.tokens
-        seconds, from_window = perf_counter() - reply.began, kept.origins.count("window")
-        observed = DraftedStep(tree.reaches, reply.window, self._rows, len(kept.tokens), from_window, seconds)
-        self._split = reply.planner.observe(observed)
-        return kept.reason
-
-    def _teach_successors(self) -> None:
-        """What the rows said is worth most to the very next draft. The guesses are judged before it is known."""
-        pool, choices = self._reply.pool, self._choices
-        pool.observe(self._reply.tokens, self._kept.tokens)
-        pool.learn_successors(self._contexts, choices.ids, choices.logits)
-
-    def _lines(self) -> list[list[int]]:
-        """The window's columns, each with what the model said behind it."""
-        return self._window.lines(self._tree.tokens[0], self._choices.ids[self._layout.top, 0].tolist())
-
-    def report(self) -> Step:
-        """The pool learns the text and the window's n-grams."""
-        kept, pool, tree = self._kept, self._reply.pool, self._tree
-        new, tokens = len(kept.tokens), self._reply.tokens
-        for line in self._lines():
-            pool.learn(line, 1, "window")
-        pool.learn(tokens, new, "output")
-        trace = trace_of(tree, self._choices, kept.rows, self._window.shown(tree.tokens[0]))
-        is_covered = len(tree) > 1
-        return Step(
-            kept.tokens, kept.origins, self._rows, is_covered, len(pool), kept.reason, self._split, trace
-        )
+    """Draft what the planner wants, verify, commit; every row of a step teaches the pool."""
+    window = _open_window(planner, pool, tokens)
+    return run_steps(_Reply(runner, tokens, sampler, stopper, planner, pool, window).next_step, runner)
 
 
 def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> JacobiWindow:
-    """A window that starts from what the pool expects, not from noise."""
+    """Make a window that starts from what the pool expects, not from noise."""
     columns = planner.columns
     if not columns:
         return JacobiWindow(0, planner.ngram, ())
@@ -206,10 +121,113 @@ def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> Ja
     return JacobiWindow(columns, planner.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
 
 
-def _draft(reply: _LookaheadSteps, plan: DraftPlan, depth: int) -> DraftTree:
-    """The tree that pays, no deeper and with no more rows than the reply and the runner have room for."""
+@dataclass(slots=True)
+class _Reply:
+    """What the steps of one reply share."""
+
+    runner: ModelRunner
+    tokens: list[int]
+    sampler: Sampler
+    stopper: StoppingCriteria
+    planner: DraftPlanner
+    pool: Pool
+    window: JacobiWindow
+    reporting: float = 0.0  # seconds of the newest report, if no pass ran beside it: the next step is charged
+
+    def next_step(self) -> StepInParts:
+        """Begin a step as the planner plans it."""
+        began = perf_counter() - self.reporting
+        self.reporting = 0.0
+        plan = self.planner.plan(self.window.size + self.runner.pending)
+        return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
+
+    def charge(self, began: float) -> None:
+        """Charge the next step with the report that began then, unless a pass runs beside it."""
+        if not self.runner.is_asynchronous:
+            self.reporting = perf_counter() - began
+
+
+def plain_step(reply: _Reply, began: float) -> StepInParts:
+    """Feed one row, the current token, and no draft."""
+    runner, tokens, pool = reply.runner, reply.tokens, reply.pool
+    tree, rows = DraftTree(tokens[-1]), 1 + runner.pending
+    logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, (0,)))
+    yield None
+
+    choices = reply.sampler(logits, positions=(len(tokens),))
+    kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
+    tokens += kept.tokens
+    split = reply.planner.observe_plain(perf_counter() - began, rows)
+    yield kept.reason
+
+    began = perf_counter()
+    pool.learn(tokens, 1, "output")
+    trace = trace_of(tree, choices, kept.rows)
+    step = Step(kept.tokens, kept.origins, rows, False, len(pool), kept.reason, split, trace)
+    reply.charge(began)
+    return step
+
+
+def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
+    """Feed a draft tree and the window, which are the two branches of the figure."""
+    runner, tokens, planner = reply.runner, reply.tokens, reply.planner
+    pool, window = reply.pool, reply.window
+    current, position = tokens[-1], len(tokens) - 1
+    window.fit(runner.horizon(position) - len(tokens), runner.max_rows - 1)
+    tree = _draft(reply, plan, most_drafts(runner, tokens, reply.stopper))
+    fed = window.copy()
+    block, top = lay_out(tree, window, position)
+    rows = len(block) + runner.pending
+    logits = runner.forward(block)
+    # A card computes by now. The last four tokens up to each wanted row [R, 4]:
+    contexts = np.array(tree.contexts(tokens) + [last_tokens(column) for column in fed.columns(current)])
+    sampled_positions = [block.positions[row] + 1 for row in block.wanted]
+    pool.expect(contexts)
+    yield None
+
+    choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
+    kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
+    # What the rows predict is worth most to the very next draft. The guesses are judged before it is known.
+    pool.observe(tokens, kept.tokens)
+    pool.learn_successors(contexts, choices.ids, choices.logits)
+    predicted = choices.ids[top, 0].tolist()
+    window.shift(predicted)
+    tokens += kept.tokens
+    seconds, from_window = perf_counter() - began, kept.origins.count("window")
+    split = planner.observe(DraftedStep(tree.reaches, window, rows, len(kept.tokens), from_window, seconds))
+    yield kept.reason
+
+    began = perf_counter()
+    for line in fed.lines(current, predicted):
+        pool.learn(line, 1, "window")
+    pool.learn(tokens, len(kept.tokens), "output")
+    trace = trace_of(tree, choices, kept.rows, fed.shown(current))
+    step = Step(kept.tokens, kept.origins, rows, len(tree) > 1, len(pool), kept.reason, split, trace)
+    reply.charge(began)
+    return step
+
+
+def _draft(reply: _Reply, plan: DraftPlan, depth: int) -> DraftTree:
+    """Draft the tree that pays, no deeper and no larger than the reply and the runner have room for."""
     runner, window = reply.runner, reply.window
     rows = min(plan.rows, runner.max_rows - window.need)
     tree = reply.pool.draft(reply.tokens, rows, min(plan.depth, depth), plan.min_reach)
     tree.cut(reply.planner.kept(tree.reaches, window.size + runner.pending))
     return tree
+
+
+def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> tuple[Block, slice]:
+    """The block of a step whose current token stands at `position`, and which wanted rows are the window's top row.
+
+    Logits are wanted for every row of the tree and for that row."""
+    drafts = len(tree)
+    # place 0 of the window is the current token, which is the tree's root already
+    parents = [drafts + place - 1 if place else 0 for place in window.parents()]
+    top = [drafts + place - 1 if place else 0 for place in window.top()]
+    block = Block(
+        tokens=(*tree.tokens, *window.tokens()),
+        positions=tuple([position + offset for offset in (*tree.depths, *window.offsets())]),
+        parents=(*tree.parents, *parents),
+        wanted=(*range(drafts), *top),
+    )
+    return block, slice(drafts, drafts + len(top))

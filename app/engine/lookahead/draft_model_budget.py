@@ -1,7 +1,7 @@
-"""When the draft model is asked: where the tokens that it brings are worth the time that it takes.
+"""When the draft model is asked: if the tokens that it brings are worth the time that it takes.
 
-The tuner (`tuner.py`) prices a second at R tokens. A question behind a node that is reached with chance r costs s
-seconds and brings g * r tokens, where g is measured: the tokens that were accepted in drafted steps, less those
+The tuner (`planning.py`) prices a second at R tokens. A question about a node that is reached with chance r costs
+s seconds and brings g * r tokens, where g is measured: the tokens that were accepted in drafted steps, less those
 that the pool's own tree would have had accepted, for each unit of reach asked about. So the draft model is asked
 where
 
@@ -16,7 +16,6 @@ draft model that is left out reads no prompt. What took longer than was saved ha
 """
 
 from math import sqrt
-from typing import Protocol
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
 """Tokens that a question is expected to bring where nothing is known, and the questions that this is worth."""
@@ -36,36 +35,10 @@ EVIDENCE = 1.0
 """Its guesses are fed where they brought more than so many standard deviations of what chance alone may bring."""
 
 
-class Asking(Protocol):
-    """What a planner needs to know of the draft model."""
-
-    def begin_reply(self) -> None:
-        """Until a price is told, time does not count."""
-
-    def price(self, tokens_per_second: float) -> None:
-        """A second is worth so many tokens from now on."""
-
-    def settle(self, seconds: float) -> float:
-        """A step took so long in all; returns how long the draft model took of it."""
-
-
-class NobodyAsked:
-    """There is no draft model."""
-
-    def begin_reply(self) -> None:
-        """Nothing begins."""
-
-    def price(self, tokens_per_second: float) -> None:
-        """Nothing has a price."""
-
-    def settle(self, seconds: float) -> float:
-        """Nothing."""
-        del seconds
-        return 0.0
-
-
 class DraftModelBudget:
-    """Kept from reply to reply. Without a price the draft model is always asked, as with fixed sizes."""
+    """Decides when the draft model is asked: always while no price is set, as with fixed sizes.
+
+    It is kept from reply to reply."""
 
     def __init__(self, question: float, token: float) -> None:
         """Seconds of a question, and of each token more that is read with it."""
@@ -82,19 +55,19 @@ class DraftModelBudget:
 
     @property
     def is_worth_rows(self) -> bool:
-        """Whether its guesses are to be fed; else it is only listened to."""
+        """Whether its guesses are to be fed; otherwise they are only counted."""
         return self._gain > EVIDENCE * sqrt(self._squares)
 
     def expect(self, gain: float) -> None:
-        """A question brings so many tokens, as far as an earlier run could tell."""
+        """Start from the tokens that a question brought in an earlier run."""
         self._gain, self._reach, self._squares = gain * FIRST_REACH, FIRST_REACH, 0.0
 
     def begin_reply(self) -> None:
-        """Until a price is told, time does not count."""
+        """Ask whatever it costs, until a price is set."""
         self._price = self._spent = 0.0
 
     def price(self, tokens_per_second: float) -> None:
-        """A second is worth so many tokens from now on."""
+        """Set how many tokens a second is worth from now on."""
         self._price = tokens_per_second
 
     def least(self, unread: int) -> float:
@@ -110,7 +83,7 @@ class DraftModelBudget:
         return NEVER
 
     def asked(self, seconds: float, questions: int, unread: int) -> None:
-        """A step's questions took so long."""
+        """Count the seconds of a step's questions; refines what a question and a token cost."""
         self._spent += seconds
         if unread > READ_FOR:
             self._token = max(seconds - questions * self.question, 0.0) / (unread - 1)
@@ -120,13 +93,13 @@ class DraftModelBudget:
             self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
 
     def learn(self, tokens: int, reach: float) -> None:
-        """Questions with so much reach in all brought so many accepted tokens, compared with the pool alone."""
+        """Count the accepted tokens that questions brought beyond the pool's own, and their reach."""
         self._gain = MEMORY * self._gain + tokens
         self._reach = MEMORY * self._reach + reach
         self._squares = MEMORY * self._squares + tokens * tokens
 
     def settle(self, seconds: float) -> float:
-        """A step took so long in all; returns how long the draft model took of it."""
+        """End a step that took so many seconds in all; returns how many of them the draft model took."""
         spent, self._spent = self._spent, 0.0
         if spent:
             self._saved = max(self._saved, 0.0) - spent

@@ -8,19 +8,20 @@ is too unlikely. With probabilities on the edges,
 
 A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
 
-A device waits meanwhile. `native_drafter.py` does the same in C, where there is a compiler.
+A device waits meanwhile, so `native_drafter.py` does the same in C if there is a compiler.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block.entries import pack_successors, unpack_follower
+from app.engine.block.entries import GAP_STEP, gap_class, pack_successors, unpack_follower, unpack_successor
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
     NUM_FOLLOWER_CODES,
@@ -31,15 +32,16 @@ from app.engine.lookahead.acceptance_estimator import (
     origin_of,
     successor_code,
 )
-from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
 from app.engine.sampling.grammar import AllowedTokens, Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
 
+NO_ALTERNATIVES: Mapping[int, int] = MappingProxyType({})
+
 SUREST = 0.995
-"""No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""
+"""The most that any edge is likely: a bound for nodes whose edges were not looked up yet."""
 
 GREEDY = Sampling()
 
@@ -67,23 +69,25 @@ class Drafter(Protocol):
     """Guesses from what a pool knows, for one reply."""
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
+        """Grow the best tree: at most `rows` nodes, `depth` guesses in a line, none less likely than `floor`."""
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """Guesses of the token at this position, behind a context, likeliest first.
+        """Guess the token at this position, after a context; the likeliest guess comes first.
 
-        With `is_current` its last token is the current one, whose alternatives may come next."""
+        With `is_current` the context's last token is the current one, whose alternatives may come next."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The model went on with these tokens: how good were the guesses at each of them?"""
+        """Judge the guesses at each of these tokens, with which the model went on."""
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Successors will be filed behind these contexts [R, 4]: prepare that, while a card computes them."""
+        """Prepare to file successors after these contexts [R, 4], while a card computes them."""
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
+        """File the likeliest tokens and their logits [R, K], best first, after these contexts [R, 4].
+
+        -1 stands before the text."""
 
 
 MakeDrafter = Callable[[DraftSources], Drafter]
@@ -100,19 +104,12 @@ class PythonDrafter:
         self._reply = sources.reply
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
-
         def find(tree: DraftTree, node: int, near: Sequence[int], least: float) -> list[Edge]:
-            return self._edges(near, len(context) + tree.depths[node], least, not node)
+            return self.edges(near, len(context) + tree.depths[node], not node, least)
 
         return grow(self._sources, context, rows, depth, floor, find)
 
-    def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """Guesses of the token at this position, behind a context, likeliest first."""
-        return self._edges(context, position, 0.0, is_current)
-
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The model went on with these tokens: how good were the guesses at each of them?"""
         line = list(context[-LONGEST - 1 :])
         for place, token in enumerate(accepted):
             edges = self.edges(line[-LONGEST - 1 :], len(context) + place, is_current=not place)
@@ -126,23 +123,24 @@ class PythonDrafter:
             line.append(token)
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Find where successors will be filed."""
         self._table.expect(contexts)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
         self._table.learn_successors(contexts, pack_successors(ids, logits))
 
-    def _edges(self, context: Sequence[int], position: int, least: float, is_current: bool) -> list[Edge]:
-        """Those that are at least so likely."""
+    def edges(
+        self, context: Sequence[int], position: int, is_current: bool = False, least: float = 0.0
+    ) -> list[Edge]:
+        """Guess the token at this position; guesses that are less likely than `least` are left out."""
         successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
         rates = self._estimator.rates
         codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
-        likely = (
-            self._successor_codes(successors_found, successor_length, position) if successors_found else {}
-        )
+        likely: dict[int, int] = {}
+        if successors_found:
+            first = successor_code(successor_length, 0)
+            likely = {token: first + gap for token, gap in self._rank(successors_found, position)}
         before = alternatives(self._table, context) if is_current else NO_ALTERNATIVES
         for token, gap in before.items():
             likely.setdefault(token, alternative_code(successor_length, gap))
@@ -158,13 +156,8 @@ class PythonDrafter:
         edges.sort(reverse=True)
         return edges
 
-    def _successor_codes(self, found: Sequence[int], length: int, position: int) -> dict[int, int]:
-        """Token -> successor code, the expected one first."""
-        first = successor_code(length, 0)
-        return {token: first + gap for token, gap in self._rank(found, position)}
-
     def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
-        """Token -> seen code, newest first."""
+        """The codes of followers by token, newest first."""
         codes: dict[int, int] = {}
         older, reply = 0, self._reply
         first, stride = follower_code(0, length, 0), LONGEST * RANKS
@@ -186,7 +179,7 @@ FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]
 def grow(
     sources: DraftSources, context: Sequence[int], rows: int, depth: int, floor: float, find: FindEdges
 ) -> DraftTree:
-    """The best tree of these edges: of at most `rows` nodes, `depth` guesses in a line, none below `floor`."""
+    """Grow the best tree of these edges: at most `rows` nodes, `depth` guesses in a line, none below `floor`."""
     tree = DraftTree(context[-1])
     if depth < 1:
         return tree
@@ -219,8 +212,25 @@ def grow(
 
 
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
-    """Those that a grammar allows, behind the one that it forces. How well guesses go is no matter to that."""
+    """Keep the edges that a grammar allows, after those that it forces; trust does not lower the forced ones."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]
     return found + [edge for edge in edges if edge[1] in allowed and edge[1] not in forced]
+
+
+def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
+    """Find what the model held likely in place of a context's last token, which often comes right after it.
+
+        the model predicts, after "3 * 2":   " ="  1.2 ahead of " is", 2.0 ahead of " equals"
+        the current token is " =":           " is" and " equals" are guesses of the next one
+
+    LogitSpec (Liu et al. 2025, arXiv 2507.01449) found it. The row that chose the current token taught its
+    likeliest tokens to the table already, so they are looked up there. Returns gap classes by token."""
+    known = table.lookup(context[-LONGEST - 1 : -1]) if len(context) > LONGEST else None
+    if known is None or known.successor_length < LONGEST:
+        return NO_ALTERNATIVES
+    found = {token: gap_class(gap * GAP_STEP) for token, gap in map(unpack_successor, known.successors)}
+    found[unpack_successor(known.successors[0])[0]] = 0  # its gap is its lead
+    found.pop(context[-1], None)
+    return found

@@ -1,18 +1,18 @@
 """The lookahead branch: W columns by N-1 rows of guesses that the model refines in parallel (Jacobi iteration).
 
 Column i, row r guesses the token i + r places behind the current one, which itself stands in column 0 of row 0.
-Each step the model reads the top row and says what follows it: the next row. With W=3, N=4 and c the current
+Each step the model reads the top row and predicts what follows it: the next row. With W=3, N=4 and c the current
 token (numbers say how many places behind c):
 
-    row 2      2  3  4      the model says, behind these:  3  4  5   -> n-grams  c 1 2 3,  1 2 3 4,  2 3 4 5
-    row 1      1  2  3                                     (column i: row 0, row 1, row 2, what was said)
+    row 2      2  3  4      the model predicts after these: 3  4  5  -> n-grams  c 1 2 3,  1 2 3 4,  2 3 4 5
+    row 1      1  2  3                                     (column i: row 0, row 1, row 2, the prediction)
     row 0      c  1  2
 
 Who sees whom: row 0 is a line of text, each token sees those to its left; in the rows above, column i sees row 0
 up to column i, and column i of the rows below it: the parent of a guess stands below it, in row 0 to its left.
-After the step the rows move down by one and what the model said becomes the top row. However many tokens a step
-committed, the rows move by one, as in LADE: the window then stands a little behind the text, and on stories260K
-earned as much as one whose columns move along.
+After the step the rows move down by one and what the model predicted becomes the top row. However many tokens a
+step committed, the rows move by one, as in LADE: the window then stands a little behind the text, and on
+stories260K earned as much as one whose columns move along.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ class JacobiWindow:
     A window of width 0 is closed: it adds nothing to a block and learns nothing."""
 
     def __init__(self, width: int, ngram: int, line: Sequence[int]) -> None:
-        """Starts from a line of W + N - 2 guesses: the current token, and what may follow it."""
+        """Start from a line of W + N - 2 guesses: the current token, and what may follow it."""
         if width and len(line) != width + ngram - 2:
             raise ValueError(f"a window {width} wide needs {width + ngram - 2} guesses, got {len(line)}")
         self.width = width
         self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
 
     def copy(self) -> "JacobiWindow":
-        """The guesses as they are now, whatever becomes of these."""
+        """Copy the guesses as they are now."""
         copied = JacobiWindow(0, len(self.rows) + 1, ())
         copied.width, copied.rows = self.width, self.rows
         return copied
@@ -59,7 +59,7 @@ class JacobiWindow:
         self.rows = [row[: self.width] for row in self.rows]
 
     def fit(self, places: int, rows: int) -> None:
-        """Close the window where it would reach too far behind the current token, or take too many rows."""
+        """Close the window if it would reach too far beyond the current token, or take too many rows."""
         if self.reach > places or self.need > rows:
             self.narrow(0)
 
@@ -96,10 +96,63 @@ class JacobiWindow:
         return columns
 
     def lines(self, current: int, predicted: Sequence[int]) -> list[list[int]]:
-        """Each column, and behind it what the model said [W]."""
-        pairs = zip(self.columns(current), predicted, strict=True)
-        return [[*column, said] for column, said in pairs]
+        """Each column, and after it what the model predicted [W]."""
+        return [[*column, token] for column, token in zip(self.columns(current), predicted, strict=True)]
 
     def shift(self, predicted: Sequence[int]) -> None:
-        """Let the rows move down by one; what the model said [W] becomes the top row."""
+        """Move the rows down by one; what the model predicted [W] becomes the top row."""
         self.rows = [*self.rows[1:], list(predicted)]
+
+
+STEPS = 16
+"""Steps between two comparisons."""
+MOST_COLUMNS = 8
+RETRY = 32
+"""Replies after which a window that never paid is tried again."""
+WORTH = 2.0
+"""Tokens that pay for one: the tree would have drafted many of the window's without it (docs/lookahead.md)."""
+FADE = 0.5
+"""What is left of both sums after a comparison."""
+
+
+class WindowSizer:
+    """Chooses how many columns the window has, over all replies of a model: columns that never pay are dropped.
+
+    The window's rows could have been the tree's, or could have been left out: the planner estimates the tokens that
+    they would have brought elsewhere, their price. The window earns a token for each accepted draft token that came
+    from its lines. Every few steps the two sums are compared: a column is dropped if the window earned less than
+    its price, and the next reply begins with one more if it earned twice as much."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._earned = self._price = 0.0
+        self._steps = self._replies = 0
+
+    @property
+    def columns(self) -> int:
+        """How many columns a reply's window begins with."""
+        return self._columns
+
+    def begin_reply(self) -> int:
+        """Choose the columns of a new reply's window; now and then one although none paid, to try again."""
+        self._replies += 1
+        return self._columns or int(self._replies % RETRY == 0)
+
+    def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
+        """Count a step that fed this window at this price, and how many of its guesses were accepted."""
+        if not window.width:
+            return
+        self._earned += accepted
+        self._price += price
+        self._steps += 1
+        if self._steps % STEPS == 0:
+            self._compare(window)
+
+    def _compare(self, window: JacobiWindow) -> None:
+        if self._earned < WORTH * self._price:
+            window.narrow(window.width - 1)
+            self._columns = window.width
+        elif self._earned > 2 * WORTH * self._price > 0:
+            self._columns = min(window.width + 1, MOST_COLUMNS)
+        self._earned *= FADE
+        self._price *= FADE

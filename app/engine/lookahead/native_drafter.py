@@ -102,7 +102,6 @@ class NativeDrafter:
         self._make_room(MOST_EDGES)
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
         if depth < 1 or rows < 2:
             return DraftTree(context[-1])
         if rows > len(self._tokens):
@@ -118,13 +117,11 @@ class NativeDrafter:
         )
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """Guesses of the token at this position, behind a context, likeliest first."""
         known = self._show(context)
         count = self._library.find_edges(self._pointer, known, position, 0.0, is_current)
         return list(zip(self._chances[:count], self._tokens[:count], self._cells[:count], strict=True))
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The model went on with these tokens: how good were the guesses at each of them?"""
         fields, estimator, tokens = self._fields, self._estimator, array("i", accepted)
         fields.expected, fields.right = estimator.expected, estimator.right
         known = self._show(context)
@@ -132,12 +129,11 @@ class NativeDrafter:
         estimator.trust, estimator.expected, estimator.right = fields.trust, fields.expected, fields.right
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """C finds their places soon enough."""
+        """Do nothing: C finds their places soon enough."""
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
         if not len(ids):
             return
         contexts, ids = np.ascontiguousarray(contexts, np.int64), np.ascontiguousarray(ids, np.int64)
@@ -147,7 +143,7 @@ class NativeDrafter:
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
-        """Write down a context and what the estimator says now; returns how many tokens C may read."""
+        """Write down a context and the estimator's rates as they are now; returns how many tokens C may read."""
         newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
         fields.context, fields.rates = _address(newest), _address(estimator.rates)
@@ -155,7 +151,7 @@ class NativeDrafter:
         return len(newest)
 
     def _make_room(self, rows: int) -> None:
-        """For what C writes: the edges of a node, or a tree of so many."""
+        """Allocate what C writes to: the edges of a node, or a tree of so many rows."""
         fields, columns = self._fields, [array("i", [0]) * rows for _ in range(4)]
         self._tokens, self._parents, self._depths, self._cells = columns
         self._chances = array("d", [0.0]) * rows
@@ -174,24 +170,20 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
 
 @once
 def compiled_drafter() -> Compiled[PyDLL]:
-    """`drafter.c`, compiled, or why not."""
+    """Compile `drafter.c`, or find out why it cannot be."""
     found = compiled(SOURCE, PyDLL, cache_folder())
-    if found.library is not None:
-        _declare(found.library)
+    if (library := found.library) is not None:
+        fields = POINTER(_Fields)
+        library.draft.argtypes = fields, c_int32, c_int64, c_int32, c_int32, c_double
+        library.observe.argtypes = fields, c_int32, c_int64, c_void_p, c_int64
+        library.learn_successors.argtypes = fields, *(c_void_p,) * 3, c_int64, c_int64
+        library.observe.restype = library.learn_successors.restype = None
+        library.find_edges.argtypes = fields, c_int32, c_int64, c_double, c_int32
+        library.draft.restype = library.find_edges.restype = c_int32
     return found
 
 
-def _declare(library: PyDLL) -> None:
-    fields = POINTER(_Fields)
-    library.draft.argtypes = fields, c_int32, c_int64, c_int32, c_int32, c_double
-    library.observe.argtypes = fields, c_int32, c_int64, c_void_p, c_int64
-    library.learn_successors.argtypes = fields, *(c_void_p,) * 3, c_int64, c_int64
-    library.observe.restype = library.learn_successors.restype = None
-    library.find_edges.argtypes = fields, c_int32, c_int64, c_double, c_int32
-    library.draft.restype = library.find_edges.restype = c_int32
-
-
 def best_drafter(found: Compiled[PyDLL] | None = None) -> MakeDrafter:
-    """Drafters in C where there is a compiler, else in Python."""
+    """Drafters in C if there is a compiler, else in Python."""
     library = (found or compiled_drafter()).library
     return PythonDrafter if library is None else partial(_make, library)

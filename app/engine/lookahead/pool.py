@@ -1,4 +1,4 @@
-"""The pool: what is known about which tokens follow which.
+"""The pool: what is known about which tokens follow which. It drafts and learns through a drafter (drafter.py).
 
 It has two kinds of knowledge about each context. The model's own successors cost nothing, since every row of every
 step computes them; those of each single token are measured once, at load. Followers come from texts: the prompt,
@@ -6,7 +6,6 @@ the reply so far, the window's lines, documents and earlier turns. A drafter (dr
 """
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,36 +20,7 @@ from app.engine.sampling.grammar import Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Origin, Sampling
 
 
-class Pool(Protocol):
-    """Where drafts come from."""
-
-    def __len__(self) -> int:
-        """How many n-grams the pool was taught."""
-
-    def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File the last `new` tokens of a line of text behind what stood before them."""
-
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Successors will be filed behind these contexts [R, 4]: prepare that, while a card computes them."""
-
-    def learn_successors(
-        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
-    ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, behind these contexts [R, 4].
-
-        -1 is before the text."""
-
-    def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
-
-    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The model went on with these tokens: how good were the guesses at each of them?"""
-
-    def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """One likely line of `length` tokens behind a context, to start the window from."""
-
-
-class ContextPool:
+class Pool:
     """The pool of one chat. `special` tokens may end a guess and are never followed by another."""
 
     def __init__(
@@ -74,7 +44,7 @@ class ContextPool:
         return self._learned
 
     def goes_on(self, text: Sequence[int]) -> bool:
-        """Whether a text begins with all that was prompt when the newest reply began."""
+        """Whether a text begins with all that was the prompt when the newest reply began."""
         return common_length(self._text, text) >= self._prompt_length
 
     def begin(
@@ -85,7 +55,7 @@ class ContextPool:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> None:
-        """A reply to this text begins. What it has in common with the text so far is history from now on."""
+        """Begin a reply to this text. What it has in common with the text so far is history from now on."""
         self._reply += 1
         self._draft_from(estimator, sampling, constraint, branches)
         known = common_length(self._text, text)
@@ -102,13 +72,13 @@ class ContextPool:
         self._drafter = self._make_drafter(sources)
 
     def learn_document(self, document: Sequence[int], origin: Origin = "document") -> None:
-        """File a text to quote from, once: what is read again for another reply is no news."""
+        """File a text to quote from, but only once: reading it again for another reply teaches nothing."""
         if tuple(document) not in self._documents:
             self._documents.add(tuple(document))
             self.learn(document, len(document), origin)
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File the last `new` tokens of a line of text behind what stood before them."""
+        """File the last `new` tokens of a line of text after the tokens before them."""
         for end in range(max(len(text) - new, 1), len(text)):
             entry = pack_follower(text[end], origin, self._reply)
             self._learned += self.table.learn_follower(text[max(end - LONGEST, 0) : end], entry)
@@ -116,25 +86,21 @@ class ContextPool:
             self._text += text[len(text) - new :]
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Find where successors will be filed behind these contexts [R, 4]."""
         self._drafter.expect(contexts)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K] behind these contexts [R, 4]; -1 is before the text."""
         self._drafter.learn_successors(contexts, ids, logits)
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
         return self._drafter.draft(context, rows, depth, floor)
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """The model went on with these tokens: how good were the guesses at each of them?"""
         self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """One likely line of `length` tokens behind a context; where nothing is known, the context once more."""
+        """Write one likely line of `length` tokens after a context; it repeats the context if nothing is known."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))
@@ -142,5 +108,4 @@ class ContextPool:
         return line[len(context) :]
 
     def edges(self, context: Sequence[int], position: int) -> list[Edge]:
-        """Guesses of the token at this position, behind a context, likeliest first."""
         return self._drafter.edges(context, position)

@@ -15,7 +15,6 @@ Differences are in logits (multiplied by the temperature), so that a lead means 
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import accumulate
 from math import exp, log
 
@@ -28,15 +27,17 @@ Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
 
 SUREST_LEAD = LEADS - 1
 
+_CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
+"""The class of each gap that can be packed."""
+
 HOPELESS = 12.0
-"""A token so far behind the likeliest, over temperature, is drawn six times in a million."""
+"""A token this much less likely than the first, over temperature, is drawn six times in a million."""
 
 
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
-    """Greedy text goes on with the likeliest, wherever it stands."""
+    """Rank for greedy text, which goes on with the likeliest token at any position."""
     del position
-    classes = _classes()
-    ranked = [((packed >> 10) - 1, classes[packed & MOST_GAP]) for packed in packed_successors]
+    ranked = [((packed >> 10) - 1, _CLASSES[packed & MOST_GAP]) for packed in packed_successors]
     token, gap = ranked[0]
     ranked[0] = token, LEADS + gap
     return ranked
@@ -70,7 +71,7 @@ class SampledRank:
         self._farthest = farthest(sampling)
 
     def __call__(self, packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
-        """Logits over temperature, and noise."""
+        """Rank by logits over temperature plus noise."""
         survivors = self._survivors(packed_successors)
         if len(survivors) == 1:  # whatever its noise is
             return [(survivors[0][0], LEADS + SUREST_LEAD)]
@@ -83,7 +84,7 @@ class SampledRank:
         return ranked
 
     def _noise_at(self, position: int) -> "_Noise":
-        """That of a position's tokens. Nodes of a depth share it; most positions come again in the next step."""
+        """The noise of a position. Nodes of a depth share it; most positions come again in the next step."""
         noise = self._noise.get(position)
         if noise is None:
             if len(self._noise) == POSITIONS:
@@ -113,11 +114,5 @@ def farthest(sampling: Sampling) -> float:
 
 
 def make_rank(sampling: Sampling) -> Rank:
-    """How a text of this sampling goes on."""
+    """Choose how to rank for a text of this sampling."""
     return SampledRank(sampling) if sampling.temperature > 0 else likeliest_first
-
-
-@cache
-def _classes() -> tuple[int, ...]:
-    """The class of each gap that can be packed."""
-    return tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))

@@ -4,16 +4,16 @@ A drafted step costs more than its forward pass: looking up guesses, checking th
 on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
 
 A real step that takes longer than expected may mean two things: the machine is slower just now, which says nothing
-about rows, or steps of this bucket cost more than was measured. So steps are held against each other, some 32 at a
+about rows, or steps of this bucket cost more than was measured. So steps are compared with each other, some 32 at a
 time: what all of them have in common is the machine's pace, and only what is left is the bucket's. The curve says
 2.0 ms plain and 2.4 ms for 8 rows, and now come, in medians of a round,
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
     2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; the neighbours of 8 follow
-    4.0 ms plain, and nothing else       nobody can tell; the curve stays
+    4.0 ms plain, and nothing else       the cause is unknown; the curve stays
 
-Each row attends to the whole context, so rows cost more in a long chat. `move_to` says where a reply is; what steps
-teach is held against what they were expected to take there.
+Each row attends to the whole context, so rows cost more in a long chat. `move_to` tells how long the context is;
+what steps take is compared with what they were expected to take there.
 
 It belongs to the model's statistics, goes on learning from reply to reply, and its shape is kept on disk.
 """
@@ -63,9 +63,8 @@ class StepCurve:
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
         """The shape, if there is one, has the same buckets as the times."""
-        self.largest = min(
-            LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:]
-        )  # memory may be too small for wider blocks
+        # Memory may be too small for wider blocks.
+        self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)
         self._measured_buckets = times.buckets
         self._padded_to = padded_to
@@ -81,30 +80,30 @@ class StepCurve:
 
     @property
     def shape(self) -> CurveShape:
-        """What is to be kept."""
+        """What is to be kept on disk."""
         return CurveShape(self._plain, tuple(self._measured))
 
     def move_to(self, context: int) -> None:
-        """The next steps read so many tokens."""
+        """Draw the curve of steps that read `context` tokens, if that is far from before."""
         if abs(context - self._context) >= STRIDE:
             self._context = context
             self._draw()
 
     @property
     def is_unproven(self) -> bool:
-        """Whether it is time to see what a drafted step really takes."""
+        """Whether a drafted step should be tried, to see what it really takes."""
         return self._drafted < PROOF or self._steps - self._newest_drafted > STALE
 
     def refine(self, rows: int, seconds: float) -> None:
-        """A real step of so many rows took this long."""
+        """Learn from the seconds of a real step of so many rows."""
         self._observe(self._bucket_index(rows), seconds / self._expected(rows))
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
-        """A plain step took this long."""
-        self._observe(PLAIN, seconds / self._here(self._plain, self._bucket_index(1)))
+        """Learn from the seconds of a plain step."""
+        self._observe(PLAIN, seconds / self._at_context(self._plain, self._bucket_index(1)))
 
     def _observe(self, bucket: int, ratio: float) -> None:
         self._round[bucket].append(log(ratio))
@@ -115,53 +114,50 @@ class StepCurve:
             self._draw()
 
     def _settle(self) -> None:
-        """Move each bucket by how much longer its steps took than all steps of the round."""
+        """Scale each bucket by how much longer its steps took than all steps of the round."""
         pace = median(step for steps in self._round.values() for step in steps)
         for bucket, steps in self._round.items():
             belief = min(BELIEF + self._rounds[bucket], MOST_BELIEF)
             self._rounds[bucket] += 1
             surprise = min(max(median(steps) - pace, -MOST_SURPRISE), MOST_SURPRISE)
-            self._move(bucket, surprise * len(steps) / (len(steps) + belief))
-
-    def _move(self, bucket: int, surprise: float) -> None:
-        """Scale a bucket's seconds by the exponential of the surprise, and those of its neighbours by less."""
-        if bucket == PLAIN:
-            self._plain *= exp(surprise)
-            return
-        for other, rows in enumerate(self._measured_buckets):
-            nearness = 2 ** -abs(log2(rows / self._measured_buckets[bucket]))
-            self._measured[other] *= exp(nearness * surprise)
+            surprise = surprise * len(steps) / (len(steps) + belief)
+            if bucket == PLAIN:
+                self._plain *= exp(surprise)
+                continue
+            for other, rows in enumerate(self._measured_buckets):  # neighbours move by less
+                nearness = 2 ** -abs(log2(rows / self._measured_buckets[bucket]))
+                self._measured[other] *= exp(nearness * surprise)
 
     def _bucket_index(self, rows: int) -> int:
         """The index of the measured bucket that a step of so many rows is counted for."""
         return min(bisect_left(self._measured_buckets, self._fed(rows)), len(self._measured_buckets) - 1)
 
     def _expected(self, rows: int) -> float:
-        """Seconds of such a step here, on the line between the measured buckets that it lies between."""
+        """Seconds of such a step at this context, on the line between the two nearest measured buckets."""
         bucket = self._bucket_index(rows)
         few = range(max(bucket - 1, 0), bucket + 1)
         times = StepTimes(
             tuple(self._measured_buckets[each] for each in few),
-            tuple(self._here(self._measured[each], each) for each in few),
+            tuple(self._at_context(self._measured[each], each) for each in few),
         )
         return times.seconds_for(self._fed(rows))
 
     def _fed(self, rows: int) -> int:
-        """What a block of so many rows is padded to."""
+        """The rows that a block of so many is padded to."""
         return bucket_for(min(rows, self.largest), self._padded_to)
 
-    def _here(self, measured: float, bucket: int) -> float:
-        """Seconds of a step of this bucket where the reply is."""
+    def _at_context(self, measured: float, bucket: int) -> float:
+        """Add what the context costs to the measured seconds of a bucket's step."""
         return measured + self._per_token[bucket] * self._context
 
     def _draw(self) -> None:
-        # Nothing costs less than a plain step: where the two do not agree, the better known says more.
+        # Nothing costs less than a plain step: if the two do not agree, the better known one counts more.
         first = self._bucket_index(1)  # narrower ones are not fed
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
-        here = [self._here(self._plain, first)]
-        here += [self._here(self._measured[each], each) for each in range(first, len(self._measured))]
+        here = [self._at_context(self._plain, first)]
+        here += [self._at_context(self._measured[each], each) for each in range(first, len(self._measured))]
         self.plain, *straight = ascending(here, weights)
         times = StepTimes(self._measured_buckets[first:], tuple(straight))
         counts = range(1, self.largest + 1)

@@ -61,7 +61,7 @@ class CommittedTokens:
 
 
 def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCriteria) -> int:
-    """How many guesses in a line the next step may carry.
+    """How many guesses in a line the next step may have.
 
     They end with the reply, before the runner's horizon, and a block is no wider than the runner takes."""
     position = len(tokens) - 1
@@ -104,7 +104,9 @@ def try_chain(
     """Feed the guesses, commit those that the model agrees with and append them to `tokens`.
 
     Returns the step and what each row chose."""
-    tree = _chain(tokens[-1], guesses, origins)
+    tree = DraftTree(tokens[-1])
+    for node, (token, origin) in enumerate(zip(guesses, origins, strict=True)):
+        tree.add(node, token, origin)
     wanted, rows = tuple(range(len(tree))), len(tree) + runner.pending
     logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted))
     choices = sampler(logits, positions=range(len(tokens), len(tokens) + len(tree)))
@@ -112,10 +114,3 @@ def try_chain(
     tokens += kept.tokens
     trace = trace_of(tree, choices, kept.rows)
     return Step(kept.tokens, kept.origins, rows, bool(guesses), reason=kept.reason, trace=trace), choices
-
-
-def _chain(current: int, guesses: Sequence[int], origins: Sequence[Origin]) -> DraftTree:
-    tree = DraftTree(current)
-    for node, (token, origin) in enumerate(zip(guesses, origins, strict=True)):
-        tree.add(node, token, origin)
-    return tree

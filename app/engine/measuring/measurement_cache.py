@@ -11,7 +11,7 @@ import platform
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import transformers
@@ -31,18 +31,8 @@ CacheKey = dict[str, str]
 """What a measurement is valid for: all that a step's time and bits depend on."""
 
 
-class MeasurementCache(Protocol):
-    """Stores one value of each kind for each key."""
-
-    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """A cached value, decoded; `nothing` where there is none, or no valid one."""
-
-    def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Store a value that JSON can hold, if possible."""
-
-
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
-    """The model, how its layers are made, where it runs, and by which libraries and kernels."""
+    """Names the model, how its layers are made, where it runs, and with which libraries and kernels."""
     config = model.config.to_json_string(use_diff=False)
     layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
     return {
@@ -74,28 +64,20 @@ def _digest(*words: str) -> str:
     return sha256("\n".join(words).encode()).hexdigest()[:16]
 
 
-class NoCache:
-    """Stores nothing."""
+class MeasurementCache:
+    """One value of each kind for each key, in files of a folder, which is made with the first one.
+
+    Without a folder it stores nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
 
     def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """Always `nothing`."""
-        del kind, subject, decode
-        return nothing
-
-    def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Does nothing."""
-
-
-class MeasurementFolder:
-    """Files in a folder, which is made with the first one."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """The file's value; `nothing` where it is missing or invalid."""
+        """Read a cached value and decode it; returns `nothing` if it is missing or invalid."""
+        if self._folder is None:
+            return nothing
         try:
-            saved = parse_json(self._file(kind, subject).read_text(encoding="utf-8"))
+            saved = parse_json(_file(self._folder, kind, subject).read_text(encoding="utf-8"))
             return decode(saved["note"]) if saved["subject"] == subject else nothing
         except FileNotFoundError:
             return nothing
@@ -104,17 +86,14 @@ class MeasurementFolder:
             return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Write the file whole, or leave it as it was."""
-        file = self._file(kind, subject)
+        """Store a value that JSON can hold: write its file whole, or leave it as it was."""
+        if self._folder is None:
+            return
         try:
-            write_file(file, json.dumps({"subject": subject, "note": note}))
+            write_file(_file(self._folder, kind, subject), json.dumps({"subject": subject, "note": note}))
         except OSError as error:
             log.info("a measurement (%s) was not cached: %s", kind, error)
 
-    def _file(self, kind: str, subject: CacheKey) -> Path:
-        return self._path / f"{kind}-{_digest(json.dumps(subject, sort_keys=True))}.json"
 
-
-def open_cache(folder: Path | None) -> MeasurementCache:
-    """A cache in a folder, or none at all."""
-    return MeasurementFolder(folder) if folder else NoCache()
+def _file(folder: Path, kind: str, subject: CacheKey) -> Path:
+    return folder / f"{kind}-{_digest(json.dumps(subject, sort_keys=True))}.json"

@@ -11,12 +11,11 @@ The whole model with attention: the same text read at every bucket, each time tw
     drafted    t0 x  y  t1 | t2 x  y  t3        real rows stand between wrong guesses, which are not committed
 
 So a row meets other neighbours and other places of its block, and a key lies now in the prefix, now in the block.
-Where both readings of a bucket agree, that one bucket is enough for the same text. Buckets whose readings and
-layers agree with each other are a set.
+If both readings of a bucket agree, that one bucket is enough for the same text. Buckets whose readings and layers
+agree with each other are a set.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -40,12 +39,10 @@ ROWS = (8, 4096)
 PASSES = 3
 """The most blocks in one reading of the text."""
 STRIDE = 3
-"""One row in so many is real in the drafted reading, fewer where they would be deeper than a tree ever is."""
+"""Every third row is real in the drafted reading, fewer if they would be deeper than a tree ever is."""
 
 MakeBlock = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
-"""(what is left of the text, its position) -> a block, and which of its rows are the text."""
-
-Meet = Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]
+"""(the rest of the text, its position) -> a block, and which of its rows are the text."""
 
 
 def agree(one: Bits, other: Bits) -> bool:
@@ -55,7 +52,7 @@ def agree(one: Bits, other: Bits) -> bool:
 
 
 def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Buckets, ...]:
-    """The buckets, read in this order, grouped by what they write; one that writes nothing ([]) is in no set."""
+    """Read the buckets in this order and group them by what they write; those that write nothing are in no set."""
     bucket_sets: list[tuple[list[int], Bits]] = []
     for bucket in buckets:
         if not (bits := read(bucket)):
@@ -94,16 +91,15 @@ def has_experts(model: PreTrainedModel) -> bool:
 
 
 def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
-    """Logits, keys and values of the text behind `start`, in blocks of so many rows; [] where they differ."""
-    runner.same_text_buckets = (bucket,)
-    chained = _read(runner, text, start, lambda line, place: _chained(line[:bucket], place))
-    drafted = _read(runner, text, start, lambda line, place: _drafted(line, place, bucket))
+    """Logits, keys and values of the text after `start`, in blocks of so many rows; [] if both readings differ."""
+    chained = _read(runner, text, start, bucket, lambda line, place: _chained(line[:bucket], place))
+    drafted = _read(runner, text, start, bucket, lambda line, place: _drafted(line, place, bucket))
     return chained if agree(chained, drafted) else []
 
 
-def _read(runner: BlockRunner, text: Sequence[int], start: int, make: MakeBlock) -> Bits:
+def _read(runner: BlockRunner, text: Sequence[int], start: int, bucket: int, make: MakeBlock) -> Bits:
     runner.forget()
-    for _ in runner.prefill(text[:start]):
+    for _ in runner.prefill(text[:start], (bucket,)):
         pass
     logits: list[Tensor] = []
     done = start
@@ -113,8 +109,8 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, make: MakeBlock)
         runner.commit(rows)
         done += len(rows)
     # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
-    kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.remembered()]
-    # Every set keeps a reading: on the host, for a card has no room to spare.
+    kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.cache.committed()]
+    # Every set keeps a reading: on the host, because a card has no room to spare.
     return [each.cpu() for each in (torch.cat(logits), *kept)]
 
 
@@ -137,14 +133,13 @@ def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple
 @torch.inference_mode()
 def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits:
     """Each layer's output for its rows [rows, size], fed in blocks of so many rows."""
-    return [_fed(layer, rows, bucket).cpu() for layer, rows in layers]
-
-
-def _fed(layer: nn.Module, rows: Tensor, bucket: int) -> Tensor:
-    # Blocks [1, T, size] as in the model, all of them full: another row count would be another bucket.
-    rows = _repeated(rows, bucket)
-    blocks = range(0, len(rows) // bucket * bucket, bucket)
-    return torch.cat([layer(rows[None, start : start + bucket])[0] for start in blocks])
+    found = []
+    for layer, rows in layers:
+        # Blocks [1, T, size] as in the model, all of them full: another row count would be another bucket.
+        enough = _repeated(rows, bucket)
+        starts = range(0, len(enough) // bucket * bucket, bucket)
+        found.append(torch.cat([layer(enough[None, start : start + bucket])[0] for start in starts]).cpu())
+    return found
 
 
 @torch.inference_mode()
@@ -152,41 +147,29 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
     """One layer of each kind and shape, with varied rows [rows, size] like those it gets."""
     captured: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
 
-    def meet(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
+    def capture(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
         states = inputs[0] if len(inputs) == 1 and not named else None
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
             captured.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
-    runner.same_text_buckets = (len(text),)
-    with _listening(runner.steps.model, meet):
-        _read(runner, text, 0, _chained)
+    inner = [layer for layer in runner.model.modules() if not any(True for _ in layer.children())]
+    hooks = [layer.register_forward_pre_hook(capture, with_kwargs=True) for layer in inner]
+    try:
+        _read(runner, text, 0, len(text), _chained)
+    finally:
+        for hook in hooks:
+            hook.remove()
     return [(layer, _varied(rows, layer)) for layer, rows in captured.values()]
 
 
 def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
     outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no weight to tell it
-    return (
-        type(layer),
-        states.shape[-1],
-        outputs,
-        *(parameter.shape for parameter in layer.parameters(recurse=False)),
-    )
-
-
-@contextmanager
-def _listening(model: nn.Module, meet: Meet) -> Iterator[None]:
-    """Every innermost layer is met with its inputs, as long as this is open."""
-    inner = [layer for layer in model.modules() if not any(True for _ in layer.children())]
-    hooks = [layer.register_forward_pre_hook(meet, with_kwargs=True) for layer in inner]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    shapes = (parameter.shape for parameter in layer.parameters(recurse=False))
+    return (type(layer), states.shape[-1], outputs, *shapes)
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:
-    """More rows like these [T, .., size]: as many as it takes for enough values to be compared."""
+    """Make more rows like these [T, .., size], so many that enough values are compared."""
     size = max(
         (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
     )
@@ -197,5 +180,5 @@ def _varied(states: Tensor, layer: nn.Module) -> Tensor:
 
 
 def _repeated(rows: Tensor, count: int) -> Tensor:
-    """At least so many rows, these again and again; a row may have heads, as a norm of queries meets it."""
+    """Repeat these rows until there are at least so many; a row may have heads, as a norm of queries gets them."""
     return rows.repeat(-(-count // len(rows)), *(1 for _ in rows.shape[1:]))

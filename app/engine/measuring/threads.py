@@ -1,15 +1,14 @@
 """How many threads a CPU's step takes: all, or fewer while other programs keep the cores busy.
 
 Threads wait for each other at every product. While another program has one of their cores, each wait lasts until
-the system gives it back, and fewer threads are faster. Only a trial can tell: now and then a step is run twice, on
-another number of threads and on this one.
+the system gives it back, and fewer threads are faster. Only a trial shows it: now and then a step is run twice, on
+another number of threads and on the chosen one.
 
-The text may not depend on it. So this is for float32 without rounded activations, whose last digits depend on the
+The text must not depend on it. So this is for float32 without rounded activations, whose last digits depend on the
 rows of a step anyway, and for models whose rows never meet.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
 
 import torch
@@ -21,10 +20,10 @@ from app.engine.block.block import Block
 from app.engine.machine.hardware import is_exact
 from app.engine.measuring.same_bits import takes_rows_one_by_one
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.steps import EagerSteps
+from app.engine.runner.runner import EagerSteps
 
 SHARE = 0.01
-"""Of all time that trials may take."""
+"""The share of all time that trials may take."""
 MARGIN = 0.9
 """A number that takes less than this share of the time is better, if it does so twice in a row."""
 
@@ -39,7 +38,7 @@ class ThreadChoice:
 
     @property
     def other(self) -> int:
-        """One less, half, twice as many and all in turn. On a free machine none takes much longer."""
+        """One less, half, twice as many and all, in turn. On a free machine none of them takes much longer."""
         near = {self.count - 1, self.count // 2, min(2 * self.count, self._most), self._most}
         others = sorted(near - {0, self.count}, reverse=True)
         return others[self._turn % len(others)]
@@ -50,11 +49,11 @@ class ThreadChoice:
         return self._wins > 0 or self._saved >= self._price
 
     def observe(self, seconds: float) -> None:
-        """A step took this long."""
+        """Save a share of the seconds of a step for the next trial."""
         self._saved += SHARE * seconds
 
     def compare(self, seconds: float, of_other: float) -> None:
-        """The same step took this long on `count` threads, and so long on `other`."""
+        """Compare a step's seconds on `count` threads with those on `other`; two wins make that the choice."""
         self._saved, self._price = 0.0, of_other
         if of_other >= MARGIN * seconds:
             self._turn, self._wins = self._turn + 1, 0
@@ -65,7 +64,7 @@ class ThreadChoice:
 
 
 class ThreadedSteps(EagerSteps):
-    """Eager steps on as many threads as pay."""
+    """Runs steps eagerly on as many threads as pay."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class ThreadedSteps(EagerSteps):
         self._choice, self._clock = choice, clock
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """A step that is a trial is run twice: until it is committed nothing of it counts."""
+        """Run a step, or twice if it is a trial: until it is committed nothing of it counts."""
         choice = self._choice
         if not choice.is_trial_due:
             logits, seconds = self._timed(choice.count, cache, block, batch_invariant)
@@ -92,30 +91,22 @@ class ThreadedSteps(EagerSteps):
     def _timed(
         self, threads: int, cache: BlockCache, block: Block, batch_invariant: bool
     ) -> tuple[Tensor, float]:
-        """Logits and seconds of the block on so many threads."""
-        with _on_threads(threads):
+        """Logits and seconds of the block on so many threads. Setting what is set takes microseconds, too."""
+        before = torch.get_num_threads()
+        if threads != before:
+            torch.set_num_threads(threads)
+        try:
             began = self._clock()
             logits = super().forward(cache, block, batch_invariant)
             return logits, self._clock() - began
+        finally:
+            if threads != before:
+                torch.set_num_threads(before)
 
 
 def steps_on_cpu(model: PreTrainedModel, attention: Attention) -> EagerSteps:
-    """On as many threads as pay, if there are several and the text does not depend on them."""
+    """Steps on as many threads as pay, if there are several and the text does not depend on them."""
     most = torch.get_num_threads()
     if most > 1 and (is_exact(model) or takes_rows_one_by_one(model, attention)):
         return ThreadedSteps(model, attention, ThreadChoice(most))
     return EagerSteps(model, attention)
-
-
-@contextmanager
-def _on_threads(count: int) -> Iterator[None]:
-    """Torch computes on so many while this is open. To set what is set takes microseconds, too."""
-    before = torch.get_num_threads()
-    if count == before:
-        yield
-        return
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from app.engine.block.block import MAX_DEPTH, Block, chain_block
 from app.engine.block.entries import SUCCESSORS
+from app.engine.block.step_profile import Buckets
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
 from app.values.messages import Prefilling
@@ -149,10 +150,12 @@ class RankModel:
         """How many tokens of the text must be fed once more."""
         return len(self._missed)
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
         """Read a prompt as a runner does."""
         self._missed, self._fed = [], None
-        return (yield from self.runner.prefill(ids))
+        return (yield from self.runner.prefill(ids, same_text_buckets))
 
     def go_on(self, tokens: Sequence[int]) -> None:
         """Continue the text with these tokens; rows of the newest share that guessed them are committed."""

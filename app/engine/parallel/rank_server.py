@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import transformers
 
+from app.engine.block.step_profile import Buckets
 from app.engine.loading.loading import load
 from app.engine.machine.device_plan import TorchrunRank
 from app.engine.machine.memory import release_memory
@@ -29,6 +30,7 @@ class RankServer:
         self._link = link
         self._loaded: RankModel | None = None
         self._sampler: Sampler | None = None  # None: rank 0 wants the logits
+        self._buckets: Buckets = ()  # to which steps are padded for the same text
 
     def serve(self) -> None:
         """Obey orders; returns when rank 0 has ended."""
@@ -51,7 +53,7 @@ class RankServer:
                 self._unload()
             case Op.REPLY:
                 settings = self._link.receive_json(0)
-                self._model.runner.same_text_buckets = tuple(settings["buckets"])
+                self._buckets = tuple(settings["buckets"])
                 sampling = settings["sampling"]
                 self._sampler = sampling and self._model.runner.sampler(Sampling(**sampling))
             case Op.PING:
@@ -59,7 +61,7 @@ class RankServer:
             case Op.PREFILL:
                 ids = torch.empty(order.length, dtype=torch.int64)
                 self._link.receive(0, ids)
-                for _ in self._model.prefill(ids.tolist()):
+                for _ in self._model.prefill(ids.tolist(), self._buckets):
                     pass
             case Op.STEP:
                 self._step(order)

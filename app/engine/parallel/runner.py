@@ -55,11 +55,6 @@ class ParallelRunner:
         """The rows of blocks whose shares are padded to buckets with equal bits."""
         return self._together(self._runner.same_text_buckets)
 
-    @same_text_buckets.setter
-    def same_text_buckets(self, buckets: Buckets) -> None:
-        ranks = self._link.size
-        self._runner.same_text_buckets = tuple((rows - 1) // ranks + 1 for rows in buckets)
-
     @property
     def buckets(self) -> Buckets:
         """The rows of a block whose shares have the rows of a bucket."""
@@ -82,11 +77,14 @@ class ParallelRunner:
         self._settings["sampling"] = None if is_here else asdict(sampling)
         return own if is_here else partial(_read, own=own)
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
         """Have every rank read the prompt."""
+        buckets = tuple((rows - 1) // self._link.size + 1 for rows in same_text_buckets)
         self._block, self._shares = None, {}
         self._unsent, self._missed = [[] for _ in self._unsent], [0] * self._link.size
-        settings = {**self._settings, "buckets": list(self._runner.same_text_buckets)}
+        settings = {**self._settings, "buckets": list(buckets)}
         with self._whole_exchange():
             for rank in self._others:
                 if settings != self._told:
@@ -95,7 +93,7 @@ class ParallelRunner:
                 self._link.send_order(rank, Order(Op.PREFILL, len(ids)))
                 self._link.send(rank, torch.tensor(ids))
         self._told = settings
-        logits = yield from self._model.prefill(ids)
+        logits = yield from self._model.prefill(ids, buckets)
         self.reused = self._runner.reused
         return logits
 
@@ -123,8 +121,9 @@ class ParallelRunner:
                 joined[list(share.places)] = theirs.to(answers.device)
         return joined
 
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
-        return self._runner.forward_apart(tokens)
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
+        """Compute the logits of these siblings on this rank."""
+        return self._runner.forward_siblings(tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Find the best tokens of logits from several ranks."""

@@ -1,4 +1,4 @@
-"""Hidden states of a model, kept for every committed row: heads that guess further read them.
+"""Hidden states of a model, kept for every committed row, because heads that guess further tokens read them.
 
 The states lie in the KV cache as more layers, whose values have no width. So they follow commits, rewinds and
 prefixes that were kept, and a recorded step writes them to its slots like all other layers:
@@ -21,7 +21,7 @@ from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, layer_windows
 
 
 class HiddenStates:
-    """The states of a cache's committed rows; several of a row lie side by side."""
+    """The states of a cache's committed rows; those of several layers lie side by side."""
 
     def __init__(self, cache: BlockCache, *layers: int) -> None:
         self._cache, self._layers = cache, layers
@@ -30,7 +30,7 @@ class HiddenStates:
         return self._cache.length
 
     def rows(self, begin: int, end: int) -> Tensor:
-        """Those of these committed rows [1, n, layers * width]."""
+        """The states of these committed rows [1, n, layers * width]."""
         found: list[Any] = [self._cache.layers[layer] for layer in self._layers]
         return torch.cat([layer.keys[:, 0, begin:end] for layer in found], dim=-1)
 
@@ -43,31 +43,31 @@ class WrittenStates:
     handles: tuple[RemovableHandle, ...]
 
     def of(self, cache: BlockCache) -> HiddenStates:
-        """Those of the rows that this cache of the model has committed."""
+        """The states of the rows that this cache of the model has committed."""
         return HiddenStates(cache, *self.layers)
 
     def end(self) -> None:
-        """Write none any more."""
+        """Stop writing states."""
         for handle in self.handles:
             handle.remove()
 
 
 def write_states(cache: BlockCache, layer: int, states: Tensor) -> None:
-    """Put a block's states [1, T, width] behind the committed rows."""
+    """Write a block's states [1, T, width] after the committed rows."""
     keys = states[:, None]
     values = keys[..., :0]
     cache.slots_for(layer, keys, values).write(keys, values)
 
 
 def write_last_states(model: PreTrainedModel) -> WrittenStates:
-    """Have each pass of this model write what is behind its final norm: what it hands to its LM head."""
+    """Make every forward pass also store the final hidden states (the LM head's input)."""
     return _written_by(model, [model.get_decoder()])  # type: ignore[no-untyped-call]
 
 
 def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> WrittenStates:
-    """Have each pass of this model write what is behind so many of its layers, for each of these numbers.
+    """Make every forward pass also store the hidden states after each of these numbers of layers.
 
-    Raises ValueError for numbers of layers that it does not have."""
+    Raises ValueError for numbers of layers that the model does not have."""
     inside = _layers_of(model)
     if not all(0 < number <= len(inside) for number in layers):
         raise ValueError(f"it reads the states behind layers {list(layers)} of {len(inside)}")
@@ -75,7 +75,7 @@ def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> Written
 
 
 def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """The decoder's layers, whatever they are called."""
+    """Find the decoder's layers, whatever they are called."""
     count = len(layer_windows(model.config.get_text_config(decoder=True)))
     decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
     lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
@@ -83,7 +83,7 @@ def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
 
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
-    """What these parts of the model return, behind the layers of the model itself."""
+    """Store what these parts of the model return, in cache layers after those of the model itself."""
     begin = len(layer_windows(model.config.get_text_config(decoder=True)))
     layers = tuple(range(begin, begin + len(modules)))
     hooks = zip(modules, map(_writer, layers), strict=True)

@@ -1,7 +1,7 @@
 """The KV cache: the only module that touches transformers' cache classes.
 
 Each layer keeps one buffer for keys and one for values, allocated ahead and grown in chunks. A step writes
-its block behind the committed rows; a commit moves the accepted rows down and forgets the rest:
+its block after the committed rows; a commit moves the accepted rows down and forgets the rest:
 
     committed  block                 after commit([0, 2])
     A B C    | d e f g               A B C d f
@@ -42,20 +42,20 @@ CHUNK = 512
 """Rows by which a full buffer grows."""
 
 AHEAD = 2048
-"""Rows that are reserved behind a prompt: a buffer that grows is copied, and recorded steps are lost with it."""
+"""Rows that are reserved after a prompt: a buffer that grows is copied, and recorded steps are lost with it."""
 
 Allocate = Callable[[Tensor, int], Tensor]
 """States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""
 
 
 def empty_rows(states: Tensor, capacity: int) -> Tensor:
-    """What buffers are allocated by, unless a test counts."""
+    """Allocate a buffer without initialising it."""
     return states.new_empty((*states.shape[:2], capacity, states.shape[3]))
 
 
 @dataclass(slots=True)
 class _Room:
-    """What all layers share: the allocator, how many rows a buffer has at least, how often any was made anew."""
+    """What all layers share: the allocator, the least rows of a buffer, how often any buffer was made anew."""
 
     allocate: Allocate
     rows: int = 0
@@ -89,7 +89,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._room = room
         self.length = 0
-        self.slots: Tensor | None = None  # where rows go, if not behind the committed ones
+        self.slots: Tensor | None = None  # where rows go, if not after the committed ones
         self.device = torch.device("cpu")
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -101,48 +101,44 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write a block behind the committed rows; returns committed and block rows as views."""
+        """Write a block after the committed rows; returns committed and block rows as views."""
         slots = self.slots_for(key_states, value_states)
         slots.write(key_states, value_states)
         return slots.up_to(key_states.shape[2])
 
     def slots_for(self, key_states: Tensor, value_states: Tensor) -> CacheSlots:
-        """Where states like these are to be written."""
+        """Find where states like these are to be written."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         rows = 0 if self.slots is not None else self.length + key_states.shape[2]
-        return CacheSlots(*self._buffers(rows), self.length, self.slots)
+        return CacheSlots(*self.buffers(rows), self.length, self.slots)
 
     def keep(self, rows: Tensor, end: int) -> None:
-        """Move these block rows (absolute, ascending) down behind the committed ones, up to row `end`."""
+        """Move these block rows (absolute, ascending) down after the committed ones, up to row `end`."""
         # index_select copies before anything is overwritten: source and target rows may overlap.
-        for buffer in self._buffers(end):
+        for buffer in self.buffers(end):
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
         """Copy rows from these slots to those."""
-        for buffer in self._buffers(0):
+        for buffer in self.buffers(0):
             buffer.index_copy_(2, targets, buffer.index_select(2, sources))
 
     def restore(self, keys: Tensor, values: Tensor, end: int) -> None:
-        """Copy these states' rows behind the committed ones, up to row `end`."""
+        """Copy these states' rows after the committed ones, up to row `end`."""
         rows = slice(self.length, end)
-        for buffer, states in zip(self._buffers(end), (keys, values), strict=True):
+        for buffer, states in zip(self.buffers(end), (keys, values), strict=True):
             buffer[:, :, rows] = states[:, :, rows]
 
-    def reserve(self, rows: int) -> None:
-        """Have room for so many rows."""
-        self._buffers(rows)
-
     def give_back(self, capacity: int) -> None:
-        """Shrink the buffers to so many rows, including the committed ones."""
+        """Shrink the buffers to this capacity, which includes the committed rows."""
         assert self.keys is not None and self.values is not None
         if max(self.keys.shape[2], self.values.shape[2]) > capacity:
             self._resize(self.keys, self.values, capacity)
 
     @property
     def capacity(self) -> int:
-        """Rows that there is room for in both buffers, which may have failed to grow together."""
+        """Rows that both buffers have room for: one of them may have failed to grow."""
         if self.keys is None or self.values is None:
             return 0
         return min(self.keys.shape[2], self.values.shape[2])
@@ -156,15 +152,15 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def get_max_length(self) -> int:
         return -1
 
-    def _buffers(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Both buffers, with room for so many rows."""
+    def buffers(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Return both buffers, grown so that they have room for so many rows."""
         assert self.keys is not None and self.values is not None
         if rows > self.capacity:
             self._resize(self.keys, self.values, _whole_chunks(max(rows, self._room.rows)))
         return self.keys, self.values
 
     def _resize(self, keys: Tensor, values: Tensor, capacity: int) -> None:
-        """Allocate both buffers anew. Where nothing is committed the old ones are freed before."""
+        """Allocate both buffers anew. If nothing is committed, the old ones are freed first."""
         self._room.version += 1
         if not self.length:
             self.keys, self.values = keys, values = empty_rows(keys, 0), empty_rows(values, 0)
@@ -198,13 +194,13 @@ class BlockCache(Cache):
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers as what they are; transformers adds one whenever another is first written to."""
+        """The layers with their own type; transformers adds one whenever another is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
 
     def slots_for(self, layer: int, key_states: Tensor, value_states: Tensor) -> CacheSlots:
-        """Where a layer is to write states like these, for kernels that write them themselves."""
+        """Find where a layer is to write states like these, for kernels that write them themselves."""
         while len(self.layers) <= layer:
             self.layers.append(_Layer(self._room))
         return self._rows[layer].slots_for(key_states, value_states)
@@ -212,7 +208,7 @@ class BlockCache(Cache):
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block, in this order, and forget its other rows."""
         end = self.length + len(rows)
-        # Rows 0, 1, 2, ... lie where they belong already: the usual case of plain decoding and prefill.
+        # Rows 0, 1, 2, ... are in place already: the usual case of plain decoding and prefill.
         if not are_in_place(rows):
             moved = np.array(rows, dtype=np.int64) + self.length
             on: dict[torch.device, Tensor] = {
@@ -223,12 +219,12 @@ class BlockCache(Cache):
         self._set_length(end)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy rows from these slots [n] to those in every layer, by the device alone."""
+        """Copy rows from slots [n] to others in every layer, without the host."""
         for layer in self._rows:
             layer.move(sources, targets)
 
     def advance(self, count: int) -> None:
-        """Commit so many rows that lie behind the committed ones already."""
+        """Commit rows that lie after the committed ones already."""
         self._set_length(self.length + count)
 
     @property
@@ -244,11 +240,11 @@ class BlockCache(Cache):
     def reserve(self, rows: int) -> None:
         """Make room for so many rows in every layer, now or when it is first written to.
 
-        Where that fails, no layer has more room than before."""
+        If that fails, no layer has more room than before."""
         before, self._room.rows = self.capacity, rows
         try:
             for layer in self._rows:
-                layer.reserve(rows)
+                layer.buffers(rows)
         except Exception:
             self._room.rows = before
             for layer in self._rows:
@@ -267,7 +263,7 @@ class BlockCache(Cache):
 
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:
-        """While this is open, rows go to these slots [T] of buffers that are large enough, and nothing grows."""
+        """Have rows written to these slots [T] of buffers that are large enough, so that nothing grows."""
         for layer in self._rows:
             layer.slots = slots
         try:

@@ -1,18 +1,20 @@
-"""What a model's config says: its context, the shape of its attention, the tokens that end a reply."""
+"""What a model's config tells: its context, the shape of its attention, its end tokens, its rotary tables."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.attention.selector import HeadShape
+from app.engine.block.block import Block
 from app.engine.runner.kv_cache import layer_windows
 from app.values.model import UNKNOWN_CONTEXT
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
-    """The shape of a model's attention; that of the largest heads where layers differ, as Gemma 4's do."""
+    """The shape of a model's attention; that of the largest heads if layers differ, as Gemma 4's do."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
     windows = tuple(sorted(set(layer_windows(config)))) or (0,)
@@ -38,12 +40,59 @@ def context_of(config: PreTrainedConfig) -> int:
 def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every id that ends a reply, by the generation config, the config and the tokenizer."""
     generation = model.generation_config.eos_token_id if model.generation_config else None
-    return frozenset(
-        [*_ids(generation), *_ids(model.config.eos_token_id), *_ids(getattr(tokenizer, "eos_token_id", None))]
-    )
+    given = (generation, model.config.eos_token_id, getattr(tokenizer, "eos_token_id", None))
+    several = ([ids] if isinstance(ids, int) else ids or () for ids in given)
+    return frozenset(chain.from_iterable(several))
 
 
-def _ids(value: int | Iterable[int] | None) -> list[int]:
-    if value is None:
-        return []
-    return [value] if isinstance(value, int) else list(value)
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """How a model's rotary table depends on the farthest position of a pass.
+
+    Two kinds of model turn all their positions differently once a pass reaches beyond a length S:
+
+        longrope   two tables, the short one while every position is below S, else the long one (Phi-3)
+        dynamic    beyond S a new table for every length (dynamic NTK)
+
+    So a block must not lie across S, or its drafts would change the rows before them: `horizon` tells how far a
+    block may reach. And a prompt that is longer than S must be read with the one table throughout, although it is
+    read in chunks: each chunk then carries an anchor, a row at a far position that nobody sees and that is never
+    committed. `switch` is S, or the context if nothing depends on the pass."""
+
+    kind: Literal["fixed", "longrope", "dynamic"]
+    switch: int
+
+    def horizon(self, position: int, context: int) -> int:
+        """The first position that a block may not reach whose current token stands at `position`."""
+        if position < self.switch:
+            return self.switch
+        return position + 1 if self.kind == "dynamic" else context
+
+    def is_long(self, length: int) -> bool:
+        """Whether a text of this length is read with another table than a short one."""
+        return self.kind != "fixed" and length > self.switch
+
+
+def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
+    """The table that the config describes; the one with the smallest switch if layers differ."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    one_set = "rope_type" in parameters  # for all layers, else one for each kind of layer
+    sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]
+    found = [_rotary(each, config) for each in sets]
+    return min(filter(None, found), key=lambda rotary: rotary.switch, default=Rotary("fixed", context))
+
+
+def anchored(block: Block, position: int) -> Block:
+    """The block with one more row, at `position`, that sees only itself and is seen by nobody."""
+    tokens, positions = (*block.tokens, block.tokens[0]), (*block.positions, position)
+    return Block(tokens, positions, (*block.parents, -1), block.wanted)
+
+
+def _rotary(parameters: dict[str, Any], config: PreTrainedConfig) -> Rotary | None:
+    match parameters.get("rope_type"):
+        case "longrope":
+            return Rotary("longrope", parameters["original_max_position_embeddings"])
+        case "dynamic":
+            return Rotary("dynamic", config.max_position_embeddings)
+        case _:
+            return None

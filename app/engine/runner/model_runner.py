@@ -16,17 +16,17 @@ from app.values.messages import Prefilling, Sampling
 
 
 class ModelRunner(Protocol):
-    """One model with its cache. `context` is the number of positions it has.
-
-    With `same_text_buckets` set, blocks are padded to them and a row's bits depend on nothing but the text before
-    it, so that the text is the same for every decoder."""
+    """One model with its cache. `context` is the number of positions it has."""
 
     context: int
     is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
-    same_text_buckets: Buckets
     max_branches: int  # guesses in one place that a block may hold; 1 where it must be a chain
     pending: int  # accepted rows that the next block feeds once more, beside its own
+
+    @property
+    def same_text_buckets(self) -> Buckets:
+        """What the newest prefill was given."""
 
     @property
     def buckets(self) -> Buckets:
@@ -39,13 +39,18 @@ class ModelRunner(Protocol):
     def horizon(self, position: int) -> int:
         """The first position that a block may not reach whose current token stands at `position`."""
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Make `ids` the committed prefix; returns the logits [vocab] behind its last token."""
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
+        """Make `ids` the committed prefix; returns the logits [vocab] after its last token.
+
+        With `same_text_buckets` the blocks after it are padded to them, and a row's bits depend on nothing but the
+        text before it, so that the text is the same for every decoder."""
 
     def forward(self, block: Block) -> Tensor:
         """Logits [R, vocab] of the block's wanted rows, good until the next forward. Nothing is committed."""
 
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """Logits [n, vocab] behind the prefix and each of these tokens alone. Nothing is committed."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:

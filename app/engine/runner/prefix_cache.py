@@ -20,7 +20,7 @@ from app.system.machine import PREFIX_SHARE, ram
 log = logging.getLogger(__name__)
 
 WORTH_KEEPING = 32
-"""Tokens that are rather read again than copied."""
+"""Shorter prefixes are read again instead of copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class KeptPrefix:
 
 
 class PrefixCache:
-    """An LRU of prefixes. `limit` says how many bytes they may take beside so many that they take now."""
+    """An LRU of prefixes. `limit` tells how many bytes they may take, given how many they take now."""
 
     def __init__(self, limit: Callable[[int], int] = lambda _taken: 0) -> None:
         self._limit = limit
@@ -52,7 +52,7 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """The one that has most in common with these ids; it is the most recently used one now."""
+        """Find the prefix that has most in common with these ids; it is the most recently used one now."""
         if not self._kept:
             return None
         best = max(self._kept, key=lambda one: common_length(one.tokens, ids))
@@ -63,7 +63,7 @@ class PrefixCache:
         return best
 
     def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
-        """Copy a prefix, and drop those that it goes on from, and the oldest ones where it is too much."""
+        """Copy a prefix; drop those that it goes on from, and the oldest ones if all together are too large."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]
@@ -87,16 +87,14 @@ class PrefixCache:
 
 
 def share_of_free(device: torch.device) -> Callable[[int], int]:
-    """A limit: a share of the memory that the device would have free without them."""
+    """Make a limit: a share of the memory that the device would have free without kept prefixes."""
 
     def limit(taken: int) -> int:
-        return int(PREFIX_SHARE * (_free(device) + taken))
+        if device.type != "cuda":
+            free = ram().free
+        else:
+            unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            free = torch.cuda.mem_get_info(device)[0] + unused
+        return int(PREFIX_SHARE * (free + taken))
 
     return limit
-
-
-def _free(device: torch.device) -> int:
-    if device.type != "cuda":
-        return ram().free
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + unused

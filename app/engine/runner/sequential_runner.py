@@ -1,19 +1,20 @@
 """The runner of models that take no draft trees: chains of tokens, with transformers' own attention and cache.
 
-A recurrent state cannot branch, and it cannot be cut like keys and values. So a chain is fed behind a copy of the
-state. Where all of it is accepted, the state is what it should be; else the copy takes its place, and what was
-accepted is fed once more together with the next chain: it is `pending`. Nobody waits for a pass of its own.
+A recurrent state cannot branch, and it cannot be cut like keys and values. So the state is copied before a chain is
+fed. If all of it is accepted, the state is what it should be; else the copy takes its place, and what was accepted
+is fed once more together with the next chain: it is `pending`. Nobody waits for a pass of its own.
 
-    state behind A, fed B c d, B c are right     the state of A comes back     pending: B c
-    next step: fed B c and D e f, all right      the state behind D e f        pending: nothing
+    state after A, fed B c d, B c are right      the state after A comes back     pending: B c
+    next step: fed B c and D e f, all right      the state after D e f            pending: nothing
 
 Which models those are is decided at load, by `compatibility.py`. Those that fail its trial are fed one row at a
 time, which needs no copy.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +25,91 @@ from app.engine.block.block import MAX_DEPTH, Block, common_length
 from app.engine.block.step_profile import Buckets
 from app.engine.machine.hardware import uploaded
 from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
-from app.engine.runner.rotary import rotary_of
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
-from app.engine.runner.state_snapshot import Snapshot, State
 from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import Prefilling, Sampling
+
+State = dict[str, Any]
+"""What a model returns to be handed to the next pass, by the argument's name: a cache, or a list of tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The number of rows of keys or values that a state had."""
+
+    count: int
+
+    def of(self, grown: Tensor, more: int) -> Tensor:
+        return grown[..., : self.count + more, :]
+
+
+class Snapshot:
+    """A copy of what a model keeps of a text, so that tokens that it was fed can be taken back.
+
+        recurrent and convolution states    overwritten by every pass: copied
+        keys and values of full layers      only grow: their number of rows is enough, cutting costs nothing
+        keys and values of sliding layers   made anew by every pass: the old ones are kept
+
+    What a layer calls its states does not matter: all its attributes are kept. Whether this takes a pass of a model
+    back is tried at load (`compatibility.py`). A snapshot is good for one `restore`, of the same state after some
+    passes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = {name: _copied(value) for name, value in state.items()}
+        self._attributes = [(vars(holder), _kept(holder)) for holder in _holders(state)]
+
+    def restore(self, rows: int = 0) -> State:
+        """Put the state back: caches and layers are the same objects, with what they held.
+
+        If it `only_grows`, it may keep the first `rows` that it was fed since."""
+        for attributes, kept in self._attributes:
+            for name, value in kept.items():
+                attributes[name] = value.of(attributes[name], rows) if isinstance(value, _Rows) else value
+        return self._state
+
+    @property
+    def only_grows(self) -> bool:
+        """Whether the state is keys and values of full layers, and nothing else."""
+        return bool(self._attributes) and not any(
+            _holds_tensors(value) for _, kept in self._attributes for value in kept.values()
+        )
+
+
+def _holders(state: State) -> Iterator[Any]:
+    """Yield each cache of a state, and its layers."""
+    for cache in state.values():
+        if hasattr(cache, "__dict__") and not isinstance(cache, Tensor):
+            yield cache
+            yield from getattr(cache, "layers", ())
+
+
+def _kept(holder: Any) -> dict[str, Any]:
+    """Copy the attributes of a cache or a layer."""
+    kept = {name: value for name, value in vars(holder).items() if name in ("keys", "values")}
+    if not getattr(holder, "is_sliding", False):
+        for name, value in kept.items():
+            kept[name] = _Rows(value.shape[-2]) if isinstance(value, Tensor) and value.ndim > 1 else value
+    return {name: _copied(value) for name, value in vars(holder).items() if name not in kept} | kept
+
+
+def _holds_tensors(value: object) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, Tensor) or any(map(_holds_tensors, inside))
+
+
+def _copied(value: Any) -> Any:
+    """Copy tensors wherever they lie in lists and dictionaries; everything else is returned as it is."""
+    match value:
+        case Tensor():
+            return value.clone()
+        case dict():
+            return {name: _copied(one) for name, one in value.items()}
+        case list() | tuple():
+            return type(value)(map(_copied, value))
+        case _:
+            return value
+
 
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""
@@ -38,7 +119,7 @@ LONGEST_CHAIN = MAX_DEPTH + 1
 
 @dataclass(frozen=True, slots=True)
 class _ReadPrompt:
-    """A prompt, the state behind it, and the logits [vocab] of what comes next."""
+    """A prompt, the state after it, and the logits [vocab] of what comes next."""
 
     ids: tuple[int, ...]
     logits: Tensor
@@ -51,14 +132,14 @@ class SequentialRunner:
     A chain of one row is committed by being fed: nothing is copied where nothing is drafted."""
 
     max_branches = 1
+    same_text_buckets: Buckets = ()  # chains round in other ways than single rows, whatever they are padded to
+    buckets: Buckets = ()
     warm_up = 1  # runs of a chain after which the next ones cost what all later ones do
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
         self.reused = 0
         self.is_asynchronous = model.device.type == "cuda"
-        self.same_text_buckets: Buckets = ()
-        self.buckets: Buckets = ()
         self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
         self.longest_chain = 1
         self.pending = 0
@@ -77,7 +158,7 @@ class SequentialRunner:
 
     @property
     def max_rows(self) -> int:
-        """What the pending rows leave of a pass. At the latest a pass of them and one more commits all."""
+        """The rows that pending ones leave of a pass. At the latest a pass of them and one more commits all."""
         return max(self.longest_chain - self.pending, 1)
 
     @property
@@ -90,10 +171,13 @@ class SequentialRunner:
         del position
         return self.context
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Goes on from the state that is there, or from the one behind the newest prompt, where the ids do.
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: Buckets = ()
+    ) -> Generator[Prefilling, None, Tensor]:
+        """Go on from the state that is there, or from the one after the newest prompt, if the ids begin with it.
 
-        Reads in chunks. Where the model takes none behind its state, all but the first is read row by row."""
+        Reads in chunks. If the model takes none after its state, all but the first is read row by row."""
+        del same_text_buckets
         done = self.reused = self._resume(ids)
         logits = self._prompt.logits if self._prompt else torch.empty(0)
         while done < len(ids):
@@ -103,14 +187,14 @@ class SequentialRunner:
             done += len(tokens)
             if done < len(ids) and (len(tokens) > 1 or done % PROGRESS_ROWS == 0):
                 yield Prefilling(done, len(ids))
-        # Where chains cannot be taken back, no copy of the state is known to be one.
+        # If chains cannot be taken back, a copy of the state is not known to be one.
         if self.has_fixed_positions and self.longest_chain > 1:
             self._prompt = _ReadPrompt(tuple(ids), logits.clone(), self.snapshot())
         yield Prefilling(len(ids), len(ids))
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of a chain's wanted rows. One row alone is committed; more are not."""
+        """Logits [R, vocab] of a chain's wanted rows. A single row is committed; several are not."""
         rows, start = len(block), block.positions[0]
         if rows > self.max_rows or block.positions != tuple(range(start, start + rows)):
             raise ValueError(
@@ -126,12 +210,12 @@ class SequentialRunner:
             self.commit((0,))
         if block.wanted == tuple(range(rows)):
             return logits
-        # A list would be waited for.
+        # The device would be waited for if this were a list.
         return logits[uploaded(np.array(block.wanted, dtype=np.int64), logits.device)]
 
     @torch.inference_mode()
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
-        """As a batch of texts."""
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
+        """Feed them as a batch of texts."""
         texts = np.array([[*self._prefix, token] for token in tokens])
         wanted = {"logits_to_keep": 1} if "logits_to_keep" in self._accepts else {}
         output = self.model(input_ids=uploaded(texts, self.model.device), use_cache=False, **wanted)
@@ -139,16 +223,14 @@ class SequentialRunner:
         return logits
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """From logits, always."""
         del from_logits
         return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """Nobody has looked for them before."""
         return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """The state stays as it is where all rows do. A row that was fed alone was committed then."""
+        """Keep the state if all rows stay, else put back the old one. A single row was committed as it was fed."""
         if self._block is None:
             return
         tokens = self._block.tokens[: len(rows)]
@@ -161,18 +243,17 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def snapshot(self) -> Snapshot:
-        """Of the state as it is now."""
         return Snapshot(self._state)
 
     def forget(self) -> None:
-        """Drop the state. The model makes itself a new one of its kind, or gets transformers' usual one."""
+        """Drop the state. The model makes itself a new one of its kind, or gets transformers' usual cache."""
         self._state = {} if self.makes_cache else {CACHE_NAME: stock_cache(self.model.config)}
         self._prefix, self.pending = [], 0
         self._block = self._before = self._prompt = None
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
-        """Logits [keep, vocab] behind the last ones of these tokens; from position 0 on the state begins anew."""
+        """Logits [keep, vocab] after the last of these tokens; at position 0 the state begins anew."""
         if start == 0:
             self.forget()
         device = self.model.device
@@ -196,7 +277,9 @@ class SequentialRunner:
         return logits
 
     def _resume(self, ids: Sequence[int]) -> int:
-        """How many of these ids the state holds now, as it went on or as it was behind the newest prompt."""
+        """Go back to a state that holds only some of these ids: as it is, or as it was after the newest prompt.
+
+        Returns how many ids it holds."""
         self._take_back()
         held = self._prefix[: len(self._prefix) - self.pending]
         if self.has_fixed_positions and 0 < common_length(held, ids) == len(held) < len(ids):
@@ -213,7 +296,7 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def _take_back(self, rows: int = 0) -> int:
-        """Undo the newest pass, unless it was committed, but for its first rows; how many of them are lost."""
+        """Undo the newest pass, unless it was committed, but keep its first rows; returns how many are lost."""
         kept = 0
         if self._before is not None:
             kept = rows if self._before.only_grows else 0

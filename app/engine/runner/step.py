@@ -1,6 +1,13 @@
-"""What a decoder yields, and the running numbers made of it."""
+"""What a decoder yields, in which order the parts of its steps run, and the numbers that a reply adds up to.
 
-from collections.abc import Iterator
+    in turn       launch 1, finish 1, report 1, show 1, launch 2, finish 2, ...
+    overlapped    launch 1, finish 1, launch 2, report 1, show 1, finish 2, ...
+
+A card computes while the host reports a step (its trace, what it teaches) and shows it. On a CPU a pass is over
+when it was launched, so each step is shown before the next one is launched.
+"""
+
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
@@ -45,16 +52,16 @@ class Step:
 
 
 class Decoder(Protocol):
-    """Continues `tokens`, whose last one is not in the runner's prefix yet, until the stopper ends it."""
+    """Continues `tokens` until the stopper ends it; the last token is not in the runner's prefix yet."""
 
     def __call__(
         self, runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
-        """Yields one step per forward pass; the last one has a reason."""
+        """Yield one step per forward pass; the last one has a reason."""
 
 
 class StatisticsMeter:
-    """Adds up one reply's steps. Time runs from the meter's making."""
+    """Adds up one reply's steps. Time runs from when the meter is made."""
 
     def __init__(self, prompt_tokens: int) -> None:
         self._begin = perf_counter()
@@ -62,7 +69,7 @@ class StatisticsMeter:
         self.statistics = Statistics(prompt_tokens=prompt_tokens)
 
     def first_token(self, first: FirstToken) -> Statistics:
-        """The prefill is over: decoding time starts here."""
+        """Start the decoding time, because the prefill is over."""
         self._decoding_since = perf_counter()
         self.statistics = replace(
             self.statistics,
@@ -72,7 +79,7 @@ class StatisticsMeter:
         return self.statistics
 
     def add(self, step: Step) -> Statistics:
-        """The numbers with this step in them."""
+        """Add a step; returns the new numbers."""
         before = self.statistics
         self.statistics = replace(
             before,
@@ -86,3 +93,53 @@ class StatisticsMeter:
             seconds=perf_counter() - self._decoding_since,
         )
         return self.statistics
+
+
+StepInParts = Generator[StopReason | None, None, Step]
+"""One step, written down from its launch to its report. It pauses twice and returns the step: after its forward
+pass was launched it yields None, after its tokens were committed why the reply ends with them, if it does."""
+
+
+def run_steps(begin: Callable[[], StepInParts], runner: ModelRunner) -> Iterator[Step]:
+    """Run the steps of a reply, each made by `begin`, in the order that suits the runner."""
+    return overlapped(begin) if runner.is_asynchronous else in_turn(begin)
+
+
+def in_turn(begin: Callable[[], StepInParts]) -> Iterator[Step]:
+    """End each step before the next one begins."""
+    reason = None
+    while reason is None:
+        step = launched(begin)
+        reason = next(step)
+        yield reported(step)
+
+
+def overlapped(begin: Callable[[], StepInParts]) -> Iterator[Step]:
+    """Report and show each step while the next one is computed."""
+    step = launched(begin)
+    while next(step) is None:
+        try:
+            following = launched(begin)
+        except Exception:  # what was committed is shown before the reply ends
+            yield reported(step)
+            raise
+        yield reported(step)
+        step = following
+    yield reported(step)
+
+
+def launched(begin: Callable[[], StepInParts]) -> StepInParts:
+    """Make a step and run it up to its first pause."""
+    step = begin()
+    next(step)
+    return step
+
+
+def reported(step: StepInParts) -> Step:
+    """Run a step from its second pause to its end; returns what it came to."""
+    try:
+        next(step)
+    except StopIteration as end:
+        done: Step = end.value
+        return done
+    raise AssertionError("a step pauses only twice")

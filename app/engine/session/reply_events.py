@@ -11,11 +11,10 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from app.engine.block.step_profile import choose_buckets
+from app.engine.block.step_profile import Buckets, choose_buckets
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.draft_model_budget import NobodyAsked
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi import make_jacobi
 from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
@@ -59,7 +58,7 @@ def reply_events(
     """Read the prompt, then write the reply until its end, or until it `is_stopping` after a step."""
     options, prompt, before = request.options, tokens.prompt, tokens.begun
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
-    loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
+    buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
     decode = loaded.decode_with(request.control)
     stopper = StoppingCriteria(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
@@ -76,7 +75,7 @@ def reply_events(
     recorder = LogprobsRecorder(sampler, request.logits.top_logprobs, len(prompt), texts)
     decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, constraint))
     sample = recorder if request.logits.top_logprobs >= 0 else sampler
-    for item in generate(loaded.runner, prompt, decoder, sample, stopper):
+    for item in generate(loaded.runner, prompt, decoder, sample, stopper, buckets):
         match item:
             case Prefilling():
                 yield item
@@ -94,10 +93,15 @@ def reply_events(
 
 
 def generate(
-    runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: StoppingCriteria
+    runner: ModelRunner,
+    prompt: Sequence[int],
+    decoder: Decoder,
+    sampler: Sampler,
+    stopper: StoppingCriteria,
+    same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
     """Yield the prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
-    logits = yield from runner.prefill(prompt)
+    logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
     yield FirstToken(token, runner.reused, reason)
@@ -122,8 +126,8 @@ def _reply_context(
     loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
 ) -> ReplyContext:
     sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
-    asking = next((source.budget for source in loaded.draft_models), NobodyAsked())
-    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, asking)
+    budget = next((source.budget for source in loaded.draft_models), None)
+    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, budget)
 
 
 def _piece(

@@ -24,7 +24,7 @@ from app.engine.machine.memory import (
     release_memory,
     restart_peak,
 )
-from app.engine.measuring.measurement_cache import open_cache
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.parallel.group import Ranks
 from app.engine.sampling.sampling import likeliest
 from app.engine.session.reply_events import never_stop, reply_events
@@ -86,7 +86,7 @@ class Session:
         self._locate = locate
         self._sandbox = sandbox
         self._fill = sandbox.fill if sandbox else fill_here
-        self._cache = open_cache(cache_dir)
+        self._cache = MeasurementCache(cache_dir)
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
         self._plan, self._estimate = plan, estimate

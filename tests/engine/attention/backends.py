@@ -10,12 +10,11 @@ from app.engine.attention import Attend, sdpa
 from app.engine.attention.flash import FlashAttention
 from app.engine.attention.native import NativeAttention
 from app.engine.attention.selector import capabilities_of
-from app.engine.attention.tiles import BUSY
 from app.engine.cpu_kernels import cpu_kernels
 from tests.engine.attention.cases import DEVICE
 
 
-def triton_backend(busy: int = BUSY, scratch: int = 1 << 26) -> Attend:
+def triton_backend(busy: int = 64, scratch: int = 1 << 26) -> Attend:
     pytest.importorskip("triton", reason="triton is not installed")
     from app.engine.attention.triton_backend import TritonAttention, on_device
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS, Paths, _far_paths, row_paths
 from app.engine.block.block import Block, chain_block, padded
+from app.engine.lookahead.decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.layout import lay_out
-from app.engine.runner.rotary import anchored
+from app.engine.runner.model_config import anchored
 from tests.engine.attention.cases import Case, seen_keys
 
 
@@ -32,15 +32,6 @@ def found(table: Paths, row: int) -> list[int]:
     chunks = min(-(-(position + 1 - border) // NEWEST), len(slots) // NEWEST)
     newest = slots[len(slots) - chunks * NEWEST :]
     return [*range(border), *(int(slot) for slot in newest if slot >= 0)]
-
-
-def test_newest_keys_end_with_the_rows_own() -> None:
-    table = table_of(Case(prefix=40, parents=(0, 0, 2)).block, 40)
-    assert table.dtype == np.int32
-    assert table[:, POSITION].tolist() == [40, 41, 41, 42]
-    assert table[:, BORDER].tolist() == [9, 10, 10, 11]
-    assert table[3, -4:].tolist() == [39, 40, 42, 43]
-    assert table[1, -4:].tolist() == [38, 39, 40, 41]
 
 
 def test_a_prompts_chunk_costs_the_host_little() -> None:
@@ -65,12 +56,6 @@ def test_a_chain_finds_its_keys_in_their_places(prefix: int) -> None:
     table = table_of(case.block, prefix)
     assert table.shape == (81, SLOTS + NEWEST)
     assert [found(table, row) for row in range(81)] == [list(range(prefix + row + 1)) for row in range(81)]
-
-
-def test_at_the_text_begin_there_are_fewer() -> None:
-    table = table_of(Case(prefix=1, parents=(0,)).block, 1)
-    assert table[:, BORDER].tolist() == [0, 0]
-    assert table[1, -4:].tolist() == [-1, 0, 1, 2]
 
 
 @given(st.data())
@@ -98,15 +83,15 @@ def test_a_step_has_the_table_that_any_block_would_have(
     for token, branch in enumerate(branches):
         tree.add((len(tree) - 1) // branch, token, "model")
     width, levels = window
-    layout = lay_out(tree, JacobiWindow(width, levels + 1, range(width + levels - 1)), prefix)
-    block = padded(layout.block, len(layout.block) + rows, len(layout.block.wanted))
+    step, _ = lay_out(tree, JacobiWindow(width, levels + 1, range(width + levels - 1)), prefix)
+    block = padded(step, len(step) + rows, len(step.wanted))
     assert np.array_equal(table_of(block, prefix), any_table_of(block, prefix))
 
 
 @pytest.mark.parametrize(("width", "levels"), [(1, 3), (5, 3), (40, 4), (120, 2)])
 def test_so_does_a_window_however_wide(width: int, levels: int) -> None:
     window = JacobiWindow(width, levels + 1, range(width + levels - 1))
-    block = lay_out(DraftTree(7), window, 50).block
+    block, _ = lay_out(DraftTree(7), window, 50)
     table = table_of(block, 50)
     for row in range(len(block)):
         assert sorted(found(table, row)) == seen_keys(Case(prefix=50), block, row)

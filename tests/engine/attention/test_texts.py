@@ -39,10 +39,12 @@ def test_the_demo_model_says_the_same_with_lookahead(dtype: torch.dtype) -> None
     loaded = demo(dtype)
     assert (loaded.info.attention, loaded.info.note("lookahead")) == ("triton", "")
     prompt = loaded.tokenizer("Once upon").input_ids
-    loaded.runner.same_text_buckets = () if dtype == torch.float32 else (5,)
-    expected = write(loaded.runner, prompt, plain, limit=4)
+    buckets = () if dtype == torch.float32 else (5,)
+    expected = write(loaded.runner, prompt, plain, limit=4, buckets=buckets)
     oracle = Oracle((*prompt, *expected.tokens), (branching,))
-    said = write(loaded.runner, prompt, with_pool(oracle, Decoding(window=0, ngram=4)), limit=4)
+    said = write(
+        loaded.runner, prompt, with_pool(oracle, Decoding(window=0, ngram=4)), limit=4, buckets=buckets
+    )
     assert said.tokens == expected.tokens
     assert len(said.steps) < len(expected.steps)
 
@@ -51,7 +53,7 @@ def test_half_precision_keeps_the_bits_of_logits_when_drafts_become_the_text() -
     """Four rows as one chain or one by one, all in blocks of four rows."""
     loaded = zoo("llama", torch.bfloat16)
     tokens = (3, 14, 15, 92)
-    loaded.runner.same_text_buckets = (4,)
+    list(loaded.runner.prefill((), (4,)))
     together = loaded.runner.forward(chain_block(tokens, 0, wanted=(0, 1, 2, 3)))
     for place, token in enumerate(tokens):
         alone = loaded.runner.forward(chain_block((token,), place, wanted=(0,) * 4))

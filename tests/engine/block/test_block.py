@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.engine.block.block import Block, chain_block, padded
-from tests.engine.lookahead.drawing import drawn
+from tests.engine.lookahead.drafting import drawn
 
 
 def test_in_a_chain_each_row_sees_all_rows_before_it() -> None:

@@ -6,7 +6,7 @@ from torch import Tensor
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.measuring.probing import ANY_ROWS, probe
+from app.engine.measuring.profiling import ANY_ROWS, PREFIX, measured_text, profile_steps
 from app.engine.measuring.same_bits import (
     group_by_bits,
     layers_with_rows,
@@ -14,7 +14,6 @@ from app.engine.measuring.same_bits import (
     read_text,
     takes_rows_one_by_one,
 )
-from app.engine.measuring.step_timing import PREFIX, measured_text
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.values.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
@@ -61,7 +60,7 @@ def test_in_int8_every_number_of_rows_writes_the_same_bits() -> None:
     pytest.importorskip("torchao", reason="torchao is not installed")
     runner = read("int8").runner
     assert isinstance(runner, BlockRunner)
-    assert probe(runner, lambda _done, _total: None).bucket_sets == (ANY_ROWS,)
+    assert profile_steps(runner, lambda _done, _total: None).bucket_sets == (ANY_ROWS,)
     text = measured_text(runner)
     layers = layers_with_rows(runner, text)
 

@@ -1,30 +1,24 @@
-"""Auto says what plain says: at every row budget, for every choice of the tuner, from every source of the pool."""
+"""Auto says what plain says: for every choice of the tuner, and whatever it learns by itself."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import pytest
 
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.factory import ReplyContext
-from app.engine.lookahead.first_successors import ask_first_successors, no_successors
-from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
+from app.engine.lookahead.decoder import ReplyContext
+from app.engine.lookahead.jacobi_window import WindowSizer
+from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
+from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner, Tuner
 from app.engine.lookahead.step_curve import StepCurve
-from app.engine.lookahead.tuner import Tuner
-from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.runner.model_runner import ModelRunner
-from app.engine.session.reply_events import make_decoder
-from app.values.messages import PRESETS, Decoding, Origin, Preset, Sampling
-from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
+from app.values.messages import Decoding, Origin, Sampling
+from tests.engine.architectures import GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching
-from tests.engine.replies import GREEDY, Reply, Zoo, numbers, planned, reference, write
-from tests.engine.sources import SOURCES, knowing, only
+from tests.engine.replies import GREEDY, Zoo, numbers, planned, reference, write
+from tests.engine.sources import SOURCES, only
 from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 18)
-ROWS = (1, 2, 8, 24, 64, 200)
 SAMPLINGS = {
     "greedy": GREEDY,
     "top-k": Sampling(0.8, top_k=20, seed=2),
@@ -56,33 +50,6 @@ MACHINES = {
 }
 
 
-def same_again(
-    runner: ModelRunner,
-    prompt: Sequence[int],
-    decoding: Decoding,
-    known: ReplyContext,
-    sampling: Sampling = GREEDY,
-) -> Reply:
-    """The reply, which must be plain's, and the same once more with all that the first one taught."""
-    expected = reference(runner, prompt, sampling)
-    decoder = make_decoder(decoding, known)
-    for _ in range(2):
-        runner.forget()
-        said = write(runner, prompt, decoder, sampling)
-        assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
-    return said
-
-
-@pairwise(architecture=named(BRANCHING), rows=named(ROWS), sampling=SAMPLINGS, deep=())
-def test_auto_says_what_plain_says_at_every_budget(
-    zoo: Zoo, architecture: Architecture, rows: int, sampling: Sampling
-) -> None:
-    known = ReplyContext(ModelStatistics(VOCABULARY), sampling=sampling)
-    said = same_again(zoo.runner(architecture), PROMPT, Decoding("auto", rows=rows), known, sampling)
-    assert sum(step.rows for step in said.steps) <= rows * len(said.steps)
-    assert rows < 8 or said.longest_run > 3, "the second time the text is known"
-
-
 @pairwise(machine=MACHINES, sampling=SAMPLINGS, architecture=BOTH, columns=named((0, 3)))
 def test_whatever_the_tuner_chooses_the_text_is_plains(
     zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling, columns: int
@@ -95,8 +62,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     measured = StepCurve(machine.times, machine.buckets)
     proven = StepCurve(machine.times, machine.buckets, measured.shape)
     planner = Tuner(proven, WindowSizer(columns))
-    runner.same_text_buckets = machine.buckets
-    said = write(runner, PROMPT, planned(planner, oracle), sampling)
+    said = write(runner, PROMPT, planned(planner, oracle), sampling, buckets=machine.buckets)
     assert said.tokens == expected.tokens
     if not columns:
         # Near the reply's end there is less and less room for guesses.
@@ -113,25 +79,11 @@ def test_auto_with_measured_steps_says_what_plain_says(
     profile = StepProfile(machine.times, batch_invariant, bucket_sets)
     expected = reference(runner, PROMPT, sampling)
     decoder = make_lookahead(Decoding(), ReplyContext(ModelStatistics(VOCABULARY), profile, sampling))
-    runner.same_text_buckets = machine.buckets
     for _ in range(3):
         runner.forget()
-        said = write(runner, PROMPT, decoder, sampling)
+        said = write(runner, PROMPT, decoder, sampling, buckets=machine.buckets)
         assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
         assert all(step.split.cost > 0 for step in said.steps)
-
-
-@pairwise(architecture=named(BRANCHING), source=named(SOURCES), sampling=TWO, deep=())
-def test_each_source_alone_is_accepted_and_changes_nothing(
-    zoo: Zoo, architecture: Architecture, source: Origin, sampling: Sampling
-) -> None:
-    runner = zoo.runner(architecture)
-    expected = reference(runner, PROMPT, sampling)
-    pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
-    said = write(runner, PROMPT, planned(RowBudgetPlanner(24, WindowSizer(0)), pool), sampling)
-    assert said.tokens == expected.tokens
-    assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
-    assert said.longest_run > 5
 
 
 @pairwise(source=named(SOURCES), rows=named((1, 2, 8, 64)), columns=named((0, 4)), architecture=BOTH, deep=())
@@ -219,13 +171,3 @@ def test_no_special_token_is_drafted_inside_a_run(zoo: Zoo, architecture: Archit
         assert not special & set(drafted[:-1]), (
             "a special token may end the guesses, the model goes on itself"
         )
-
-
-@pairwise(preset=named(PRESETS), sampling=SAMPLINGS, architecture=BOTH, deep=())
-def test_the_authors_presets_say_what_plain_says(
-    zoo: Zoo, architecture: Architecture, preset: str, sampling: Sampling
-) -> None:
-    decoding = Decoding("lookahead", *PRESETS[cast(Preset, preset)])
-    same_again(
-        zoo.runner(architecture), PROMPT, decoding, ReplyContext(ModelStatistics(VOCABULARY)), sampling
-    )

@@ -1,78 +1,32 @@
-"""Models that take no draft trees say with chains what they say plainly, wherever a reply ends or goes on."""
+"""Models that take no draft trees accept chains, and say the same wherever a reply ends or goes on.
+
+`test_exactness.py` has the table of what every decoder writes on them."""
 
 from itertools import islice
 
 import pytest
 
-from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
-from app.engine.session.reply_events import make_decoder
-from app.values.messages import Decoding, Sampling
-from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture
-from tests.engine.oracle import Draft, Oracle, half_right, right, wrong
+from app.values.messages import Decoding
+from tests.engine.architectures import OWN_ATTENTION, WINDOW, Architecture
+from tests.engine.oracle import Draft, Oracle, half_right, right
 from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, READ_BY_ROWS, RECURRENT
-from tests.engine.replies import GREEDY, Reply, Zoo, collect, numbers, reference, stream, with_pool, write
-from tests.tiers import named, some, tiered
+from tests.engine.replies import Reply, Zoo, collect, numbers, reference, stream, with_pool, write
+from tests.tiers import named, some
 
 PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up
 LIMIT = 30
-DECODINGS = (
-    Decoding("prompt-lookup"),
-    Decoding("jacobi", window=6),
-    Decoding("lookahead", 5, 4, 8),
-    Decoding("auto", rows=8),
-    Decoding("auto", rows=40),
-)
-SAMPLINGS = {
-    "greedy": GREEDY,
-    "sampled": Sampling(0.8, top_k=20, seed=2),
-    "penalised": Sampling(1.0, top_p=0.8, repetition_penalty=1.3, seed=3),
-}
 EVERY = named((*CHAINED, *OWN_ATTENTION))
 
 every_architecture = pytest.mark.parametrize("architecture", some(EVERY, *ONE_OF_EACH, "bloom", "llama4"))
 two_architectures = pytest.mark.parametrize("architecture", some(EVERY, "qwen3-next", "falcon-h1"))
-every_by_sampling = tiered(
-    lambda name, sampling: name in ONE_OF_EACH and (sampling == "sampled" or name == "qwen3-next"),
-    architecture=EVERY,
-    sampling=SAMPLINGS,
-)
 
 
 def knowing(prompt: tuple[int, ...], reply: Reply, *drafts: Draft) -> Decoder:
     """Lookahead that is told what comes, and errors."""
     return with_pool(Oracle((*prompt, *reply.tokens), drafts), Decoding(window=0, ngram=7))
-
-
-@every_by_sampling
-def test_every_decoder_says_what_plain_says(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
-    runner = zoo.runner(architecture)
-    expected = reference(runner, PROMPT, sampling, limit=LIMIT)
-    known = ReplyContext(ModelStatistics(VOCABULARY), sampling=sampling)
-    for decoding in DECODINGS:
-        decoder = make_decoder(decoding, known)
-        for _ in range(2):  # the second time the text is known
-            runner.forget()
-            said = write(runner, PROMPT, decoder, sampling, limit=LIMIT)
-            assert said.tokens == expected.tokens
-            assert all(
-                parent == row - 1 for step in said.steps for row, parent in enumerate(step.trace.parents)
-            )
-
-
-@every_by_sampling
-def test_drafts_that_are_half_right_or_wrong_change_nothing(
-    zoo: Zoo, architecture: Architecture, sampling: Sampling
-) -> None:
-    """However often a chain is taken back, and however many rows are pending then."""
-    runner = zoo.runner(architecture)
-    expected = reference(runner, PROMPT, sampling, limit=LIMIT)
-    for drafts in ((wrong,), (half_right,), (half_right, wrong, wrong, right)):
-        runner.forget()
-        said = write(runner, PROMPT, knowing(PROMPT, expected, *drafts), sampling, limit=LIMIT)
-        assert said.tokens == expected.tokens
 
 
 @every_architecture

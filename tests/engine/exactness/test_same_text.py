@@ -21,15 +21,13 @@ from app.values.messages import (
     Sampling,
 )
 from app.values.quantisation import Quantisation
-from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
-from tests.engine.oracle import Oracle, branching
-from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
+from tests.engine.architectures import LLAMA, WINDOW
+from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, write
 from tests.engine.tiny import DEMO, STORIES
-from tests.tiers import covering, named, numbered, some, tiered
+from tests.tiers import named, numbered, some, tiered
 
 PROMPT = numbers(WINDOW + 18)
 SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=0.8, seed=3)}
-PADDED = covering([IN_DEPTH, (*SAMPLINGS,)], deep=())
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
 BEGINNINGS = (
     "Once upon a time, there was a little girl named Lily.",
@@ -40,27 +38,13 @@ BEGINNINGS = (
 PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun) for begun in BEGINNINGS)]
 
 
-@tiered(lambda *ids: ids in PADDED, architecture=named(BRANCHING), sampling=SAMPLINGS)
-def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
-    runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling)
-    runner.same_text_buckets = (4, 24, 64)
-    assert says_plainly(runner, PROMPT, sampling).tokens == expected.tokens
-    runner.forget()
-    oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling)
-    assert said.tokens == expected.tokens
-    assert said.longest_run == 7
-
-
 @pytest.mark.parametrize("buckets", some(named([(40,), (1, 48), (2, 3, 5, 128)]), "(1, 48)"))
 def test_any_buckets_will_do_that_hold_the_block(zoo: Zoo, buckets: Buckets) -> None:
     runner = zoo.runner(LLAMA)
     expected = says_plainly(runner, PROMPT)
     runner.forget()
-    runner.same_text_buckets = buckets
+    assert write(runner, PROMPT, make_lookahead(Decoding()), buckets=buckets).tokens == expected.tokens
     assert runner.max_rows == buckets[-1]
-    assert write(runner, PROMPT, make_lookahead(Decoding())).tokens == expected.tokens
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:

@@ -11,15 +11,14 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
 from app.engine.block.block import chain_block
-from app.engine.graphs.graph_capture import CudaGraphCapturer
+from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.loading.loading import prepare
 from app.engine.lookahead.plain import plain
 from app.engine.machine.memory import release_memory
 from app.engine.runner.kv_cache import CHUNK
-from app.engine.runner.model_config import heads_of
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import best_tokens
 from app.engine.session.reply_events import make_decoder
@@ -63,9 +62,8 @@ def runners(dtype: torch.dtype) -> tuple[BlockRunner, BlockRunner, GraphSteps]:
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_a_graph_writes_the_bits_that_eager_steps_write(dtype: torch.dtype, bucket: int) -> None:
     eager, recorded, steps = runners(dtype)
-    eager.same_text_buckets = (bucket,)
-    for runner in (eager, recorded):
-        list(runner.prefill(numbers(40)))
+    list(eager.prefill(numbers(40), (bucket,)))
+    list(recorded.prefill(numbers(40)))
     for place in range(40, 40 + EAGER_STEPS + 6):
         block = chain_block(numbers(bucket, seed=place), place, tuple(range(bucket)))
         said = recorded.forward(block)
@@ -85,7 +83,7 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
     except Exception as refused:
         pytest.skip(f"our kernels do not take it: {refused}")
     context = model.config.get_text_config(decoder=True).max_position_embeddings
-    steps = GraphSteps(model, attention, CudaGraphCapturer(CUDA), context)
+    steps = GraphSteps(model, attention, GraphCapturer(CUDA), context)
     plainly = write(BlockRunner(model, context, FIXED, attention), numbers(16), plain, limit=12)
     runner = BlockRunner(model, context, FIXED, attention, steps)
     assert write(runner, numbers(16), plain, limit=12).tokens == plainly.tokens
@@ -97,9 +95,8 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
 def test_a_row_that_is_read_twice_finds_room_for_its_logits() -> None:
     """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
     eager, recorded, steps = runners(torch.float32)
-    eager.same_text_buckets = (16,)
-    for runner in (eager, recorded):
-        list(runner.prefill(numbers(40)))
+    list(eager.prefill(numbers(40), (16,)))
+    list(recorded.prefill(numbers(40)))
     twice = chain_block(numbers(8), 40, (*range(8), 0))
     for _ in range(EAGER_STEPS + 2):
         assert torch.equal(eager.forward(twice), recorded.forward(twice))
@@ -119,9 +116,8 @@ def test_growth_stops_and_restarts_change_no_text() -> None:
 
 def test_what_is_recorded_outlives_the_workspaces_that_another_load_frees() -> None:
     eager, recorded, steps = runners(torch.bfloat16)
-    eager.same_text_buckets = (16,)
-    for runner in (eager, recorded):
-        list(runner.prefill(numbers(40)))
+    list(eager.prefill(numbers(40), (16,)))
+    list(recorded.prefill(numbers(40)))
     block = chain_block(numbers(16), 40, tuple(range(16)))
     for _ in range(EAGER_STEPS + 1):
         recorded.forward(block)
@@ -132,7 +128,7 @@ def test_what_is_recorded_outlives_the_workspaces_that_another_load_frees() -> N
 
 
 def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works() -> None:
-    capturer, numbers_there = CudaGraphCapturer(CUDA), torch.zeros(4, device=CUDA)
+    capturer, numbers_there = GraphCapturer(CUDA), torch.zeros(4, device=CUDA)
 
     def waits() -> None:
         numbers_there.add_(1).sum().item()
@@ -151,7 +147,7 @@ def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works(
 
 def test_a_capture_that_breaks_leaves_a_device_that_works() -> None:
     """What the first run could not find out: the second one waits, in the middle of the capture."""
-    capturer, runs = CudaGraphCapturer(CUDA), list[int]()
+    capturer, runs = GraphCapturer(CUDA), list[int]()
     values = torch.ones(4, device=CUDA)
 
     def waits_later() -> None:

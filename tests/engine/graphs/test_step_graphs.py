@@ -15,27 +15,27 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
+from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.graphs.graph_capture import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
-from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
-from app.engine.measuring.probing import probe
+from app.engine.measuring.profiling import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
-from app.engine.runner.rotary import Rotary, rotary_of
-from app.engine.runner.runner import ROOMY, BlockRunner
-from app.engine.runner.steps import EagerSteps, run_block
+from app.engine.runner.model_config import Rotary
+from app.engine.runner.runner import ROOMY, BlockRunner, EagerSteps, run_block
 from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding
-from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
+from tests.engine.architectures import LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend
 from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
-from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph, opaque
+from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph, opaque, recorded
 from tests.tiers import named, some
 
 NARROW = Decoding("lookahead", window=2, ngram=3, guesses=1)
@@ -43,18 +43,6 @@ NARROW = Decoding("lookahead", window=2, ngram=3, guesses=1)
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 """Blocks of up to 16 rows; drafts may fill more than 8 from the first step on."""
 FIXED = Rotary("fixed", 1024)
-
-
-def recorded(
-    eager: BlockRunner,
-    capturer: SimulatedCapturer,
-    attention: Attention = BY_PATHS,
-    cache: BlockCache | None = None,
-) -> tuple[BlockRunner, GraphSteps]:
-    """A runner of the same model whose steps are recorded."""
-    steps = GraphSteps(eager.model, attention, capturer, eager.context)
-    rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
-    return BlockRunner(eager.model, eager.context, rotary, attention, steps, cache), steps
 
 
 @pytest.fixture
@@ -68,18 +56,6 @@ def block_runner(zoo: Zoo, architecture: Architecture) -> BlockRunner:
     return runner
 
 
-@pytest.mark.parametrize("architecture", some(named(BRANCHING), "gpt-oss"))
-def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architecture: Architecture) -> None:
-    eager, capturer = block_runner(zoo, architecture), SimulatedCapturer()
-    runner, steps = recorded(eager, capturer)
-    prompt = numbers(20)
-    expected = says_plainly(eager, prompt)
-    for decoder in (plain, make_decoder(NARROW), make_decoder(WIDE)):
-        runner.forget()
-        assert write(runner, prompt, decoder).tokens == expected.tokens
-    assert (steps.note, steps.num_graphs, capturer.replays > 50) == ("", 3, True)
-
-
 @pytest.mark.parametrize("buckets", [(), (8, 16)], ids=str)
 def test_a_row_that_is_read_twice_finds_room_for_its_logits(
     eager: BlockRunner, buckets: tuple[int, ...]
@@ -87,9 +63,8 @@ def test_a_row_that_is_read_twice_finds_room_for_its_logits(
     """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
     capturer = SimulatedCapturer()
     runner, steps = recorded(eager, capturer)
-    runner.same_text_buckets = buckets
-    for each in (eager, runner):
-        list(each.prefill(numbers(5)))
+    list(eager.prefill(numbers(5)))
+    list(runner.prefill(numbers(5), buckets))
     twice = chain_block(numbers(8), 5, (*range(8), 0))
     for _ in range(EAGER_STEPS + 2):
         said = runner.forward(twice)
@@ -123,9 +98,9 @@ def test_a_bucket_is_recorded_after_its_first_steps_and_then_replayed(eager: Blo
 def test_widths_of_the_same_text_are_recorded_as_they_are(eager: BlockRunner) -> None:
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
-    runner.same_text_buckets = (12, 24)
     prompt = numbers(20)
-    assert write(runner, prompt, plain, limit=12).tokens == says_plainly(eager, prompt, limit=12).tokens
+    said = write(runner, prompt, plain, limit=12, buckets=(12, 24))
+    assert said.tokens == says_plainly(eager, prompt, limit=12).tokens
     assert (len(capturer.tapes), capturer.replays) == (1, 12 - 1 - EAGER_STEPS)
 
 
@@ -197,7 +172,7 @@ def test_a_short_prompt_behind_a_long_one_gives_room_back_and_writes_what_it_wro
 
 def room_of(runner: BlockRunner) -> int:
     """Rows that its cache has buffers for."""
-    keys = runner.remembered()[0]
+    keys = runner.cache.committed()[0]
     return keys.untyped_storage().nbytes() // (keys.element_size() * keys.shape[1] * keys.shape[3])
 
 
@@ -435,7 +410,7 @@ def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> Non
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
     ticks = count()  # a clock of its own: on a slow machine fewer numbers of rows are timed
-    profile = probe(runner, lambda _done, _total: None, lambda: next(ticks) * 1e-4)
+    profile = profile_steps(runner, lambda _done, _total: None, lambda: next(ticks) * 1e-4)
     assert profile.free.buckets == BUCKETS
     assert len(capturer.tapes) == len(BUCKETS)
     assert all(tape.played >= 3 for tape in capturer.tapes)
@@ -482,12 +457,40 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, 
     attention, capturer = Attention("triton", attend, attend), SimulatedCapturer()
     runner, _ = recorded(eager, capturer, attention)
     reference = BlockRunner(eager.model, eager.context, FIXED, attention)
-    reference.same_text_buckets = (8,)
-    for each in (runner, reference):
-        list(each.prefill(numbers(10)))
+    list(runner.prefill(numbers(10)))
+    list(reference.prefill(numbers(10), (8,)))
     for place in range(10, 10 + steps):
         block = chain_block(numbers(3, seed=place), place, (0, 2))
         assert torch.equal(runner.forward(block), reference.forward(block))
         for each in (runner, reference):
             each.commit((0,))
     assert capturer.replays == steps - EAGER_STEPS
+
+
+def test_a_blocks_numbers_arrive_where_steps_read_them_and_stay_there() -> None:
+    inputs = StepInputs(4, torch.device("cpu"))
+    places = [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+    for start in (5, 9):
+        block = padded(chain_block((7, 8, 9), start, (2,)), 4, 4)
+        assert inputs.fill(block, start)
+        assert inputs.tokens.tolist() == [[7, 8, 9, 7]]
+        assert inputs.positions.tolist() == [[start, start + 1, start + 2, start]]
+        assert inputs.slots.tolist() == [start, start + 1, start + 2, start + 3]
+        assert inputs.wanted.tolist() == [2, 0, 0, 0]
+        expected = row_paths(start, block)
+        assert inputs.paths.numpy().tolist() == expected.tolist()
+        assert places == [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+
+
+def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
+    rows = NEWEST + 3
+    parents = (-1, 0, 0, *range(2, rows - 1))  # row 1 is another branch: all rows behind it are out of place
+    positions = (5, 6, *range(6, 6 + rows - 2))
+    inputs = StepInputs(rows, torch.device("cpu"))
+    assert not inputs.fill(Block(tuple(range(rows)), positions, parents, tuple(range(rows))), 5)
+    assert not inputs.tokens.any()
+
+
+def test_a_block_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="inputs are for 4 rows, got 3, of which 1 are wanted"):
+        StepInputs(4, torch.device("cpu")).fill(chain_block((7, 8, 9), 5, (2,)), 5)

@@ -5,7 +5,7 @@ from transformers import PreTrainedModel
 from app.engine.layers.fuse import fuse_by
 from app.engine.layers.fused_modules import LayerKernels
 from app.engine.loading.loading import LoadedModel
-from app.engine.runner.rotary import rotary_of
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from tests.engine.architectures import BRANCHING, Architecture
 
@@ -20,7 +20,7 @@ def fused_model(loaded: LoadedModel, kernels: LayerKernels) -> PreTrainedModel:
     runner = loaded.runner
     assert isinstance(runner, BlockRunner)
     # Few rows: triton's interpreter takes long.
-    return fuse_by(kernels, runner.model, runner._attention.attend, rows=(3,)).model
+    return fuse_by(kernels, runner.model, runner.attention.attend, rows=(3,)).model
 
 
 def fused_runner(loaded: LoadedModel, kernels: LayerKernels) -> BlockRunner:
@@ -28,4 +28,4 @@ def fused_runner(loaded: LoadedModel, kernels: LayerKernels) -> BlockRunner:
     runner, model = loaded.runner, fused_model(loaded, kernels)
     assert isinstance(runner, BlockRunner)
     rotary = rotary_of(model.config.get_text_config(decoder=True), runner.context)
-    return BlockRunner(model, runner.context, rotary, runner._attention)
+    return BlockRunner(model, runner.context, rotary, runner.attention)

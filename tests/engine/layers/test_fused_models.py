@@ -10,7 +10,7 @@ from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.layers.fused_modules import FusedLayer, LayerKernels
 from app.engine.layers.quantising import quantise
 from app.engine.lookahead.plain import plain
-from app.engine.runner.rotary import Rotary
+from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Decoding, Sampling
 from app.values.quantisation import Quantisation

@@ -28,9 +28,9 @@ from app.engine.loading.model_measurements import (
 )
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.first_successors import no_successors, num_asked
+from app.engine.lookahead.model_statistics import no_successors, num_asked
 from app.engine.machine.compiling import Compiled
-from app.engine.measuring.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
+from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.engine.session.session import Session
@@ -97,9 +97,9 @@ def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    first, steps = opened(fresh(), MeasurementFolder(tmp_path))
+    first, steps = opened(fresh(), MeasurementCache(tmp_path))
     assert steps == [MEASURING, ASKING]
-    again, steps = opened(fresh(), MeasurementFolder(tmp_path))
+    again, steps = opened(fresh(), MeasurementCache(tmp_path))
     assert steps == []
     assert again.profile == first.profile
     assert (first_of(again) == first_of(first)).all()
@@ -111,34 +111,34 @@ def test_a_compiler_that_is_missing_is_a_note_of_the_model(fresh: Callable[[], L
     def nothing() -> Compiled[PyDLL]:
         return Compiled(None, "Drafts are made in Python.")
 
-    loaded = measured(fresh(), open_cache(None), ProgressLog(), nothing)
+    loaded = measured(fresh(), MeasurementCache(None), ProgressLog(), nothing)
     assert loaded.info.refusals["compiler"] == "Drafts are made in Python."
     assert loaded.statistics._make_drafter is PythonDrafter
     assert (
         "compiler"
-        not in measured(fresh(), open_cache(None), ProgressLog(), lambda: Compiled(None)).info.refusals
+        not in measured(fresh(), MeasurementCache(None), ProgressLog(), lambda: Compiled(None)).info.refusals
     )
 
 
 def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:
     for _ in range(2):
-        assert opened(fresh(), open_cache(None))[1] == [MEASURING, ASKING]
+        assert opened(fresh(), MeasurementCache(None))[1] == [MEASURING, ASKING]
 
 
 def test_a_folder_that_cannot_be_written_costs_a_measurement_and_no_more(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    loaded, steps = opened(fresh(), MeasurementFolder(tmp_path / "file"))
+    loaded, steps = opened(fresh(), MeasurementCache(tmp_path / "file"))
     assert steps == [MEASURING, ASKING]
-    keep(loaded, MeasurementFolder(tmp_path / "file"))
+    keep(loaded, MeasurementCache(tmp_path / "file"))
     assert bool(loaded.profile)
 
 
 def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     whole, _ = opened(fresh(), notes)
     loaded, kept = fresh(), first_of(whole).copy()
     kept[700:] = 0
@@ -156,7 +156,7 @@ def write_successors(folder: Path, first: Packed) -> None:
 def test_successors_of_another_vocabulary_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     opened(fresh(), notes)
     write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
     assert opened(fresh(), notes)[1] == [ASKING]
@@ -172,7 +172,7 @@ def counted(loaded: LoadedModel) -> LoadedModel:
 def test_what_was_counted_of_guesses_is_there_after_the_next_start(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = counted(opened(fresh(), notes)[0])
     keep(loaded, notes)
     again, _ = opened(fresh(), notes)
@@ -183,7 +183,7 @@ def test_what_was_counted_of_guesses_is_there_after_the_next_start(
 def test_what_steps_really_took_is_there_after_the_next_start(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = opened(fresh(), notes)[0]
     free, padded = loaded.profile.free, loaded.profile.batch_invariant.buckets[:1]
     loaded.statistics.curve(free, ()).refine(8, 1.0)
@@ -196,7 +196,7 @@ def test_what_steps_really_took_is_there_after_the_next_start(
 
 
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded = opened(fresh(), notes)[0]
     loaded.statistics.pool([3001, 3002, 3003], Sampling(), ([3004, 3005],)).observe([3001], [3002])
     keep(loaded, notes)
@@ -256,7 +256,7 @@ def test_a_note_that_makes_no_sense_is_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, broken: tuple[str, Callable[[Any], Any]]
 ) -> None:
     kind, change = broken
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     whole = counted(opened(fresh(), notes)[0])
     whole.statistics.curve(whole.profile.free, ()).refine(8, 1.0)
     keep(whole, notes)
@@ -271,7 +271,7 @@ def test_a_note_that_makes_no_sense_is_not_believed(
 
 def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:
     recurrent = load_zoo(RECURRENT[0].make())
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     loaded, steps = opened(recurrent, notes)
     keep(loaded, notes)
     assert (loaded, steps, list(tmp_path.iterdir())) == (recurrent, [], [])
@@ -279,7 +279,7 @@ def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) ->
 
 def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: Path) -> None:
     """Behind a line break and each token alone, as a batch: what the model says there when it is asked alone."""
-    loaded, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    loaded, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementCache(tmp_path))
     assert steps == [MEASURING, ASKING]
     assert loaded.profile.free.buckets[0] == 1 and loaded.profile.free.buckets[-1] == LONGEST_CHAIN
     assert loaded.info.same_text and "the same text" in loaded.info.note("same-text")
@@ -288,7 +288,7 @@ def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: 
     for token in (0, 7, 127):
         best = runner.feed([WithTexts.line_break, token], 0).argmax().item()
         assert unpack_successor(first[token][0])[0] == best
-    again, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    again, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementCache(tmp_path))
     assert (again.profile, steps) == (loaded.profile, [])
 
 
@@ -327,7 +327,7 @@ VOCABULARY = 4096
 @pytest.fixture
 def ready(fresh: Callable[[], LoadedModel]) -> Callable[[], LoadedModel]:
     """The tiny model with all its first successors, loaded anew at each call."""
-    return lambda: measured(fresh(), open_cache(None), lambda *_: None)
+    return lambda: measured(fresh(), MeasurementCache(None), lambda *_: None)
 
 
 def cut(loaded: LoadedModel) -> Packed:
@@ -342,13 +342,13 @@ def cut(loaded: LoadedModel) -> Packed:
 def test_every_token_is_asked_and_kept(ready: Callable[[], LoadedModel], tmp_path: Path) -> None:
     loaded = ready()
     whole = cut(loaded)
-    asking = IdleMeasurement(loaded, MeasurementFolder(tmp_path))
+    asking = IdleMeasurement(loaded, MeasurementCache(tmp_path))
     while asking.ask():
         pass
     assert asking.is_done
     assert (loaded.statistics.first == whole).all()
     (file,) = tmp_path.glob("successors-*.json")
-    again = measured(ready(), MeasurementFolder(tmp_path), lambda *_: None)
+    again = measured(ready(), MeasurementCache(tmp_path), lambda *_: None)
     assert (again.statistics.first == whole).all()
     assert file.exists()
 
@@ -360,7 +360,7 @@ def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(ready: Callable[[],
     runner = cast(BlockRunner, loaded.runner)
     for _ in runner.prefill([5, 6, 7]):
         pass
-    assert IdleMeasurement(loaded, open_cache(None)).ask() > 0
+    assert IdleMeasurement(loaded, MeasurementCache(None)).ask() > 0
     asked = num_asked(loaded.statistics.first)
     assert ASKED < asked < VOCABULARY
     assert runner.length == 3
@@ -373,7 +373,7 @@ def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(ready: Callable[[],
 def test_after_a_minute_the_next_load_goes_on(ready: Callable[[], LoadedModel], tmp_path: Path) -> None:
     loaded = ready()
     cut(loaded)
-    asking = IdleMeasurement(loaded, MeasurementFolder(tmp_path), count(0.0, SECONDS).__next__)
+    asking = IdleMeasurement(loaded, MeasurementCache(tmp_path), count(0.0, SECONDS).__next__)
     assert asking.ask() == SECONDS
     assert asking.ask() == 0
     assert num_asked(loaded.statistics.first) < VOCABULARY
@@ -386,7 +386,7 @@ def test_a_model_that_fails_is_asked_no_more(
     loaded = ready()
     cut(loaded)
     loaded.statistics.learn_first(loaded.statistics.first[:, :3])
-    asking = IdleMeasurement(loaded, open_cache(None))
+    asking = IdleMeasurement(loaded, MeasurementCache(None))
     assert (asking.ask(), asking.is_done) == (0, True)
     assert "no more first successors" in caplog.text
 
@@ -395,7 +395,7 @@ def test_models_that_take_chains_are_not_asked() -> None:
     loaded = load_zoo(CHAINED[0].make())
     loaded = replace(loaded, profile=StepProfile(StepTimes((1,), (0.001,))))
     loaded.statistics.learn_first(no_successors(loaded.vocabulary))
-    assert IdleMeasurement(loaded, open_cache(None)).ask() == 0
+    assert IdleMeasurement(loaded, MeasurementCache(None)).ask() == 0
 
 
 def test_a_session_asks_of_what_is_loaded_alone(model_folders: dict[str, Path]) -> None:

@@ -27,9 +27,8 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.machine.device_plan import ALONE, RankPlan, no_estimate
 from app.engine.machine.memory import release_memory
-from app.engine.measuring.measurement_cache import cache_key_of, open_cache
-from app.engine.measuring.probing import probe
-from app.engine.measuring.step_timing import FEW_BUCKETS
+from app.engine.measuring.measurement_cache import MeasurementCache, cache_key_of
+from app.engine.measuring.profiling import FEW_BUCKETS, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption
@@ -127,7 +126,7 @@ def test_it_is_measured_as_any_other_and_a_draft_model_is_whole(folder: ModelFol
     target = in_part(folder)
     choice = replace(CPU, draft_model="twin")
     drafted = measured(
-        with_draft_model(target, replace(folder, name="twin"), choice), open_cache(None), no_progress
+        with_draft_model(target, replace(folder, name="twin"), choice), MeasurementCache(None), no_progress
     )
     assert drafted.profile.is_whole and drafted.info.draft_model == "twin"
     expected = reference(target.runner, PROMPT)
@@ -147,7 +146,7 @@ def test_a_slow_step_is_timed_few_times(folder: ModelFolder) -> None:
         passes += 1
 
     loaded.runner.model.register_forward_pre_hook(count)
-    profile = probe(loaded.runner, lambda _done, _total: None, clock=lambda: 2.0 * passes)
+    profile = profile_steps(loaded.runner, lambda _done, _total: None, clock=lambda: 2.0 * passes)
     assert profile.free.buckets == FEW_BUCKETS
     assert passes <= 25
 

@@ -68,8 +68,11 @@ class ScriptedRunner:
         """The same one everywhere, or one row at a time beyond it."""
         return max(self._horizon, position + 1)
 
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+    def prefill(
+        self, ids: Sequence[int], same_text_buckets: tuple[int, ...] = ()
+    ) -> Generator[Prefilling, None, Tensor]:
         """Reads the prompt in one go."""
+        self.same_text_buckets = same_text_buckets
         self.prefix = list(ids)
         yield Prefilling(len(ids), len(ids))
         return self._logits([self.prefix])[0]
@@ -80,7 +83,7 @@ class ScriptedRunner:
         visible = block.visible()
         return self._logits([self._line(block, visible, row) for row in block.wanted])
 
-    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+    def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """In one block."""
         return self.forward(apart_block(tokens, len(self.prefix)))
 

@@ -228,24 +228,6 @@ def test_successors_are_filed_alike_whether_they_were_expected_or_not(
     assert np.array_equal(expected.rows, unexpected.rows)
 
 
-@given(contexts=st.lists(CONTEXTS, min_size=1, max_size=6), bits=st.integers(1, 20))
-def test_many_contexts_at_once_have_the_places_they_have_alone(contexts: list[list[int]], bits: int) -> None:
-    known = ContextTable(VOCABULARY, bits)
-    slots, tags, owners = known._all_places(behind(*contexts))
-    together: dict[int, list[tuple[int, int]]] = {}
-    for slot, tag, owner in zip(slots.tolist(), tags.tolist(), owners.tolist(), strict=True):
-        together.setdefault(owner, []).append((slot, tag))
-    assert together == {place: known._places(context) for place, context in enumerate(contexts)}
-
-
-@given(context=st.lists(st.integers(0, MOST_TOKENS - 1), min_size=1, max_size=LONGEST))
-def test_every_place_lies_in_the_table_and_longer_contexts_have_a_tag(context: list[int]) -> None:
-    known = ContextTable(MOST_TOKENS, 4)
-    (alone, none), *longer = known._places(context)
-    assert (alone, none) == (context[-1], 0)
-    assert all(MOST_TOKENS <= slot < MOST_TOKENS + 16 and 0 < tag < 2**31 for slot, tag in longer)
-
-
 def test_a_table_takes_the_same_memory_whatever_it_is_taught() -> None:
     known = table(bits=6)
     before = known.num_bytes

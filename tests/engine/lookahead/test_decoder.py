@@ -10,13 +10,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
+from app.engine.lookahead.decoder import lay_out
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.plain import plain
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said
+from tests.engine.lookahead.drafting import drawn, tree_of
 from tests.engine.lookahead.scripted_pool import ScriptedPool
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after, triple_plus_one
+
+TREE = tree_of(7, [(8, 9), (5,)], "prompt")
+WINDOW = JacobiWindow(2, 3, [7, 21, 22])
+
+
+def test_drafts_come_first_then_the_windows_guesses() -> None:
+    block, _ = lay_out(TREE, WINDOW, position=10)
+    #                       current  drafts   window: row 0, row 1
+    assert block.tokens == (7, 8, 9, 5, 21, 21, 22)
+    assert block.positions == (10, 11, 12, 11, 11, 11, 12)
+
+
+def test_the_two_branches_share_the_current_token_and_nothing_else() -> None:
+    assert drawn(lay_out(TREE, WINDOW, position=10)[0].visible()) == [
+        "1......",  # 7, the current token
+        "11.....",  # 8
+        "111....",  # 9
+        "1..1...",  # 5
+        "1...1..",  # row 0, column 1
+        "1....1.",  # row 1, column 0
+        "1...1.1",  # row 1, column 1
+    ]
+
+
+def test_logits_are_wanted_for_the_tree_and_the_top_row_alone() -> None:
+    block, top = lay_out(TREE, WINDOW, position=10)
+    assert (block.wanted, top) == ((0, 1, 2, 3, 5, 6), slice(4, 6))
+
+
+def test_in_a_window_of_bigrams_the_current_token_is_read_for_both_branches() -> None:
+    block, top = lay_out(TREE, JacobiWindow(2, 2, [7, 21]), position=10)
+    assert block.tokens == (7, 8, 9, 5, 21)
+    assert (block.wanted, top) == ((0, 1, 2, 3, 0, 4), slice(4, 6))
+
+
+def test_without_drafts_and_window_the_block_is_plain_decoding() -> None:
+    block, top = lay_out(DraftTree(7), JacobiWindow(0, 4, ()), position=10)
+    assert (block.tokens, block.positions, block.wanted) == ((7,), (10,), (0,))
+    assert (drawn(block.visible()), top) == (["1"], slice(1, 1))
 
 
 def test_three_steps_of_window_and_drafts_worked_out_by_hand() -> None:

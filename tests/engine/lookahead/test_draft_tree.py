@@ -37,22 +37,9 @@ def test_a_shared_token_belongs_to_the_source_that_guessed_it_first() -> None:
     assert (tree.origins[1], tree.reaches[1], len(tree)) == ("prompt", 0.8, 5)
 
 
-def test_the_reaches_are_kept_as_they_were_given_and_the_current_token_is_certain() -> None:
-    assert grown().reaches == [1.0, 0.8, 0.4, 0.15, 0.08]
-
-
 def test_without_guesses_only_the_current_token_is_left() -> None:
     for tree in (DraftTree(7), tree_of(7, [], "prompt"), tree_of(7, [()], "prompt")):
         assert (len(tree), tree.tokens, tree.parents) == (1, [7], [-1])
-
-
-def test_the_same_token_behind_different_ones_is_two_nodes() -> None:
-    assert tree_of(7, [(1, 5), (2, 5)], "prompt").tokens == [7, 1, 5, 2, 5]
-
-
-def test_a_child_is_found_by_its_token() -> None:
-    tree = tree_of(7, GUESSES, "prompt")
-    assert [tree.child(0, 8), tree.child(1, 6), tree.child(0, 6), tree.child(4, 8)] == [1, 3, None, None]
 
 
 def test_cut_short_a_tree_loses_its_last_nodes_and_forgets_them_as_children() -> None:
@@ -69,12 +56,6 @@ def test_the_current_token_cannot_be_cut_off() -> None:
         tree = grown()
         tree.cut(size)
         assert (tree.tokens, tree.child(0, 8)) == ([7], None)
-
-
-def test_a_cut_beyond_the_tree_cuts_nothing() -> None:
-    tree = grown()
-    tree.cut(99)
-    assert tree.tokens == [7, 8, 9, 5, 6]
 
 
 @given(lines=LINES, size=st.integers(1, 20))
@@ -97,10 +78,6 @@ def test_the_context_of_a_node_is_the_text_and_the_path_to_it() -> None:
         [7, 8, 9, 4],
         [3, 6, 7, 5],
     ]
-
-
-def test_before_a_short_text_stands_minus_one() -> None:
-    assert tree_of(7, [(8, 9)], "prompt").contexts([7]) == [[-1, -1, -1, 7], [-1, -1, 7, 8], [-1, 7, 8, 9]]
 
 
 @given(lines=LINES, text=st.lists(st.integers(0, 3), max_size=6))

@@ -17,9 +17,9 @@ from app.engine.lookahead.acceptance_estimator import (
     successor_code,
 )
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin
-from tests.engine.lookahead.pools import pool_of, says
+from tests.engine.lookahead.drafting import pool_of, says
 
 ALL = 10_000
 TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
@@ -27,7 +27,7 @@ CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 GONE_ON = [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def whole(pool: ContextPool, context: Sequence[int], rows: int = ALL, depth: int = 4) -> DraftTree:
+def whole(pool: Pool, context: Sequence[int], rows: int = ALL, depth: int = 4) -> DraftTree:
     return pool.draft(context, rows, depth, 0.0)
 
 
@@ -258,9 +258,7 @@ class Only:
         return token in self.tokens
 
 
-def constrained(
-    pool: ContextPool, text: Sequence[int], estimator: AcceptanceEstimator | None = None
-) -> ContextPool:
+def constrained(pool: Pool, text: Sequence[int], estimator: AcceptanceEstimator | None = None) -> Pool:
     """A reply begins whose grammar wants 9 8 and then anything but 5."""
 
     def constraint(found: Sequence[int], added: Callable[[], Sequence[int]]) -> Only:

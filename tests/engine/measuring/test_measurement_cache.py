@@ -8,12 +8,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from app.engine.measuring.measurement_cache import (
-    MeasurementCache,
-    MeasurementFolder,
-    cache_key_of,
-    open_cache,
-)
+from app.engine.measuring.measurement_cache import MeasurementCache, cache_key_of
 from app.values.messages import ModelInfo
 from tests.engine.tiny import tiny_config
 
@@ -28,13 +23,13 @@ def read(notes: MeasurementCache, kind: str = "step", subject: dict[str, str] = 
 
 def test_a_note_comes_back_as_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    MeasurementFolder(folder).write("step", SUBJECT, NOTE)
-    assert read(MeasurementFolder(folder)) == NOTE
+    MeasurementCache(folder).write("step", SUBJECT, NOTE)
+    assert read(MeasurementCache(folder)) == NOTE
     assert [file.suffix for file in folder.iterdir()] == [".json"]
 
 
 def test_a_note_of_another_kind_is_another_note(tmp_path: Path) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     notes.write("step", SUBJECT, NOTE)
     notes.write("chances", SUBJECT, [1, 2])
     assert (read(notes), read(notes, "chances"), read(notes, "successors")) == (NOTE, [1, 2], None)
@@ -42,7 +37,7 @@ def test_a_note_of_another_kind_is_another_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SUBJECT)
 def test_another_model_dtype_or_device_is_another_subject(tmp_path: Path, name: str) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     notes.write("step", SUBJECT, NOTE)
     assert read(notes, subject={**SUBJECT, name: "another"}) is None
     assert read(notes) == NOTE
@@ -52,7 +47,7 @@ def test_another_model_dtype_or_device_is_another_subject(tmp_path: Path, name: 
     "garbage", ["", "{", "[]", "null", "7", '{"subject": {}}', '{"subject": 1, "note": {}}', "\x00\xff"]
 )
 def test_a_file_that_makes_no_sense_is_found_out_anew_and_replaced(tmp_path: Path, garbage: str) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     notes.write("step", SUBJECT, NOTE)
     (file,) = tmp_path.iterdir()
     file.write_bytes(garbage.encode("latin-1"))
@@ -63,7 +58,7 @@ def test_a_file_that_makes_no_sense_is_found_out_anew_and_replaced(tmp_path: Pat
 
 @pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, IndexError, AttributeError])
 def test_a_note_that_cannot_be_decoded_is_not_believed(tmp_path: Path, error: type[Exception]) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     notes.write("step", SUBJECT, NOTE)
 
     def decode(note: object) -> str:
@@ -74,13 +69,13 @@ def test_a_note_that_cannot_be_decoded_is_not_believed(tmp_path: Path, error: ty
 
 def test_a_folder_that_cannot_be_made_costs_nothing_but_the_note(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    notes = MeasurementFolder(tmp_path / "file" / "steps")
+    notes = MeasurementCache(tmp_path / "file" / "steps")
     notes.write("step", SUBJECT, NOTE)
     assert read(notes) is None
 
 
 def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
-    notes = MeasurementFolder(tmp_path)
+    notes = MeasurementCache(tmp_path)
     notes.write("step", SUBJECT, NOTE)
     (file,) = tmp_path.iterdir()
     file.unlink()
@@ -91,7 +86,7 @@ def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
-    notes = open_cache(None)
+    notes = MeasurementCache(None)
     notes.write("step", SUBJECT, NOTE)
     assert read(notes) is None
 

@@ -11,8 +11,8 @@ from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.measuring.threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps
 from app.engine.runner.kv_cache import BlockCache
-from app.engine.runner.rotary import rotary_of
-from app.engine.runner.steps import EagerSteps
+from app.engine.runner.model_config import rotary_of
+from app.engine.runner.runner import EagerSteps
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import load
 

@@ -10,8 +10,8 @@ from app.engine.block.block import chain_block
 from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.loading.loading import LoadedModel
 from app.engine.runner.hidden_states import WrittenStates, write_last_states, write_layer_states
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.prefix_cache import PrefixCache
-from app.engine.runner.rotary import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding

@@ -134,10 +134,10 @@ def test_the_limit_is_a_small_share_of_what_is_free() -> None:
 def test_the_cache_itself_is_left_as_it_was(zoo: Zoo) -> None:
     runner = runner_with(zoo, LLAMA, 10**9)
     write(runner, CHATS[0], plain, limit=12)
-    before = [state.clone() for state in runner.remembered()]
+    before = [state.clone() for state in runner.cache.committed()]
     write(runner, CHATS[1], plain, limit=12)
     for _ in runner.prefill((*CHATS[0], 1)):
         pass
-    after = [state[:, :, : len(CHATS[0])] for state in runner.remembered()]
+    after = [state[:, :, : len(CHATS[0])] for state in runner.cache.committed()]
     wanted = [state[:, :, : len(CHATS[0])] for state in before]
     assert all(torch.equal(*pair) for pair in chain(zip(after, wanted, strict=True)))

@@ -7,7 +7,7 @@ from torch import Tensor
 from app.engine.attention.selector import SDPA
 from app.engine.lookahead.plain import plain
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
-from app.engine.runner.rotary import rotary_of
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner, prefill_chunk
 from tests.engine.architectures import architecture
 from tests.engine.replies import load, numbers, says_plainly, write

@@ -10,9 +10,99 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.block.block import apart_block, chain_block
 from app.engine.machine.hardware import is_close
-from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner, Snapshot, State
 from tests.engine.recurrent_architectures import CHAINED
 from tests.engine.replies import Zoo, numbers
+
+
+class Full:
+    """Keys and values that grow."""
+
+    is_sliding = False
+
+    def __init__(self) -> None:
+        self.keys = torch.arange(6.0).reshape(1, 1, 3, 2)
+        self.values = -self.keys
+
+    def feed(self) -> None:
+        self.keys, self.values = (torch.cat([one, one[:, :, :1]], dim=2) for one in (self.keys, self.values))
+
+
+class Sliding(Full):
+    """Keys and values of which the oldest are dropped."""
+
+    is_sliding = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = 3
+
+    def feed(self) -> None:
+        super().feed()
+        self.keys, self.values, self.length = self.keys[:, :, 1:], self.values[:, :, 1:], self.length + 1
+
+
+class Recurrent:
+    """States that are overwritten in place, in dictionaries and lists."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, Tensor | None] = {0: torch.ones(2), 1: None}
+        self.old = [torch.zeros(2)]
+        self.has_any = {0: False}
+        self.settings = object()
+
+    def feed(self) -> None:
+        state = self.states[0]
+        assert state is not None
+        state += 1
+        self.old[0] -= 1
+        self.has_any[0] = True
+
+
+class Layers:
+    def __init__(self, *layers: Any) -> None:
+        self.layers = list(layers)
+
+
+def contents(state: State) -> list[str]:
+    """All that a state holds, to be compared."""
+    return [str(vars(layer)) for cache in state.values() for layer in getattr(cache, "layers", [])] or [
+        str(state)
+    ]
+
+
+@pytest.mark.parametrize("kinds", ((Full,), (Sliding,), (Recurrent,), (Recurrent, Full, Sliding)))
+def test_layers_hold_what_they_held(kinds: tuple[type[Any], ...]) -> None:
+    layers = [kind() for kind in kinds]
+    state: State = {"past_key_values": Layers(*layers)}
+    before = contents(state)
+    snapshot = Snapshot(state)
+    for _ in range(2):
+        for layer in layers:
+            layer.feed()
+    assert contents(state) != before
+    restored = snapshot.restore()
+    assert contents(restored) == before
+    assert restored["past_key_values"] is state["past_key_values"], "the same objects, which a model may know"
+
+
+def test_a_state_of_tensors_comes_back() -> None:
+    state: State = {"state": [torch.zeros(2), torch.ones(2)]}
+    before = contents(state)
+    snapshot = Snapshot(state)
+    state["state"][0] += 5
+    assert contents(snapshot.restore()) == before
+
+
+def test_keys_and_values_of_full_layers_are_not_copied() -> None:
+    layer = Full()
+    snapshot = Snapshot({"past_key_values": Layers(layer)})
+    layer.feed()
+    grown = layer.keys
+    snapshot.restore()
+    assert layer.keys.data_ptr() == grown.data_ptr()
+    assert layer.keys.shape[2] == 3
+
 
 PROMPT = numbers(9)
 TEXT = numbers(LONGEST_CHAIN, seed=1)
@@ -118,7 +208,7 @@ def test_a_tree_or_too_long_a_chain_is_refused(runner: SequentialRunner, block: 
 
 
 def test_texts_apart_from_each_other_are_a_batch(runner: SequentialRunner) -> None:
-    logits = runner.forward_apart((7, 8))
+    logits = runner.forward_siblings((7, 8))
     assert is_close(logits, torch.cat([says(runner, (7,)), says(runner, (8,))]))
     assert is_close(fed(runner, (7, 8), 9), says(runner, (7, 8))), "nothing was committed"
 

@@ -14,7 +14,7 @@ from app.engine.block.entries import SUCCESSORS
 from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.graphs.step_graphs import EAGER_STEPS, GraphSteps
 from app.engine.lookahead.plain import plain
-from app.engine.runner.rotary import Rotary, rotary_of
+from app.engine.runner.model_config import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
 from app.engine.sampling.sampling import best_tokens, likeliest, make_sampler

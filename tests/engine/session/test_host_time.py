@@ -5,8 +5,8 @@ from time import thread_time
 
 from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.factory import ReplyContext
-from app.engine.runner.rotary import rotary_of
+from app.engine.lookahead.decoder import ReplyContext
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler

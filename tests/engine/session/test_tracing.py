@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.decoder import ReplyContext
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.reply_events import make_decoder

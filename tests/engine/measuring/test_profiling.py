@@ -11,9 +11,16 @@ from transformers import LlamaForCausalLM
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
-from app.engine.measuring.probing import USEFUL_FIRST, describe_buckets, probe
-from app.engine.measuring.step_timing import FEW_BUCKETS, MEASURED_BUCKETS, PREFIX, time_in_turn
-from app.engine.runner.rotary import Rotary
+from app.engine.measuring.profiling import (
+    FEW_BUCKETS,
+    MEASURED_BUCKETS,
+    PREFIX,
+    USEFUL_FIRST,
+    describe_buckets,
+    profile_steps,
+    time_in_turn,
+)
+from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers
@@ -95,14 +102,14 @@ def unwatched(_done: int, _total: int) -> None:
 
 
 def test_float32_needs_no_classes_and_says_so() -> None:
-    profile = probe(tiny(torch.float32), unwatched)
+    profile = profile_steps(tiny(torch.float32), unwatched)
     assert profile.free.buckets == FEW_BUCKETS
     assert (profile.bucket_sets, bool(profile.batch_invariant)) == ((), False)
     assert profile.note == "float32: the same text with lookahead on and off"
 
 
 def test_half_precision_gets_classes_of_measured_widths() -> None:
-    profile = probe(tiny(torch.bfloat16), unwatched)
+    profile = profile_steps(tiny(torch.bfloat16), unwatched)
     assert profile.batch_invariant.buckets == MEASURED_BUCKETS
     assert profile.bucket_sets
     assert profile.note.startswith("bfloat16: the same text by steps of ")
@@ -126,7 +133,7 @@ def with_costly_attention(watch: Stopwatch, times: float, limit: float) -> Block
 
 def test_a_model_of_slow_steps_is_measured_at_few_widths_on_a_cpu() -> None:
     watch = Stopwatch()
-    profile = probe(with_costly_attention(watch, 1.0, SDPA.same_text_limit), unwatched, watch)
+    profile = profile_steps(with_costly_attention(watch, 1.0, SDPA.same_text_limit), unwatched, watch)
     assert profile.free.buckets == profile.batch_invariant.buckets == FEW_BUCKETS
     assert profile.is_whole
 
@@ -136,7 +143,7 @@ def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in
     times: float, is_on: bool
 ) -> None:
     watch = Stopwatch()
-    profile = probe(with_costly_attention(watch, times, CARD_LIMIT), unwatched, watch)
+    profile = profile_steps(with_costly_attention(watch, times, CARD_LIMIT), unwatched, watch)
     assert bool(profile.bucket_sets) == is_on
     assert bool(choose_buckets(profile)) == is_on
     assert ("takes 4.0 times as long behind 2,048 tokens" in profile.note) != is_on
@@ -144,7 +151,9 @@ def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in
 
 def test_a_cpu_keeps_the_same_text_whatever_it_costs() -> None:
     watch = Stopwatch()
-    assert probe(with_costly_attention(watch, 4.0, SDPA.same_text_limit), unwatched, watch).bucket_sets
+    assert profile_steps(
+        with_costly_attention(watch, 4.0, SDPA.same_text_limit), unwatched, watch
+    ).bucket_sets
 
 
 def test_each_token_of_context_is_timed_for_one_row_and_for_many() -> None:
@@ -156,35 +165,42 @@ def test_each_token_of_context_is_timed_for_one_row_and_for_many() -> None:
 
     eager = tiny(torch.float32, 1400)
     runner = BlockRunner(eager.model, 1400, Rotary("fixed", 1400), Attention("sdpa", attend, attend))
-    times = probe(runner, unwatched, watch).free
+    times = profile_steps(runner, unwatched, watch).free
     layers = eager.model.config.num_hidden_layers
     assert times.per_token == pytest.approx([1e-6 * layers * rows for rows in times.buckets])
     assert runner.length == runner.cache.length == 0
 
 
 def test_a_context_too_short_to_tell_costs_nothing() -> None:
-    assert probe(tiny(torch.float32, PREFIX + 128), unwatched).free.per_token == ()
+    assert profile_steps(tiny(torch.float32, PREFIX + 128), unwatched).free.per_token == ()
 
 
 def test_experts_are_sent_away_with_a_reason() -> None:
     mixtral = next(architecture for architecture in BRANCHING if architecture.name == "mixtral")
     runner = load(mixtral.make().bfloat16()).runner
     assert isinstance(runner, BlockRunner)
-    profile = probe(runner, unwatched)
+    profile = profile_steps(runner, unwatched)
     assert profile.free and not profile.bucket_sets
     assert profile.note == "bfloat16: experts group a step's rows, so the text may differ"
 
 
 def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
-    assert probe(tiny(torch.bfloat16, context=PREFIX + 20), unwatched).free.buckets == (1, 2, 4, 8, 12, 16)
+    assert profile_steps(tiny(torch.bfloat16, context=PREFIX + 20), unwatched).free.buckets == (
+        1,
+        2,
+        4,
+        8,
+        12,
+        16,
+    )
 
 
 def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
     runner = tiny(torch.bfloat16)
-    probe(runner, unwatched)
-    assert (runner.same_text_buckets, runner.remembered()[0].shape[2]) == ((), 0)
+    profile_steps(runner, unwatched)
+    assert runner.cache.committed()[0].shape[2] == 0
     list(runner.prefill(numbers(5)))
-    assert runner.reused == 0
+    assert (runner.reused, runner.same_text_buckets) == (0, ())
 
 
 def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
@@ -197,18 +213,18 @@ def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
 
     runner = tiny(torch.bfloat16)
     with pytest.raises(Stopped):
-        probe(runner, stop)
-    assert (runner.same_text_buckets, runner.remembered()[0].shape[2]) == ((), 0)
+        profile_steps(runner, stop)
+    assert runner.cache.committed()[0].shape[2] == 0
 
 
 def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:
     slow, quick = count(0, 1.0), count(0, 0.0001)
-    profile = probe(tiny(torch.bfloat16), unwatched, clock=lambda: next(slow))
+    profile = profile_steps(tiny(torch.bfloat16), unwatched, clock=lambda: next(slow))
     assert sorted(chain.from_iterable(profile.bucket_sets)) == [1, 32], (
         "a plain step is not padded to 32 rows"
     )
     assert not profile.is_whole
-    assert probe(tiny(torch.bfloat16), unwatched, clock=lambda: next(quick)).is_whole
+    assert profile_steps(tiny(torch.bfloat16), unwatched, clock=lambda: next(quick)).is_whole
 
 
 def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:

@@ -9,7 +9,7 @@ from transformers import Gemma3TextConfig, LlamaConfig, Phi3Config
 from app.engine.block.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
-from app.engine.runner.rotary import Rotary, anchored, rotary_of
+from app.engine.runner.model_config import Rotary, anchored, rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import SWITCH, Architecture, llama_dynamic, phi3_longrope

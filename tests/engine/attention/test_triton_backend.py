@@ -2,75 +2,67 @@
 
 import pytest
 
-from app.engine.attention.tiles import (
-    GROUP_SPANS,
-    SPAN,
-    Tiles,
-    busy_programs,
-    choose_tiles,
-    finish_warps,
-    padded,
-    spans_per_program,
-)
+backend = pytest.importorskip("app.engine.attention.triton_backend", reason="triton is not installed")
+
 
 HOPPER, A100, SMALL = 232_448, 166_912, 101_376
 """Bytes of shared memory that a program may have: H100 and H200, A100, cards for desktops."""
 
 
-def shared_bytes(tiles: Tiles, size: int, itemsize: int) -> int:
+def shared_bytes(tiles: backend.Tiles, size: int, itemsize: int) -> int:
     """What a program of these tiles holds: its rows, and the tiles of keys and values that were loaded ahead."""
-    return (tiles.rows + 2 * tiles.stages * tiles.keys) * padded(size) * itemsize
+    return (tiles.rows + 2 * tiles.stages * tiles.keys) * backend.padded(size) * itemsize
 
 
 @pytest.mark.parametrize("memory", [HOPPER, A100, SMALL, 65_536])
 @pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize("size", [8, 64, 80, 96, 128, 192, 256])
 def test_tiles_fit_into_the_shared_memory(size: int, itemsize: int, memory: int) -> None:
-    tiles = choose_tiles(size, size, itemsize, memory)
-    assert SPAN % tiles.keys == 0
+    tiles = backend.choose_tiles(size, size, itemsize, memory)
+    assert backend.SPAN % tiles.keys == 0
     assert shared_bytes(tiles, size, itemsize) <= memory or tiles.stages == 1
 
 
 def test_a_small_card_loads_fewer_tiles_ahead() -> None:
-    assert choose_tiles(128, 128, 2, HOPPER).stages == 3
-    assert choose_tiles(128, 128, 2, SMALL).stages == 2
+    assert backend.choose_tiles(128, 128, 2, HOPPER).stages == 3
+    assert backend.choose_tiles(128, 128, 2, SMALL).stages == 2
 
 
 def test_one_warpgroup_multiplies_64_rows() -> None:
-    tiles = choose_tiles(128, 128, 2, HOPPER)
+    tiles = backend.choose_tiles(128, 128, 2, HOPPER)
     assert (tiles.rows, tiles.warps) == (64, 4)
 
 
 @pytest.mark.parametrize("major", [8, 10, 12])
 def test_where_there_are_no_warpgroups_wide_heads_have_the_registers_of_8_warps(major: int) -> None:
-    assert choose_tiles(128, 128, 2, SMALL, major).warps == 8
-    assert choose_tiles(64, 64, 2, SMALL, major).warps == 4
+    assert backend.choose_tiles(128, 128, 2, SMALL, major).warps == 8
+    assert backend.choose_tiles(64, 64, 2, SMALL, major).warps == 4
 
 
 def test_folding_wide_heads_in_float32_takes_8_warps() -> None:
-    assert [finish_warps(size, 4) for size in (128, 160, 256)] == [4, 8, 8]
-    assert finish_warps(256, 2) == 4
+    assert [backend.finish_warps(size, 4) for size in (128, 160, 256)] == [4, 8, 8]
+    assert backend.finish_warps(256, 2) == 4
 
 
 @pytest.mark.parametrize(("size", "expected"), [(8, 16), (16, 16), (64, 64), (80, 128), (129, 256)])
 def test_a_heads_size_is_padded_to_a_power_of_two(size: int, expected: int) -> None:
-    assert padded(size) == expected
+    assert backend.padded(size) == expected
 
 
 def test_programs_do_whole_groups_where_there_are_enough_of_them() -> None:
-    assert spans_per_program(1000, blocks=8) == 1
-    assert spans_per_program(32_768, blocks=8) == GROUP_SPANS
-    assert spans_per_program(1000, blocks=128) == GROUP_SPANS
+    assert backend.spans_per_program(1000, blocks=8) == 1
+    assert backend.spans_per_program(32_768, blocks=8) == backend.GROUP_SPANS
+    assert backend.spans_per_program(1000, blocks=128) == backend.GROUP_SPANS
 
 
 def test_the_grid_follows_the_card() -> None:
     """A card with 24 multiprocessors does whole groups where one with 132 has spans to hand out."""
-    assert [busy_programs(multiprocessors) for multiprocessors in (24, 132, 0)] == [48, 264, 64]
-    assert spans_per_program(12_288, blocks=8, busy=busy_programs(24)) == GROUP_SPANS
-    assert spans_per_program(12_288, blocks=8, busy=busy_programs(132)) == 1
+    assert [backend.busy_programs(multiprocessors) for multiprocessors in (24, 132, 0)] == [48, 264, 64]
+    assert backend.spans_per_program(12_288, blocks=8, busy=backend.busy_programs(24)) == backend.GROUP_SPANS
+    assert backend.spans_per_program(12_288, blocks=8, busy=backend.busy_programs(132)) == 1
 
 
 @pytest.mark.parametrize("keys", [8, 48])
 def test_tiles_that_do_not_divide_a_span_are_refused(keys: int) -> None:
     with pytest.raises(ValueError, match="divide a span"):
-        Tiles(rows=16, keys=keys, warps=4, stages=1)
+        backend.Tiles(rows=16, keys=keys, warps=4, stages=1)

@@ -1,0 +1,335 @@
+"""Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by bucket.
+
+Seconds: one block of each bucket, never committed, round after round (C B A, C B A); the median of the rounds. Two
+buckets are timed after a longer context as well, because each row attends to each of its tokens. A slow model is
+timed at fewer buckets. On a busy machine the rounds end early, so that nobody waits long for a chat to begin.
+
+Bits: `same_bits.py` compares them, the most useful buckets first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+from math import inf
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from app.engine.block.block import chain_block
+from app.engine.block.entries import SUCCESSORS
+from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
+from app.engine.drafters.draft_model import LineReader
+from app.engine.lookahead.drafter import GREEDY
+from app.engine.machine.hardware import dtype_name, is_exact
+from app.engine.machine.memory import is_out_of_memory
+from app.engine.measuring.same_bits import (
+    group_by_bits,
+    has_experts,
+    layers_with_rows,
+    read_layers,
+    read_text,
+    takes_rows_one_by_one,
+)
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.runner import BlockRunner
+from app.engine.runner.sequential_runner import SequentialRunner
+
+MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)
+SLOW, SLOW_ON_CPU = 0.1, 0.01
+"""Seconds of a step of one row from which on few buckets must do. On a CPU wide blocks take many times as long."""
+PREFIX = 24
+"""Tokens before every measured block."""
+CONTEXT = 1024
+"""Tokens before the blocks that show what context costs."""
+LONG_BUCKETS: Buckets = (1, 32)
+ROUNDS = (2, 9)
+SECONDS = 0.3
+"""About how long each mode is timed, within these bounds of rounds."""
+LONGEST = 8.0
+"""Seconds after which nothing more is begun, half of them for the times."""
+
+LONG_PREFIX = 2048
+"""Tokens before the blocks that show what batch-invariant attention costs in a long chat."""
+_SAME_TEXT = "{}: the same text with lookahead on and off"
+USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
+ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
+"""Buckets of models in which no row meets another: almost no block is padded."""
+ALWAYS_READ = 2
+"""Buckets that are compared however late it is: plain steps of a slow model must not be padded to 32 rows."""
+SHORT, LONG, BEFORE = 1, 33, 24
+"""Rows of a draft model's passes that are timed, and tokens before them."""
+QUESTION_SECONDS = 0.2
+"""About how long they are timed."""
+
+MeasuredRunner = BlockRunner | SequentialRunner
+ProgressListener = Callable[[int, int], None]
+"""Called with (done, total); an exception that it raises ends the measurement."""
+
+
+def measured_text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
+    """Make a varied text, whatever the model, no longer than the rotary table stays the same."""
+    return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
+
+
+def random_tokens(vocabulary: int, length: int) -> list[int]:
+    """Draw tokens, the same ones each time."""
+    return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimer:
+    """Times blocks behind the text's first `prefix` tokens, until `end`."""
+
+    runner: MeasuredRunner
+    text: Sequence[int]
+    progress: ProgressListener
+    clock: Callable[[], float]
+    end: float
+    prefix: int = PREFIX
+
+    def affordable(self, is_padded: bool = True) -> Buckets:
+        """The buckets to measure: fewer if a step takes long, and none that the text is too short for."""
+        on_cpu = self.runner.model.device.type == "cpu"
+        is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
+        one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
+        is_few = is_free_on_cpu or one_row > (SLOW_ON_CPU if on_cpu else SLOW)
+        wanted = FEW_BUCKETS if is_few else self.runner.buckets or MEASURED_BUCKETS
+        most = min(len(self.text) - PREFIX, self.runner.max_rows)
+        return tuple(bucket for bucket in wanted if bucket <= most)
+
+    def without_progress(self) -> "StepTimer":
+        """The same timer, reporting only its start (so that loading can be cancelled)."""
+        return replace(self, progress=lambda _done, total: self.progress(0, total))
+
+    def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
+        """Time steps of these buckets."""
+        self.runner.forget()
+        for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
+            pass
+        if self.prefix > PREFIX:
+            assert isinstance(self.runner, BlockRunner), "a state has no length"
+            lengthen(self.runner.cache, self.prefix)
+        warm_up, done = self.runner.warm_up, count(1)
+        most = len(buckets) * (warm_up + ROUNDS[1])
+
+        def run(place: int) -> None:
+            line = self.text[self.prefix : self.prefix + buckets[place]]
+            logits = self.runner.forward(chain_block(line, self.prefix, tuple(range(len(line)))))
+            # As a decoder does, and a device is waited for.
+            positions = range(self.prefix + 1, self.prefix + 1 + len(line))
+            self.runner.sampler(GREEDY)(logits, 1 if len(line) == 1 else SUCCESSORS, positions)
+            self.progress(next(done), most)
+
+        times = time_in_turn(run, len(buckets), SECONDS, self.end, self.clock, warm_up)
+        return StepTimes(buckets[: len(times)], tuple(times))
+
+    def behind(self, prefix: int) -> "StepTimer":
+        """A timer of blocks after so many tokens, or as many as the model's context holds."""
+        text = measured_text(self.runner, prefix)
+        prefix = max(len(text) - MEASURED_BUCKETS[-1], PREFIX)
+        return replace(self.without_progress(), text=text, prefix=prefix, end=self.clock() + LONGEST / 4)
+
+    def with_context(self, times: StepTimes, is_batch_invariant: bool) -> StepTimes:
+        """Add to the times what each token of context costs, if the context and memory let it be measured."""
+        few, long = tuple(rows for rows in LONG_BUCKETS if rows in times.buckets), self.behind(CONTEXT)
+        more = long.prefix - self.prefix
+        try:
+            slow = long.times(few, is_batch_invariant) if more else StepTimes()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return times
+        slopes = [(slow.seconds_for(rows) - times.seconds_for(rows)) / more for rows in slow.buckets]
+        if not slopes:
+            return times
+        growth = (slopes[-1] - slopes[0]) / max(slow.buckets[-1] - slow.buckets[0], 1)
+        per_token = (slopes[0] + growth * (rows - slow.buckets[0]) for rows in times.buckets)
+        return replace(times, per_token=tuple(max(seconds, 0.0) for seconds in per_token))
+
+
+@torch.inference_mode()
+def lengthen(cache: BlockCache, length: int) -> None:
+    """Commit what the cache holds again and again, because what a step costs after it depends on no text."""
+    cache.reserve(length + MEASURED_BUCKETS[-1])
+    times = -(-length // cache.length)
+    cache.restore([states.repeat(1, 1, times, 1) for states in cache.committed()], length)
+
+
+def time_in_turn(
+    run: Callable[[int], None],
+    jobs: int,
+    seconds: float,
+    end: float = float("inf"),
+    clock: Callable[[], float] = perf_counter,
+    warm_up: int = 1,
+) -> list[float]:
+    """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
+
+    Each round ends with job 0, the smallest: after a wide block a step of one row takes up to a third longer. A job
+    first runs `warm_up` times untimed; if memory is too small for one, it and those after it are left out. After
+    `end` there is only one more round."""
+    possible = _possible(run, jobs, warm_up)
+    rounds: list[list[float]] = []
+    begin = clock()
+    fewest, most = ROUNDS
+    while not rounds or (
+        clock() < end and (len(rounds) < fewest or (len(rounds) < most and clock() - begin < seconds))
+    ):
+        marks = [clock()]
+        for place in reversed(range(possible)):
+            run(place)
+            marks.append(clock())
+        rounds.append([stop - start for start, stop in pairwise(marks)][::-1])
+    return [median(times) for times in zip(*rounds, strict=True)]
+
+
+def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
+    """Run each job this often; returns how many ran before memory was out. The first must succeed."""
+    for place in range(jobs):
+        try:
+            for _ in range(times):
+                run(place)
+        except RuntimeError as error:
+            if place and is_out_of_memory(error):
+                return place
+            raise
+    return jobs
+
+
+def profile_steps(
+    runner: MeasuredRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
+) -> StepProfile:
+    """Measure what a step of this model costs on this machine, and which buckets write the same bits."""
+    if isinstance(runner, BlockRunner):
+        return _profile_blocks(runner, progress, clock)
+    return _profile_chains(runner, progress, clock)
+
+
+def _profile_blocks(
+    runner: BlockRunner, progress: ProgressListener, clock: Callable[[], float]
+) -> StepProfile:
+    text = measured_text(runner)
+    dtype = dtype_name(runner.model.dtype)
+    exact = is_exact(runner.model)
+    is_alone = takes_rows_one_by_one(runner.model, runner.attention)
+    parts = 1 if exact or is_alone or has_experts(runner.model) else 3
+    timer = StepTimer(runner, text, _part(progress, 0, parts), clock, clock() + LONGEST / 2)
+    try:
+        buckets = timer.affordable(is_padded=not (exact or is_alone))
+        free = timer.with_context(timer.times(buckets, False), is_batch_invariant=False)
+        if is_alone:
+            return StepProfile(free, free.at(ANY_ROWS), (ANY_ROWS,), _SAME_TEXT.format(dtype))
+        if exact:
+            return StepProfile(free, note=_SAME_TEXT.format(dtype))
+        if parts == 1:
+            return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
+        timer = replace(timer, progress=_part(progress, 1, parts))
+        return _batch_invariant_profile(runner, timer, free, _part(progress, 2, parts))
+    finally:
+        runner.forget()
+
+
+def _profile_chains(
+    runner: SequentialRunner, progress: ProgressListener, clock: Callable[[], float]
+) -> StepProfile:
+    """Measure what chains cost. Kernels for chunks round in other ways than those for one row."""
+    dtype = dtype_name(runner.model.dtype)
+    timer = StepTimer(runner, measured_text(runner), progress, clock, clock() + LONGEST / 2)
+    free = timer.times(timer.affordable(), is_batch_invariant=False)
+    runner.forget()
+    differs = f"{dtype}: chains round in other ways than single rows, so the text may differ"
+    return StepProfile(free, note=_SAME_TEXT.format(dtype) if is_exact(runner.model) else differs)
+
+
+def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListener:
+    """Report one of several parts, from number 0, as progress of the whole."""
+    return lambda done, total: progress(number * total + done, parts * total)
+
+
+def _batch_invariant_profile(
+    runner: BlockRunner, timer: StepTimer, free: StepTimes, comparing: ProgressListener
+) -> StepProfile:
+    """Add what passes with batch-invariant attention cost, and which buckets write the same bits then."""
+    if note := _refusal_of_same_text(runner, timer, free.buckets):
+        return StepProfile(free, note=note)
+    batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
+    batch_invariant = timer.with_context(batch_invariant, is_batch_invariant=True)
+
+    def is_late() -> bool:
+        return timer.clock() > timer.end + LONGEST / 2
+
+    bucket_sets = _find_bucket_sets(runner, timer.text, batch_invariant.buckets, comparing, is_late)
+    note = describe_buckets(dtype_name(runner.model.dtype), bucket_sets)
+    return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
+
+
+def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Buckets) -> str:
+    """Why batch-invariant attention is too slow here, timed after a long prefix; "" if it is not."""
+    limit, dtype = runner.attention.same_text_limit, dtype_name(runner.model.dtype)
+    if limit == inf:
+        return ""
+    if not limit:
+        return f"{dtype}: the text may differ with lookahead on and off on this device"
+    long = timer.behind(LONG_PREFIX)
+    few = tuple(bucket for bucket in LONG_BUCKETS if bucket in buckets)
+    free, invariant = (long.times(few, is_batch_invariant=which) for which in (False, True))
+    ratio = max(slow / fast for fast, slow in zip(free.seconds, invariant.seconds, strict=False))
+    if ratio < limit:
+        return ""
+    return (
+        f"{dtype}: the text may differ with lookahead on and off, for without the triton "
+        f"attention a step that prevents it takes {ratio:.1f} times as long behind {long.prefix:,} tokens"
+    )
+
+
+def _find_bucket_sets(
+    runner: BlockRunner,
+    text: Sequence[int],
+    buckets: Buckets,
+    progress: ProgressListener,
+    is_late: Callable[[], bool],
+) -> tuple[Buckets, ...]:
+    layers = layers_with_rows(runner, text[: max(buckets)])
+    order = tuple(bucket for bucket in USEFUL_FIRST if bucket in buckets)
+
+    def read(bucket: int) -> list[Tensor]:
+        progress(order.index(bucket), len(order))
+        if is_late() and bucket not in order[:ALWAYS_READ]:
+            return []
+        readings = read_text(runner, text, PREFIX, bucket)
+        return readings and [*readings, *read_layers(layers, bucket)]
+
+    return group_by_bits(order, read)
+
+
+def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
+    """Describe which buckets write the same bits, for a person to read."""
+    if not bucket_sets:
+        return f"{dtype}: no number of rows writes batch-invariant bits, so the text may differ"
+    each = (", ".join(str(bucket) for bucket in buckets) for buckets in bucket_sets)
+    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
+
+
+def trial_text(reader: LineReader) -> list[int]:
+    """Make random tokens for a draft model to read while a clock runs."""
+    return random_tokens(reader.vocabulary, min(BEFORE + LONG, reader.context))
+
+
+def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float]:
+    """Time a question to a draft model, and each further token that is read with it."""
+    text = trial_text(reader)
+    before = min(BEFORE, len(text) - SHORT)
+    reader.read(text[:before], 0)
+    sizes = [SHORT, len(text) - before]
+
+    def run(place: int) -> None:
+        logits = reader.read(text[: before + sizes[place]], before)
+        logits.argmax(dim=-1).tolist()  # a device is waited for
+
+    short, long = time_in_turn(run, len(sizes), QUESTION_SECONDS, warm_up=warm_up)
+    reader.forget()
+    return short, max(long - short, 0.0) / max(sizes[1] - sizes[0], 1)
