@@ -52,7 +52,7 @@ from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.theme import asset, head, make_theme
 from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
-from app.ui.live.view import XrayRenderer, XrayState, XrayView, build_live_panel, build_xray, use_control
+from app.ui.live.view import XrayRenderer, XrayView, build_live_panel, build_xray
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
@@ -220,17 +220,12 @@ def _chosen(services: Services) -> tuple[Any, ...]:
 
 
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
-    state, controls, xray = page.chat_state, page.controls, page.xray
+    state, controls = page.chat_state, page.controls
     page.chat.connect(page.question, ChatActions(services, toast), state, controls, events)
     attach = page.chat.attach
     events.on(attach.upload, ChatDocuments(services, toast).attach_files, [state, attach], **UPLOADED)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
-
-    def use_xray(shown: XrayState, chat: ChatState, event: gr.EventData) -> Any:
-        return use_control(shown, chat.reply, event)
-
-    # Every press counts, also while an earlier one is on its way.
-    events.on(xray.bar.click, use_xray, [xray.state, state], xray.file, trigger_mode="multiple")
+    page.xray.connect(state, lambda chat: chat.reply, events)
 
 
 def _connect_options(page: Page, services: Services, events: PageEvents) -> None:

@@ -11,6 +11,7 @@ import gradio as gr
 
 from app.ui.frame.file_export import build_file_output, file_html
 from app.ui.frame.gradio_internals import pressed
+from app.ui.frame.page_events import PageEvents
 from app.ui.frame.page_sessions import PageValue
 from app.ui.frame.page_stream import Parts
 from app.ui.live.step_history import StepHistory, TracedReply
@@ -127,6 +128,17 @@ class XrayView:
     state: PageValue[XrayState]
     bar: gr.HTML
     file: gr.HTML
+
+    def connect(
+        self, chat: PageValue[Any], followed: Callable[[Any], TracedReply | None], events: PageEvents
+    ) -> None:
+        """Join the controls with their action; `followed` returns the reply that a page's chat follows."""
+
+        def use(state: XrayState, chat_state: Any, event: gr.EventData) -> Any:
+            return use_control(state, followed(chat_state), event)
+
+        # Every press counts, also while an earlier one is on its way.
+        events.on(self.bar.click, use, [self.state, chat], self.file, trigger_mode="multiple")
 
 
 def build_live_panel() -> None:

@@ -69,7 +69,7 @@ def address(reply: FollowedReply) -> Iterator[str]:
         build_live_panel()
         xray = build_xray()
         events = PageEvents(pages, print)
-        xray.connect(chat, events)
+        xray.connect(chat, lambda state: state.reply, events)
 
         def begin(request: gr.Request) -> str:
             page = pages.open(request.session_hash or "")
@@ -79,7 +79,7 @@ def address(reply: FollowedReply) -> Iterator[str]:
         blocks.load(begin, outputs=session)
 
     def views(page: PageSession) -> list[PolledRenderer]:
-        renderer = XrayRenderer(page.get(xray.state), page.get(chat))
+        renderer = XrayRenderer(page.get(xray.state), lambda: page.get(chat).reply)
         return [PolledRenderer(renderer.render, lambda: False, ACTIVE_SECONDS)]
 
     app = fastapi.FastAPI()
