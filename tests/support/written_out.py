@@ -64,9 +64,9 @@ class WrittenOut:
 def _normed(states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
     values = states.float()
     values = values * torch.rsqrt(values.pow(2).mean(-1, keepdim=True) + shape.eps)
-    if shape.norm_weight.rounds_first:
+    if shape.rounds_first:
         return weight * values.to(states.dtype)
-    return (values * (weight.float() + shape.norm_weight.adds_one)).to(states.dtype)
+    return (values * (weight.float() + shape.adds_one)).to(states.dtype)
 
 
 def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

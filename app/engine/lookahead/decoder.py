@@ -44,7 +44,7 @@ from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step, StepInParts, run_steps
-from app.engine.sampling.grammar import Constraint, unconstrained
+from app.engine.sampling.logits_processing import Constraint, unconstrained
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling

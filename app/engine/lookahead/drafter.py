@@ -35,7 +35,7 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
-from app.engine.sampling.grammar import AllowedTokens, Constraint, unconstrained
+from app.engine.sampling.logits_processing import AllowedTokens, Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
 
 NO_ALTERNATIVES: Mapping[int, int] = MappingProxyType({})

@@ -10,7 +10,6 @@ such as the names of a schema's properties, is drafted first.
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,29 +19,11 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.machine.hardware import uploaded
+from app.engine.sampling.logits_processing import AllowedTokens, Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
 from app.values.logits import CONTROL_RULE, Grammar
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedTokens:
-    """The tokens that a grammar allows at some place, a bit for each, and the one that it forces, if it does."""
-
-    bits: bytes
-    forced: list[int]
-
-    def __contains__(self, token: int) -> bool:
-        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
-
-
-Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], AllowedTokens | None]
-"""(text, what is added to it) -> what the reply's grammar allows after both; None without a grammar."""
-
-
-def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
-    """Allow every token."""
 
 
 class Grammars:

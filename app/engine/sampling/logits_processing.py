@@ -1,4 +1,5 @@
-"""What changes a row's logits before a token is drawn: penalties and biases. Grammars (grammar.py) do so, too.
+"""What changes a row's logits before a token is drawn: penalties and biases. Grammars (grammar.py) do so, too;
+their types are here, because drafters need them on machines without llguidance.
 
 What changes a row depends on the tokens before it, so each row is changed only when verification gets to it, with
 the row's own path. A drafted branch is thus checked under its own penalties and its own state of the grammar, and
@@ -11,6 +12,7 @@ goes with the kernel that counts it. A whole history is uploaded once.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -30,6 +32,25 @@ FEW = 16
 """Different tokens up to which counts go on from those of another row: each is a kernel or two."""
 ROOM = 1024
 """Tokens that may be added to those of an upload before there is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """The tokens that a grammar allows at some place, a bit for each, and the one that it forces, if it does."""
+
+    bits: bytes
+    forced: list[int]
+
+    def __contains__(self, token: int) -> bool:
+        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
+
+
+Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], AllowedTokens | None]
+"""(text, what is added to it) -> what the reply's grammar allows after both; None without a grammar."""
+
+
+def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
+    """Allow every token."""
 
 
 class Counts(NamedTuple):

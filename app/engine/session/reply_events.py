@@ -20,8 +20,7 @@ from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
-from app.engine.sampling.grammar import Constraint, unconstrained
-from app.engine.sampling.logits_processing import Process, biases, penalties
+from app.engine.sampling.logits_processing import Constraint, Process, biases, penalties, unconstrained
 from app.engine.sampling.sampling import Choices, Sampler, make_sampler
 from app.engine.text.prompt import RequestTokens
 from app.engine.text.reply_text import ReplyText, StoppingCriteria
