@@ -42,9 +42,9 @@ class Collection:
 class Document:
     """A document's entry in a list, without its text.
 
-    `source` is "pasted" or the file's name. `note` explains why it failed, or what was skipped. `done` of `total` is
-    its progress (pages, then passages); `embedded` is the number of passages with a vector. `replaced` is the time at
-    which its text replaced an older version that is kept, or 0."""
+    `source` is "pasted" or the file's name. `note` explains why it failed, or what was skipped. `done` of `total`
+    is its progress (pages, then passages); `embedded` is the number of passages with a vector. `replaced` is the
+    time at which its text replaced an older version that is kept, or 0."""
 
     id: int
     collection: int
@@ -101,8 +101,9 @@ class Citation:
     """A source of an answer, stored with the answer: its [number], and the position of the cited words.
 
     The words are stored only in their document, so deleting the document deletes them. `passage` and the offset
-    `within` the passage find the words after the document has changed. For a document that was given whole `passage`
-    is 0, and `stamp` is a digest of its text, which shows whether the text has changed ("" in older answers)."""
+    `within` the passage find the words after the document has changed. For a document that was given whole
+    `passage` is 0, and `stamp` is a digest of its text, which shows whether the text has changed ("" in older
+    answers)."""
 
     number: int
     document: int
@@ -138,9 +139,9 @@ class Sources:
     """The sources that the model was given for one question.
 
     `searched` is the query, the question made self-contained; `is_whole` if the collections were given whole;
-    `left_out` passages were found but did not fit. If `cited` is empty, no passage is near enough to the question, or
-    none that was found fits, and the app's answer explains it. `unsupported` are the indices (from 0) of the answer's
-    markers [n] whose sentence has nothing in common with source n."""
+    `left_out` passages were found but did not fit. If `cited` is empty, no passage is near enough to the question,
+    or no passage that was found fits, and the app's answer explains it. `unsupported` are the indices (from 0) of
+    the answer's markers [n] whose sentence has nothing in common with source n."""
 
     searched: str
     cited: tuple[Citation, ...] = ()

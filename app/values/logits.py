@@ -38,8 +38,8 @@ CONTROL_RULE = r"<\[control:(.+?)\]>"
 class LogitsSettings:
     """How a reply's logits are changed and reported. The penalties count the tokens of the reply only.
 
-    `logit_bias` has (token id, number to add to its logit). At each position the chosen token and the `top_logprobs`
-    likeliest tokens are reported; -1 reports nothing."""
+    `logit_bias` has (token id, number to add to its logit). At each position the chosen token and the
+    `top_logprobs` likeliest tokens are reported; -1 reports nothing."""
 
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0

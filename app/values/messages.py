@@ -77,9 +77,9 @@ PRESETS: Mapping[Preset, tuple[int, int, int]] = MappingProxyType(
 class Decoding:
     """Which decoder runs, and how many rows (token positions) its steps have.
 
-    `window` W, `ngram` N and `guesses` G are lookahead's sizes (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE). `rows` is
-    auto's number of rows per step; 0 lets the tuner choose. With `same_text` every decoder writes the same text in
-    half precision, too."""
+    `window` W, `ngram` N and `guesses` G are lookahead's sizes (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE). `rows`
+    is auto's number of rows per step; 0 lets the tuner choose. With `same_text` every decoder writes the same text
+    in half precision, too."""
 
     decoder: DecoderName = "auto"
     window: int = 5
@@ -139,8 +139,8 @@ class Request:
 
     `documents` are texts that the reply may quote, and `prediction` is the probable reply; the n-gram pool learns
     both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks need it.
-    `tools` are descriptions of tools as JSON, which the chat template puts into the prompt. `control` are the control
-    tokens that are kept in the reply's text."""
+    `tools` are descriptions of tools as JSON, which the chat template puts into the prompt. `control` are the
+    control tokens that are kept in the reply's text."""
 
     model: ModelChoice
     prompt: Prompt
@@ -166,15 +166,16 @@ class ModelInfo:
     """The loaded model, with notes for people about how it runs and why it does not run better.
 
     Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
-    why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or why
-    no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing was
-    compiled here (`compiler`), and whether the draft heads in its checkpoint are used (`heads`).
+    why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
+    why no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing
+    was compiled here (`compiler`), and whether the draft heads in its checkpoint are used (`heads`).
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
     quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
     checkpoint drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the
     card in each step. `server` is the address of the server that runs it, "" if it is loaded here; of a server's
-    model hardly more than the name is known. `devices` are the devices that share each step, if there are several."""
+    model hardly more than the name is known. `devices` are the devices that share each step if there are several.
+    """
 
     name: str
     label: str
@@ -215,7 +216,7 @@ class ModelInfo:
 REFUSALS: tuple[NoteName, ...] = (
     "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads"
 )  # fmt: skip
-"""Notes that may explain why something is not used. `fused`, `same-text` and `heads` may also say that it is used."""
+"""Notes that may explain why something is not used; `fused`, `same-text` and `heads` may also report its use."""
 
 
 @dataclass(frozen=True, slots=True)

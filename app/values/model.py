@@ -162,7 +162,7 @@ class InstalledModel:
 
 @dataclass(frozen=True, slots=True)
 class DraftModels:
-    """The installed models that can draft for a model. `known` is the hub id of a draft model that suits it well."""
+    """The installed models that can draft for a model. `known` is the hub id of a draft model that does it well."""
 
     installed: tuple[InstalledModel, ...] = ()
     known: str = ""

@@ -73,7 +73,7 @@ def server_name(address: str) -> str:
 def read_address(text: str) -> str:
     """Return the address of a server's API from the text that the person typed.
 
-    A missing scheme is added (https, or http in a private network), and /v1 if there is no path. Raises BadOption."""
+    A missing scheme (https, or http in a private network) and a missing path (/v1) are added. Raises BadOption."""
     typed = text.strip()
     parts = _split(typed if "://" in typed else f"http://{typed}")
     name = parts.hostname or ""

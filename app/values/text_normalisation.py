@@ -1,8 +1,8 @@
 """Prepares text for the full-text index, for storage and for display.
 
 FTS5's unicode61 tokenizer takes a run of letters for one word, so in a script without spaces a whole sentence would
-be one word. Spaces are put around each character of such a script, in the index and in the query; the query searches
-for the characters as a phrase:
+be one word. Spaces are put around each character of such a script, in the index and in the query. The query
+searches for the characters as a phrase:
 
     "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
 """
@@ -19,7 +19,8 @@ UNSPACED = re.compile(
 )
 """A character that is indexed as a word of its own."""
 MOST_MARKS = 30
-"""The most combining marks that a letter keeps. No script needs more; Unicode's stream-safe format has this limit."""
+"""The most combining marks that a letter keeps. No script needs more; Unicode's stream-safe format has this limit,
+too."""
 _MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
