@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class AppError(Exception):
-    """Shown to the person as it is: one or two sentences that end with what to do."""
+    """An error whose message is shown to the person: one or two sentences that end with what to do."""
 
 
 class BadOption(AppError):

@@ -19,7 +19,7 @@ DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 MOST_LOADED = 100
 """The most models whose options are remembered."""
 Theme = Literal["system", "light", "dark"]
-"""The colours of the page."""
+"""The colours of the page; "system" follows the system's setting."""
 
 
 def assets_dir() -> Path:
@@ -30,7 +30,7 @@ def assets_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Additional model folders, and whether the hub may be contacted.
+    """Settings of the model library: additional model folders, and whether the hub may be contacted.
 
     `embedder` is the hub id or the folder of the embedding model for documents."""
 
@@ -94,8 +94,8 @@ class Settings:
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """Return how this model was loaded last, in any revision; by default, on the current device with its
-        attention."""
+        """Return how this model was loaded last, in any revision. The default is the current device and attention
+        backend."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 

@@ -35,7 +35,7 @@ SUPPORTED = 0.25
 SIMILAR = 0.2
 """A source with at least this cosine supports a claim in other words, if no other source is nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
-"""Computes the cosines of each claim with each source; returns none if there is no embedding model."""
+"""Computes the cosines of each claim with each source; returns an empty list if there is no embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _words(text: str) -> str:
 
 
 def unsupported(answer: str, sources: Sequence[str], similarities: Similarities) -> tuple[int, ...]:
-    """Finds the markers, counted from 0, that cite a source which does not support the claim."""
+    """Returns the indices (from 0) of the markers whose source does not support the claim before the marker."""
     judged = [one for one in enumerate(claims(answer)) if 1 <= one[1].number <= len(sources)]
     doubted = [(index, claim) for index, claim in judged if support(claim, sources) < SUPPORTED]
     cosines = similarities([claim.text for _, claim in doubted], sources) if doubted else ()
@@ -128,5 +128,5 @@ def checked(content: MessageContent, sources: Sequence[str], similarities: Simil
 
 
 def checked_sources(cited: Sources, text: str, sources: Sequence[str], similarities: Similarities) -> Sources:
-    """Returns a reply's sources with a note of each citation in `text` that the texts `sources` do not support."""
+    """Returns `cited` with the unsupported markers of the reply `text`; `sources` are the sources' texts."""
     return replace(cited, unsupported=unsupported(split_thought(text).answer, sources, similarities))

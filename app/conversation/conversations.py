@@ -27,7 +27,7 @@ from app.values.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
 SAVE_SECONDS = 1.0
-"""Seconds between two saves of drafts at least, because every change of the database makes the pages reread it."""
+"""The least seconds between two saves of drafts, because every change of the database makes the pages reread it."""
 log = logging.getLogger(__name__)
 
 
@@ -80,9 +80,9 @@ class Conversations:
     # Turns
 
     def start(self, turn: Turn) -> ChatVersion:
-        """Starts the reply to a turn.
+        """Stores a turn and starts its reply. Returns the chat's new version.
 
-        Raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, and then stores nothing."""
+        If it raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, nothing is stored."""
         with self._lock:
             self._require_ready(turn.version.chat)
         context = turn.context(self.stores)
@@ -113,7 +113,7 @@ class Conversations:
             self.stop(chat)
 
     def delete_all(self) -> None:
-        """Stops every reply and deletes every chat for good."""
+        """Stops every reply, and deletes every chat and draft for good."""
         self.stop_all()
         self.drafts.clear()
         self.stores.delete_all()
@@ -130,11 +130,11 @@ class Conversations:
             with suppress(StoreError):  # the page has shown the error since the reply ended
                 self._save_again(chat)
 
-    # What pages ask
+    # Queries of pages
 
     @property
     def is_busy(self) -> bool:
-        """Whether any reply is being written."""
+        """Whether a reply of any chat is being written."""
         return bool(self._recorders)
 
     def is_writing(self, chat: int) -> bool:
@@ -195,7 +195,7 @@ class Conversations:
         retrieved = self._prompts.retrieve(replace(context, written=written), Options())
         return self._prompts.messages(context, retrieved)
 
-    # Inside
+    # Private methods
 
     def _submit(
         self, chat: int, message: int, prepared: PreparedReply, written: MessageContent | None
@@ -238,7 +238,7 @@ class Conversations:
 
     def _is_first(self, chat: int, message: int) -> bool:
         """Returns whether this message is the chat's first answer, and complete."""
-        with suppress(AppError):  # deleted meanwhile
+        with suppress(AppError):  # the chat may have been deleted meanwhile
             store = self.stores.of(chat)
             return len(store.path_ids(chat, message)) == 2 and store.message(message).content.state == "done"
         return False

@@ -46,7 +46,7 @@ class ModelEngine(ReplyEngine, Protocol):
 
 
 class EngineEmbedder:
-    """Embeds documents' texts when no reply is being written. It has no model until the model's folder is found."""
+    """Embeds documents' texts on the engine while no reply is being written, if the model is on this machine."""
 
     def __init__(self, engine: Engine, find: FindEmbedder) -> None:
         self._engine = engine

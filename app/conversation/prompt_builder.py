@@ -37,7 +37,7 @@ LEAST_REPLY = 16
 """If the context has room for fewer tokens of a reply than this, nothing is sent."""
 DEFAULT_CONTEXT = 2048
 CHARACTERS_PER_TOKEN = 3
-"""The assumed context and token length while no model is loaded that could count; both are cautious."""
+"""The assumed context and length of a token while no loaded model can count tokens; both are cautious."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ContextFit:
 
 
 class ChatTooLong(AppError):
-    """The chat does not fit any more, and the person has not chosen what to do."""
+    """The chat no longer fits into the context, and the person has not chosen what to do."""
 
     def __init__(self, fit: ContextFit) -> None:
         super().__init__(

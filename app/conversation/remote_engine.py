@@ -57,7 +57,7 @@ class EngineWithServers:
         if not choice.server:
             self._local.load(choice, partial(self._loaded, choice, ended))
             return
-        self._local.unload()  # after what it is loading now
+        self._local.unload()  # takes effect after a model that is being loaded
         ended(True)
 
     def unload(self) -> None:

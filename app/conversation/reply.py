@@ -99,7 +99,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ReplyState:
-    """A snapshot of a reply: what a page shows of it."""
+    """A snapshot of a reply for a page."""
 
     phase: Phase = "waiting"
     text: str = ""
@@ -181,7 +181,7 @@ class ReplySoFar:
 
     @property
     def state(self) -> ReplyState:
-        """A snapshot for other threads."""
+        """A snapshot of this reply for other threads."""
         return ReplyState(self.phase, self.text, self.statistics, self.progress, self.note, self.finished)
 
     def _add(self, piece: Piece) -> None:
@@ -192,7 +192,7 @@ class ReplySoFar:
             TokenMark(self._length + end, origin, self._step)
             for end, origin in zip(ends, piece.origins, strict=False)
         )
-        if not count and self.marks:  # text that was held back belongs to the last token
+        if not count and self.marks:  # the text belongs to the last token, whose text was held back
             self.marks[-1] = replace(self.marks[-1], end=self._length + len(piece.text))
         self.token_ids += piece.token_ids
         if count:

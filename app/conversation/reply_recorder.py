@@ -27,7 +27,7 @@ Done = Callable[[str], None]
 
 
 class ReplyRecorder:
-    """Stores one reply, on its own thread."""
+    """Stores one reply, on a thread of its own."""
 
     def __init__(self, reply: Reply, draft: "ReplyDraft", write: Write, done: Done) -> None:
         self._reply = reply

@@ -48,13 +48,13 @@ _FORMS = re.compile(r"^(?=\s*(?:\[\d+\]|Question:))", re.MULTILINE)
 _GAPS = re.compile(r"\n\s*\n+")
 MOST_SOURCES = 6
 FEW_SOURCES = 3
-"""The number of sources that share the room evenly: a passage longer than its share is narrowed."""
+"""A source may take the room of the sources divided by this number; a longer passage is narrowed."""
 MOST_WHOLE = 16_000
-"""Tokens of collections that are given whole at most; longer ones are searched, even if the context has room."""
+"""The most tokens of collections that are given whole; longer collections are searched, even if they would fit."""
 CHARACTERS_PER_TOKEN = 6
 """More than real texts have, so a text with more characters is surely too long and need not be tokenised."""
 LEAST_CHARACTERS = 80
-"""Characters that a narrowed passage keeps at least; a shorter one would be useless."""
+"""The fewest characters to which a passage is narrowed; a shorter passage would be useless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _fitting(found: Sequence[PassageHit], query: str, budget: _SourceBudget) -> 
 
 
 def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Passage, int]:
-    """Returns the passage and its tokens; a passage longer than one share is cut to the part about the query."""
+    """Returns the passage and its tokens. A passage longer than its share is cut to the part about the query."""
     most, kept = len(passage.text), passage
     while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))
@@ -248,6 +248,8 @@ def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, b
     shown = passage.text[begin : begin + most].rstrip()
     if begin:
         yield "…", False
-    yield from highlighted(shown.replace("\n\n", "\n"), question)  # the page shows a few lines
+    yield from highlighted(
+        shown.replace("\n\n", "\n"), question
+    )  # empty lines would waste the page's few lines
     if begin + len(shown) < len(passage.text.rstrip()):
         yield "…", False

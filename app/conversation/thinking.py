@@ -60,7 +60,7 @@ def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 class ThoughtClock:
-    """Records when each </think> was written, by the reply's clock. The whole text decides later which counts."""
+    """Records when each </think> was written, by the reply's clock. Only the whole text shows which tag counts."""
 
     def __init__(self, before: MessageContent) -> None:
         self._ends = [before.thought] * before.text.count(END)

@@ -112,7 +112,7 @@ class Regeneration(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Continuation(Turn):
-    """The answer `message` is continued where it ended."""
+    """The continuation of the answer `message`, from its end on."""
 
     message: int
 

@@ -138,7 +138,7 @@ async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIt
         organization="",
         project="",
         max_retries=0,
-        timeout=openai.Timeout(None, connect=connect),  # callers limit the time of the whole
+        timeout=openai.Timeout(None, connect=connect),  # callers limit the time of the whole exchange
         default_headers={"User-Agent": f"Foresight/{__version__}", **UNCOMPRESSED},
         http_client=transport,
     ) as client:

@@ -1,4 +1,4 @@
-"""Turns a server's chunks into a reply's events. A piece is the text of a chunk; tokens and steps are not known.
+"""Turns a server's chunks into a reply's events. A piece is the text of a chunk; tokens and steps are unknown.
 
 How many tokens a forward pass wrote is known at the end, if the server reports it: Foresight, llama.cpp, vLLM with
 --per-request-spec-decode-metrics, and any server that counts accepted prediction tokens.
@@ -29,7 +29,7 @@ THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class RemoteReply:
-    """Reads the chunks of one reply, one after the other."""
+    """Reads the chunks of one reply in their order."""
 
     def __init__(self, model: ModelChoice) -> None:
         self._model = model
@@ -39,7 +39,7 @@ class RemoteReply:
         self._is_thinking = False
         self._pieces = self._characters = 0
         self._numbers: dict[str, Any] = {}
-        """The newest part of each name in NUMBERS."""
+        """The newest part of a chunk for each name in NUMBERS."""
 
     @property
     def has_begun(self) -> bool:
@@ -91,7 +91,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
-    """Adds the numbers that the server reported at the end. As everywhere, the first token counts in no step."""
+    """Adds the numbers that the server reported at the end. As in all statistics, the first token is left out."""
     usage = _part(parts, "usage")
     numbers = replace(
         times,

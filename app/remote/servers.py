@@ -132,8 +132,9 @@ class Servers:
         return next((one for one in self._servers if one.address == address), None)
 
     def _require_allowed(self, server: Server) -> None:
-        """Raises ServerError if Foresight is offline, unless the server runs on this machine. Else logs the reason
-        of the contact."""
+        """Raises ServerError if Foresight is offline, unless the server runs on this machine.
+
+        Otherwise the log of contacts gets the reason of the contact."""
         if self._is_offline() and not server.is_here:
             raise ServerError(
                 f"Foresight is set to offline, so {server.host} is not asked: turn Offline off under Models → "

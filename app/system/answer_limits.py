@@ -66,7 +66,7 @@ class AnswerLimit:
         """Add a number of bytes to the count. Raises AnswerRefused if there are too many."""
         self._got += number
         if self._got > self._most:
-            raise AnswerRefused(f"sent more than {gigabytes(self._most)}, which no such answer takes")
+            raise AnswerRefused(f"sent more than {gigabytes(self._most)}, more than any such answer needs")
 
 
 def plain_words(text: str, most: int) -> str:
@@ -82,8 +82,9 @@ def certificates(library: str) -> SSLContext:
 
 
 class _Counted:
-    """A body whose bytes are counted. With `is_cut` it ends after LONGEST_REFUSAL bytes: a refusal's status is
-    enough."""
+    """An answer's body whose bytes are counted.
+
+    With `is_cut` the body ends after LONGEST_REFUSAL bytes, because of a refusal the status is enough."""
 
     def __init__(self, stream: Any, limit: AnswerLimit, is_cut: bool) -> None:
         self._stream = stream

@@ -61,7 +61,7 @@ class ChildProcess:
         self.close()
 
     def close(self) -> None:
-        """Kill it and close its pipes."""
+        """Kill the process and close its pipes."""
         self.kill()
         with suppress(OSError):  # it may hold bytes that the ended process never read
             self._input.close()
@@ -74,7 +74,7 @@ class ChildProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def lines(self) -> Iterator[bytes]:
@@ -95,13 +95,13 @@ class ChildProcess:
             self._input.write(request)
             self._input.flush()
             return next(filter(None, map(message_in, self._output)), b"")
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process ended meanwhile
             return b""
         finally:
             timer.cancel()
 
     def kill(self) -> None:
-        """Kill it and wait for its end. A process that waits for a dead disk cannot be killed, and is abandoned."""
+        """Kill the process and wait for its end. If that takes too long (a dead disk blocks it), abandon it."""
         if self._process.poll() is None:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):

@@ -46,7 +46,7 @@ def replacing_output(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a new file in the same folder that replaces this one at the end; after an error it is removed."""
+    """Yield a new file in the same folder, which replaces this file at the end; an error removes the new file."""
     opened, name = tempfile.mkstemp(".new", f"{path.name[:LONGEST_PREFIX]}.", path.parent)
     os.close(opened)
     draft = Path(name)

@@ -20,7 +20,7 @@ def end_within(seconds: float, log: Path) -> None:
     try:
         file = os.open(
             log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
-        )  # stays open until the process ends
+        )  # the file stays open until the process ends
     except OSError:  # even if the log cannot be opened (a full disk), the process must end
         file = os.open(os.devnull, os.O_WRONLY)
     with suppress(RuntimeError):  # no thread can be started: the process ends without a time limit

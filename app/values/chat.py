@@ -79,7 +79,7 @@ class ChatSearchResult:
 
 @dataclass(frozen=True, slots=True)
 class TokenMark:
-    """The end of a token in a reply's text, the origin of its proposal, and its step (0: the prefill)."""
+    """A token in a reply: its end in the text, who proposed it, and its step (0: the prefill)."""
 
     end: int
     origin: Origin

@@ -57,7 +57,7 @@ def read(kind: type[T], found: object) -> T:
     return cast("T", _reader(cast("Any", kind))(found))
 
 
-# Types do not change, so each is analysed once.
+# Types do not change, so each type is analysed once.
 @cache
 def _reader(hint: Any) -> Reader:
     origin, kinds = get_origin(hint), get_args(hint)
@@ -172,7 +172,7 @@ def _exact_reader(kind: type) -> Reader:
 
 
 def _number(found: object) -> float:
-    # Python's JSON has NaN, Infinity and integers of any length.
+    # Python's JSON parser accepts NaN, Infinity and integers of any length.
     if isinstance(found, int | float) and not isinstance(found, bool):
         with suppress(OverflowError):
             if isfinite(number := float(found)):

@@ -77,7 +77,11 @@ class Passage:
     heading: str = ""
 
     def __post_init__(self) -> None:
-        require(0 <= self.start < self.end, "a passage must start before its end", (self.start, self.end))
+        require(
+            0 <= self.start < self.end,
+            "a passage must start at 0 or later and before its end",
+            (self.start, self.end),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class TokenBudget:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources that the model was given for one question.
+    """The sources that were put into the prompt for one question.
 
     `searched` is the query, the question made self-contained; `is_whole` if the collections were given whole;
     `left_out` passages were found but did not fit. If `cited` is empty, no passage is near enough to the question,

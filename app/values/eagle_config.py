@@ -59,10 +59,16 @@ class EagleConfig:
                 _require_size(key, self.layer.get(key), most)
         _require_size("draft_vocab_size", self.draft_vocabulary, self.vocabulary)
         _require_size("target_hidden_size", self.target_hidden, LARGEST["hidden_size"])
-        require(len(self.states) <= MOST_STATES, f"it may read {MOST_STATES} states", len(self.states))
+        require(
+            len(self.states) <= MOST_STATES, f"it may read at most {MOST_STATES} states", len(self.states)
+        )
         for number in self.states:
             _require_size("eagle_aux_hidden_state_layer_ids", number, LARGEST_SIZES["num_hidden_layers"])
-        require(not (self.norm_before_fc and self.fc_norm), "there is one norm before fc", "two")
+        require(
+            not (self.norm_before_fc and self.fc_norm),
+            "only one of norm_before_fc and fc_norm may be on",
+            "both",
+        )
 
     @property
     def hidden(self) -> int:
@@ -84,7 +90,7 @@ def _require_size(key: str, value: object, most: int) -> None:
 
 
 def is_speculator(folder: Path) -> bool:
-    """Return whether this folder holds a head that drafts for another model, and not a model."""
+    """Return whether this folder holds a draft head, which drafts for another model, instead of a model."""
     return KIND in _values(folder)
 
 
@@ -133,7 +139,7 @@ def _values(folder: Path) -> dict[str, Any]:
 def _parsed(values: dict[str, Any]) -> EagleConfig:
     layer, wider = dict(values["transformer_layer_config"]), values.get("target_hidden_size")
     if "sliding_attention" in (layer.get("layer_types") or ()):
-        raise ValueError("its attention has a window")
+        raise ValueError("its attention has a sliding window")
     return EagleConfig(
         model_type=layer["model_type"],
         layer={key: layer[key] for key in (*LARGEST, *OTHERS) if layer.get(key) is not None},

@@ -70,7 +70,7 @@ Preset = Literal["7b", "13b", "33b"]
 PRESETS: Mapping[Preset, tuple[int, int, int]] = MappingProxyType(
     {"7b": (15, 5, 15), "13b": (10, 5, 10), "33b": (7, 5, 7)}
 )
-"""W, N and G recommended by lookahead's authors for models of these sizes (Fu et al. 2024, table 1)."""
+"""W, N and G that lookahead's authors recommend for models of these sizes (Fu et al. 2024, table 1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ LARGEST_SIZES = {
 DISK_RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
 USUAL_CONTEXT = 4096
-"""Tokens of context for which models are judged by default."""
+"""The context in tokens for which the memory of models is estimated by default."""
 UNKNOWN_CONTEXT = 32_768
 """The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9
@@ -57,8 +57,8 @@ class Download:
     """The state of a download at one moment.
 
     `name` is org/name or org/name@revision, and identifies the download. `speed` is in bytes per second over the
-    last seconds. `note` is a sentence, such as why it failed, or that it will be retried. `asks_token`: the hub
-    requires a login. `page` is the model's page on the hub."""
+    last seconds. `note` is a sentence, such as why it failed, or that it will be retried. `asks_token` is
+    whether the hub requires a login. `page` is the model's page on the hub."""
 
     name: str
     state: DownloadState = "queued"
@@ -217,7 +217,7 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A model found on the hub."""
+    """A model that a search found on the hub."""
 
     repo: str
     downloads: int = 0

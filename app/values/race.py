@@ -3,8 +3,8 @@
     speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
     identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
-Without padding both use the same plain decoding. With padding the race runs a plain decoding that is missing in
-addition to its lanes.
+Without padding, one plain decoding serves for both. With padding, the race also runs the plain decodings that are
+not among its lanes.
 """
 
 from collections.abc import Iterable
@@ -107,7 +107,7 @@ class Spread:
 
 
 Curve = tuple[tuple[float, int], ...]
-"""(seconds since the first token, tokens so far) for each step."""
+"""Pairs (seconds since the first token, tokens so far), one for each step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class LaneRun:
         return self.statistics.tokens_per_step < ONE_TOKEN
 
     def tokens_at(self, seconds: float) -> int:
-        """Counts the tokens at this time of the run's own clock."""
+        """Returns how many tokens were written at this time of the run's own clock."""
         return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
 
     def around(self, index: int) -> tuple[str, str, str]:
@@ -259,5 +259,5 @@ class SpeedByKind:
 
     @property
     def is_faster(self) -> bool:
-        """Whether it is faster than plain decoding, and by more than one token per step."""
+        """Whether the lane is faster than plain decoding and writes more than one token per step."""
         return self.speed_up >= FASTER and self.tokens_per_step >= ONE_TOKEN

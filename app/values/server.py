@@ -49,7 +49,7 @@ class Server:
 
     @property
     def is_here(self) -> bool:
-        """Whether the server runs on this machine, so that nothing is sent to another one."""
+        """Whether the server runs on this machine, so that nothing is sent to another machine."""
         name = self.hostname
         address = _ip_address(name)
         return address.is_loopback if address else name == "localhost" or name.endswith(".localhost")

@@ -88,7 +88,7 @@ class Statistics:
 
     @property
     def tokens_per_step(self) -> float:
-        """Committed tokens per forward pass; exactly 1.0 for plain decoding, 0.0 before the first step."""
+        """Tokens written per forward pass; exactly 1.0 for plain decoding, 0.0 before the first step."""
         return self.tokens / self.steps if self.steps else 0.0
 
     @property

@@ -18,19 +18,19 @@ WARM_UP_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A decoding under the name that the person gave it."""
+    """A decoding with the name that the person gave it."""
 
     name: str
     decoding: Decoding
 
 
 def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding: Decoding) -> Request:
-    """Return the request of one lane. It is cold, because another lane's cache and pool would be a head start."""
+    """Return a lane's request. It is cold: the cache and the pool of another lane would give it an advantage."""
     return Request(model, prompt, replace(options, decoding=decoding), is_cold=True)
 
 
 def warm_up_request(request: Request) -> Request:
-    """Return the same request for a few tokens. It does one-time work, so that no lane's run includes it."""
+    """Return the same request for a few tokens. Running it first keeps one-time work out of the measured runs."""
     return replace(request, options=warm_up_options(request.options))
 
 
@@ -40,7 +40,7 @@ def warm_up_options(options: Options) -> Options:
 
 
 def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
-    """Submits a request and waits for its end. Raises ReplyFailed. An interrupt (Ctrl+C) stops the reply."""
+    """Submits a request, waits for its end and returns it. Raises ReplyFailed. Ctrl+C stops the reply."""
     engine.submit(request, reply)
     try:
         *_, last = reply.events()

@@ -9,8 +9,8 @@ In half precision with same text on, plain decoding is padded to a bucket of row
 decoding would flatter a lane, and a text identical to that of one row per step would be luck. So `auto` and
 `lookahead 5/4/5` need four runs:
 
-    plain, same text off    reference   usually the fastest plain: speed-ups are measured against it
-    plain, same text on     reference   texts are compared with it
+    plain, same text off    reference   usually the fastest plain decoding, with which speeds are compared
+    plain, same text on     reference   plain decoding with which texts are compared
     auto                    lane
     lookahead 5/4/5         lane
 
@@ -160,7 +160,7 @@ class Race:
         self._state = replace(self._state, phase=phase, note=note, result=result)
 
     def _race(self, plan: RacePlan) -> RaceResult:
-        """Runs the race. Raises ReplyFailed, also when it is stopped."""
+        """Runs the race and returns its result. Raises ReplyFailed if a reply fails or the race is stopped."""
         first, *others = lanes_of(plan)
         model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
         for lane in (*extra_references(plan, model), *others):
@@ -213,8 +213,9 @@ class Race:
 
 
 def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
-    """Yields every run of the race. In each round references are first, so that a lane's speed-up is known at its
-    end."""
+    """Yields every run of the race.
+
+    In each round the references run first, so that a lane's speed-up is known when the lane ends."""
     references = extra_references(plan, model)
     for number in range(1, ROUNDS + 1):
         yield from (LaneReply(each, Reply(), number, is_reference=True) for each in references)

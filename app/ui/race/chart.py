@@ -115,7 +115,7 @@ def _bar(
         "fell_back": False,
         "speed": times(speed_up.median),
         "range": between(speed_up) if speed_up.low < speed_up.high else "",
-        "curve": "[]",  # a running race cannot be replayed
+        "curve": "[]",  # the page replays finished races only
         "written": f"{tokens:,} of {whole:,} tokens" if run and run.reason else written,
         "spoken": f"{title(name)}: {tokens:,} of {length:,} tokens after {clock_words(clock)}",
         "done": f"{tokens / length:.2%}",

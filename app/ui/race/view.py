@@ -33,13 +33,13 @@ USED_SIZES = {"lookahead": 3, "jacobi": 1}
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the person's own prompt, kept while examples are shown."""
+    """One page's state in this view: the person's own prompt, which is kept while examples are shown."""
 
     own_prompt: str = ""
 
 
 class RaceActions:
-    """The view's event handlers."""
+    """The event handlers of the view."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RaceActions:
         return ""
 
     def stop(self) -> None:
-        """Stop the race. It is not kept in the history."""
+        """Stop the race, which is not added to the history."""
         self._race.stop()
 
     def export(self) -> str:
