@@ -1,4 +1,4 @@
-"""All errors that the person sees, as sentences that say what happened and what to do.
+"""All errors that the person sees. Their messages are sentences that say what happened and what to do.
 
 Domain code raises these; the UI and the command line show `str(error)`. A thread that must go on after an error
 catches it and keeps its sentence.
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class AppError(Exception):
-    """Shown to the person as it is: one or two sentences that end with what to do."""
+    """An error whose message is shown to the person: one or two sentences that end with what to do."""
 
 
 class BadOption(AppError):
@@ -17,7 +17,7 @@ class BadOption(AppError):
 
 
 class GrammarRefused(BadOption):
-    """A grammar that a reply has to match cannot be used."""
+    """The grammar that a reply has to match cannot be used."""
 
 
 class AttentionUnavailable(BadOption):
@@ -40,11 +40,11 @@ class SettingsNotRead(AppError):
 
 
 class DataFolderRefused(AppError):
-    """The folder holds what the app has not written, or cannot be one."""
+    """The folder holds files that the app has not written, or cannot be used as a data folder."""
 
 
 class DataFolderInUse(AppError):
-    """Another Foresight already runs on this data folder."""
+    """Another Foresight process already uses this data folder."""
 
 
 class ProcessNotStarted(AppError):
@@ -72,7 +72,7 @@ class StoreFull(StoreError):
 
 
 class StoreNotUsable(StoreError):
-    """The file cannot be opened or written, or another program holds it."""
+    """The file cannot be opened or written, or another program has locked it."""
 
 
 class StoreTooNew(StoreError):
@@ -80,7 +80,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreUnsupported(StoreError):
-    """This Python's SQLite lacks what the file needs."""
+    """This Python's SQLite lacks a feature that the file needs."""
 
 
 class StoreBroken(StoreError):
@@ -151,7 +151,7 @@ class ModelBroken(ModelError):
 
 
 class OnlyDrafts(ModelError):
-    """What was chosen as a model can only draft for one."""
+    """The chosen model is a draft head, which can only draft for another model."""
 
 
 class ModelTooLarge(ModelError):
@@ -163,7 +163,7 @@ class NetworkSettingsUnusable(ModelError):
 
 
 class ServerError(ModelError):
-    """A server cannot be reached, or does not answer as an OpenAI-compatible one does."""
+    """A server cannot be reached, or does not answer as an OpenAI-compatible server does."""
 
 
 class PromptTooLong(AppError):
@@ -178,11 +178,11 @@ class PromptTooLong(AppError):
 
 
 class RaceRefused(AppError):
-    """A race cannot start while the engine is writing something else."""
+    """A race cannot start: the engine is busy, or the chosen model is not on this machine."""
 
 
 class ReplyFailed(AppError):
-    """The engine failed a reply that a race or a command waits for; the sentence is the engine's."""
+    """The engine failed a reply that a race or a command waits for. The message is the engine's."""
 
 
 class EngineClosed(AppError):
@@ -196,7 +196,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def impossible_values() -> Iterator[None]:
-    """Turns a ValueError of a value's checks into a BadOption with a sentence."""
+    """Turn a ValueError that a value's checks raise into a BadOption with the rule as a sentence."""
     try:
         yield
     except ValueError as error:

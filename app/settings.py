@@ -17,9 +17,9 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""Models whose options are remembered."""
+"""The most models whose options are remembered."""
 Theme = Literal["system", "light", "dark"]
-"""The colours of the page."""
+"""The colours of the page; "system" follows the system's setting."""
 
 
 def assets_dir() -> Path:
@@ -30,7 +30,7 @@ def assets_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Additional model folders, and whether the hub may be contacted.
+    """Settings of the model library: additional model folders, and whether the hub may be contacted.
 
     `embedder` is the hub id or the folder of the embedding model for documents."""
 
@@ -56,9 +56,9 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatDefaults:
-    """What holds for every chat. With `rolling_context` the oldest messages are left out of a chat that is
-    too long, without asking; with `keeps_thoughts` earlier answers are sent with their reasoning; with
-    `titles_by_model` the model titles a new chat when it is idle. New chats begin with the `system` prompt."""
+    """Settings of all chats. With `rolling_context` the oldest messages of a chat that is too long are left out
+    without asking; with `keeps_thoughts` earlier answers are sent with their reasoning; with `titles_by_model` the
+    model titles a new chat when it is idle. New chats begin with the `system` prompt."""
 
     rolling_context: bool = False
     keeps_thoughts: bool = False
@@ -66,13 +66,13 @@ class ChatDefaults:
     system: str = ""
 
     def __post_init__(self) -> None:
-        require(isinstance(self.system, str), "the system prompt must be a text", self.system)
+        require(isinstance(self.system, str), "the system prompt must be text", self.system)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The person's choices. Until a temperature is chosen, it is the loaded model's own. With `has_api` other
-    programs are served, too."""
+    """The person's choices. Until a temperature is chosen, it is the one that the loaded model recommends. With
+    `has_api` other programs are served, too."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
@@ -82,7 +82,7 @@ class Settings:
     is_temperature_chosen: bool = False
     has_api: bool = False
     loaded: tuple[ModelChoice, ...] = ()
-    """How models were loaded last, each once, the newest first."""
+    """How each model was loaded last; the latest load first."""
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
@@ -94,12 +94,13 @@ class Settings:
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """Return how this model was loaded last, whatever its revision; by default like the current one."""
+        """Return how this model was loaded last, in any revision. The default is the current device and attention
+        backend."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 
     def was_loaded(self, name: str) -> bool:
-        """Return whether this model was loaded before, whatever its revision."""
+        """Return whether this model was loaded before, in any revision."""
         return bool(self._loads_of(name))
 
     def _loads_of(self, name: str) -> list[ModelChoice]:
@@ -108,7 +109,7 @@ class Settings:
         return [one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted]
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
-        """Return the settings after this model is loaded, or is used on its server."""
+        """Return the settings with this model as the current one; a local model is remembered as loaded."""
         if choice.server:
             return replace(self, model=choice)
         name = _without_revision(choice.name)
@@ -121,7 +122,7 @@ def _without_revision(name: str) -> str:
 
 
 class SettingsFile:
-    """Reads and writes settings.json."""
+    """Reads and writes the file settings.json."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "settings.json"
@@ -146,7 +147,7 @@ class SettingsFile:
             return Settings()
 
     def save(self, settings: Settings) -> None:
-        """Writes the settings. Raises SettingsNotSaved, and then the old ones are kept."""
+        """Writes the settings. Raises SettingsNotSaved; the old settings are kept then."""
         try:
             write_file(self.path, json.dumps(asdict(settings), indent=2))
         except OSError as error:
@@ -158,7 +159,7 @@ class SettingsFile:
 
 def _from_json(saved: dict[str, Any]) -> Settings:
     options = saved["options"]
-    library = saved.get("library", {})  # files of version 0 have none
+    library = saved.get("library", {})  # files of version 0 have no library
     return Settings(
         model=ModelChoice(**saved["model"]),
         options=replace(
@@ -170,7 +171,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         theme=saved.get("theme", "system"),
         loaded=tuple(ModelChoice(**choice) for choice in saved.get("loaded", ())),
         chats=ChatDefaults(**saved.get("chats", {})),
-        # Older files do not tell: what they have may have been chosen.
+        # Older files do not record this: their temperature may have been chosen.
         is_temperature_chosen=saved.get("is_temperature_chosen", True),
         has_api=saved.get("has_api", False) is True,
     )

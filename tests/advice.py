@@ -287,7 +287,7 @@ KINDS = {
         look at its log
         the server
         List its models
-        key has signs
+        key contains characters
         https://
         no models
         turn Offline off
@@ -306,7 +306,7 @@ KINDS = {
     """,
     "tests/remote": r"""
         is not a model id
-        is no address
+        is not an address
         name or a password in it
     """,
     WORDS: r"""

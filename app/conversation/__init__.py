@@ -1,4 +1,4 @@
-"""Replies from end to end: prompt, decoding, recording, and event logs that any number of readers follow."""
+"""Replies from end to end: building the prompt, decoding, recording, and event logs with any number of readers."""
 
 from app.chats import ChatStores, is_private
 from app.conversation.conversations import Conversations, StartedReply, StillWriting

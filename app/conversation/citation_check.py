@@ -1,10 +1,11 @@
-"""Whether what an answer says before a [n] has anything in common with source n.
+"""Checks whether the words before a marker [n] in an answer have anything in common with source n.
 
     [1] The rent is 740 euros.    [2] Pets are welcome.
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
 
-A word counts less the more sources have it: those of one question share its subject. What is said without words of
-its own ("Yes [1].") is not judged. Thresholds and how well they tell right from wrong: docs/notes.
+A word counts less the more sources contain it, because the sources of one question share its subject. A claim
+without words of its own ("Yes [1].") is not judged. docs/notes has the thresholds and how well they separate
+right citations from wrong ones.
 """
 
 import re
@@ -24,22 +25,22 @@ NO_TEXT = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\$(?=\S)[^$\n]*(?<=\S)\$(?!\d)|\[\d{1,3}\]\(|^\[\d{1,3}\]:[ \t]*\S+$",
     re.DOTALL | re.MULTILINE,
 )
-"""Code, formulas and links: what looks like a marker there is none."""
+"""Code, formulas and links: a [n] inside them is not a marker."""
 FEWEST_WORDS = 3
-"""Words that a part of a sentence must have to be judged without the rest of it; stop words do not count."""
+"""Words that a part of a sentence needs to be judged without the rest of the sentence; stop words do not count."""
 FEWEST_JUDGED = 2
-"""Words that a claim must have to be judged at all: "Yes [1]." says nothing that could be looked up."""
+"""Words that a claim needs to be judged at all: "Yes [1]." has nothing that could be looked up."""
 SUPPORTED = 0.25
-"""Share of a claim's words from which on its source supports it."""
+"""A source supports a claim if it has at least this share of the claim's words."""
 SIMILAR = 0.2
-"""Cosine from which on a source supports a claim in other words, if no other source is nearer."""
+"""A source with at least this cosine supports a claim in other words, if no other source is nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
-"""The cosines of each claim with each source; none if there is no embedding model."""
+"""Computes the cosines of each claim with each source; returns an empty list if there is no embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an answer says before one of its markers; "" if that cannot be told."""
+    """The number of a marker [n], and the text before the marker, which source n should support."""
 
     number: int
     text: str
@@ -59,7 +60,7 @@ def claims(answer: str) -> list[Claim]:
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Yields sentences with their markers: one after the full stop belongs to the sentence before it."""
+    """Yields sentences with their markers: a marker after the full stop belongs to the sentence before it."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)
@@ -75,27 +76,29 @@ def _words(text: str) -> str:
 
 
 def unsupported(answer: str, sources: Sequence[str], similarities: Similarities) -> tuple[int, ...]:
-    """Finds the markers, counted from 0, that cite a source which does not support the claim."""
+    """Returns the indices (from 0) of the markers whose source does not support the claim before the marker."""
     judged = [one for one in enumerate(claims(answer)) if 1 <= one[1].number <= len(sources)]
-    doubted = [(place, claim) for place, claim in judged if support(claim, sources) < SUPPORTED]
+    doubted = [(index, claim) for index, claim in judged if support(claim, sources) < SUPPORTED]
     cosines = similarities([claim.text for _, claim in doubted], sources) if doubted else ()
     pairs = zip(doubted, cosines, strict=False)
-    similar = {place for (place, claim), row in pairs if nearness(claim, row) >= SIMILAR}
-    return tuple(place for place, _ in doubted if place not in similar)
+    similar = {index for (index, claim), row in pairs if nearness(claim, row) >= SIMILAR}
+    return tuple(index for index, _ in doubted if index not in similar)
 
 
 def nearness(claim: Claim, cosines: Sequence[float]) -> float:
-    """The cosine of a claim and its source; 0 if another source is nearer."""
+    """Returns the cosine of a claim and its source; 0 if another source is nearer."""
     own = cosines[claim.number - 1]
     return own if own >= max(cosines) else 0.0
 
 
 def support(claim: Claim, sources: Sequence[str]) -> float:
-    """The share of a claim's words that its source has, from 0 to 1; words that more sources have count less."""
+    """Returns the share of a claim's words that its source has, from 0 to 1.
+
+    A word counts less the more sources have it. A claim that is too short to judge counts as supported (1)."""
     wanted, texts = _content(claim.text), [_words_of(source) for source in sources]
     if len(wanted) < FEWEST_JUDGED:
         return 1.0
-    # Terms of several words are looked up in the whole text.
+    # A term of several words is looked up in the whole text, a single word in the set of words.
     having = {
         term: [f" {term} " in plain if " " in term else term in words for plain, words in texts]
         for term in wanted
@@ -107,7 +110,7 @@ def support(claim: Claim, sources: Sequence[str]) -> float:
 
 @lru_cache(maxsize=64)
 def _content(text: str) -> tuple[str, ...]:
-    """The words of a text as they are indexed, without stop words."""
+    """Returns the words of a text in the form of the full-text index, without stop words."""
     return tuple(word for term in terms(text) if term not in STOP_WORDS and (word := folded(term)))
 
 
@@ -118,12 +121,12 @@ def _words_of(source: str) -> tuple[str, frozenset[str]]:
 
 
 def checked(content: MessageContent, sources: Sequence[str], similarities: Similarities) -> MessageContent:
-    """A reply that has ended, with the citations noted that their sources do not support."""
+    """Returns a reply with its unsupported citations noted; a reply that is still being written is unchanged."""
     if content.state == "writing" or content.sources is None:
         return content
     return replace(content, sources=checked_sources(content.sources, content.text, sources, similarities))
 
 
 def checked_sources(cited: Sources, text: str, sources: Sequence[str], similarities: Similarities) -> Sources:
-    """A reply's sources with the citations noted that these texts of them do not support."""
+    """Returns `cited` with the unsupported markers of the reply `text`; `sources` are the sources' texts."""
     return replace(cited, unsupported=unsupported(split_thought(text).answer, sources, similarities))

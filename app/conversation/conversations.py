@@ -27,7 +27,7 @@ from app.values.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
 SAVE_SECONDS = 1.0
-"""Drafts are saved no more often than this: every change of the database has the pages look at it again."""
+"""The least seconds between two saves of drafts, because every change of the database makes the pages reread it."""
 log = logging.getLogger(__name__)
 
 
@@ -40,10 +40,10 @@ class StillWriting(AppError):
 
 @dataclass(frozen=True, slots=True)
 class StartedReply:
-    """A reply that was started in this process: its message, its settings and its event log.
+    """A reply that was started in this process: its message id, its settings and its event log.
 
     `before` is the text that it continues. If the oldest messages were left out of the prompt, `first_read` is the
-    first message that was sent, else 0."""
+    id of the first message that was sent, else 0."""
 
     message: int
     settings: ReplySettings
@@ -54,7 +54,7 @@ class StartedReply:
 
 @dataclass(frozen=True, slots=True)
 class UnsavedReply:
-    """A reply that the store refused, and why. It is stored before the next turn of its chat."""
+    """A reply that could not be stored, and why (`problem`). It is stored before the next turn of its chat."""
 
     message: int
     content: MessageContent
@@ -80,15 +80,15 @@ class Conversations:
     # Turns
 
     def start(self, turn: Turn) -> ChatVersion:
-        """Starts the reply to a turn.
+        """Stores a turn and starts its reply. Returns the chat's new version.
 
-        Raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, and then stores nothing."""
+        If it raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, nothing is stored."""
         with self._lock:
             self._require_ready(turn.version.chat)
         context = turn.context(self.stores)
         if not turn.settings.keeps_thoughts:
             context = replace(context, history=without_thoughts(context.history))
-        # Without the lock: a schema may take seconds, and a search may wait for the embedding of the question.
+        # The lock is not held: a schema may take seconds, and a search may wait for the question's embedding.
         if grammar := context.chat_settings.json_answers.grammar:
             self._engine.check_grammar(grammar)
         retrieved = self._prompts.retrieve(context, turn.settings.options)
@@ -96,30 +96,30 @@ class Conversations:
             self._require_ready(turn.version.chat)
             settings = turn.settings
             if settings.overflow == "ask" and self.leaves_out(turn.version.chat):
-                settings = replace(settings, overflow="oldest")  # the person has agreed to that before
+                settings = replace(settings, overflow="oldest")  # the person has agreed to that earlier
             prepared = self._prompts.prepare(context, retrieved, settings)
             version, message = turn.save(self.stores)
             self._submit(version.chat, message, prepared, context.written)
             return version
 
     def stop(self, chat: int) -> None:
-        """Stops this chat's reply, if there is one. What is written stays."""
+        """Asks this chat's reply to stop, if there is one. The text written so far stays."""
         if chat in self._recorders:
             self._started[chat].reply.stop()
 
     def stop_all(self) -> None:
-        """Stops every reply."""
+        """Asks the replies of all chats to stop."""
         for chat in tuple(self._recorders):
             self.stop(chat)
 
     def delete_all(self) -> None:
-        """Stops every reply and deletes every chat for good."""
+        """Stops every reply, and deletes every chat and draft for good."""
         self.stop_all()
         self.drafts.clear()
         self.stores.delete_all()
 
     def close(self) -> None:
-        """Saves drafts and waits a moment until every reply is stored; the engine must have ended them.
+        """Saves drafts and waits a moment until every reply is stored; the engine must have ended the replies.
 
         A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
         self.drafts.close()
@@ -127,37 +127,37 @@ class Conversations:
         for recorder in tuple(self._recorders.values()):
             recorder.join(max(0.0, deadline - monotonic()))
         for chat in tuple(self._unsaved):
-            with suppress(StoreError):  # the person was told when the reply ended
+            with suppress(StoreError):  # the page has shown the error since the reply ended
                 self._save_again(chat)
 
-    # What pages ask
+    # Queries of pages
 
     @property
     def is_busy(self) -> bool:
-        """Whether any reply is being written."""
+        """Whether a reply of any chat is being written."""
         return bool(self._recorders)
 
     def is_writing(self, chat: int) -> bool:
-        """Whether this chat's reply is being written, or is not stored yet."""
+        """Returns whether this chat's reply is being written, or is not stored yet."""
         return chat in self._recorders
 
     def newest_reply(self, chat: int) -> StartedReply | None:
-        """The newest reply that was started in this chat since the app started."""
+        """Returns the newest reply that was started in this chat since the app started, if any."""
         return self._started.get(chat)
 
     def problem(self, chat: int) -> str:
-        """Why this chat's newest reply could not be stored; "" if it was."""
+        """Returns why this chat's newest reply could not be stored; "" if it was stored."""
         unsaved = self._unsaved.get(chat)
         return unsaved.problem if unsaved else ""
 
     def options_used(self, chat: int, message: int) -> tuple[Options, ...]:
-        """The options of all versions of this answer, as far as they are known."""
+        """Returns the options of all versions of this answer whose options are known."""
         store = self.stores.of(chat)
         contents = (store.message(version).content for version in store.message(message).versions)
         return tuple(each.provenance.options for each in contents if each.provenance)
 
     def has_written(self, chat: int, message: int, options: Options, model: ModelInfo | None) -> bool:
-        """Whether this answer has a complete version by this model with these options, in the chat's form."""
+        """Returns whether a complete version of this answer has this model and options, and the chat's grammar."""
         store = self.stores.of(chat)
         asked = options, model, store.settings(chat).json_answers.grammar
         contents = (store.message(version).content for version in store.message(message).versions)
@@ -169,11 +169,11 @@ class Conversations:
         )
 
     def thread(self, chat: int, newest: int) -> Thread:
-        """The newest messages of a chat as they are stored."""
+        """Returns a chat as it is stored, with its `newest` latest messages."""
         return self.stores.of(chat).thread(chat, newest)
 
     def leaves_out(self, chat: int) -> bool:
-        """Whether the person has agreed that this chat's oldest turns are left out when it is too long."""
+        """Returns whether the person has agreed to leave out this chat's oldest turns when it is too long."""
         return chat in self._leaving_out
 
     def fit(
@@ -183,24 +183,24 @@ class Conversations:
         options: Options,
         keeps_thoughts: bool = False,
     ) -> ContextFit | None:
-        """How a prompt of these messages fits the context; None without a model."""
+        """Returns how a prompt of these messages fits the context; None if no model is loaded."""
         sent = messages if keeps_thoughts else without_thoughts(messages)
         return self._prompts.fit(chat_settings, sent, options)
 
     def prompt_of(self, chat: int, message: int) -> tuple[Message, ...]:
-        """The prompt of this answer, sources included. Raises DocumentNotFound, ChatNotFound."""
+        """Returns the prompt of this answer, sources included. Raises DocumentNotFound, ChatNotFound, BadOption."""
         context = context_of(self.stores, chat, message)
         context = replace(context, history=without_thoughts(context.history))
         written = self.stores.of(chat).message(message).content
         retrieved = self._prompts.retrieve(replace(context, written=written), Options())
         return self._prompts.messages(context, retrieved)
 
-    # Inside
+    # Private methods
 
     def _submit(
         self, chat: int, message: int, prepared: PreparedReply, written: MessageContent | None
     ) -> None:
-        """Hands the prompt to the engine and records the reply; stores the app's own answer if there is one."""
+        """Hands the prompt to the engine and records the reply. An answer of the app itself is only stored."""
         store = self.stores.of(chat)
         if prepared.answer:
             store.write(message, prepared.answer)
@@ -208,7 +208,7 @@ class Conversations:
         reply, settings = Reply(), prepared.settings
         before = written or MessageContent(sources=prepared.sources)
         self._leaving_out |= {chat} if prepared.left_out else set()
-        # Complete logs of other chats are stored by now; a page that still reads one holds it itself.
+        # The finished logs of other chats are stored, so they are dropped; a page that still reads a log holds it.
         others = {other: known for other, known in self._started.items() if self.is_writing(other)}
         first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
         self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}
@@ -237,14 +237,15 @@ class Conversations:
             self._titles.begin(chat, started.settings)
 
     def _is_first(self, chat: int, message: int) -> bool:
-        """Whether this is the chat's first answer, and it is complete."""
-        with suppress(AppError):  # deleted meanwhile
+        """Returns whether this message is the chat's first answer, and complete."""
+        with suppress(AppError):  # the chat may have been deleted meanwhile
             store = self.stores.of(chat)
             return len(store.path_ids(chat, message)) == 2 and store.message(message).content.state == "done"
         return False
 
     def _require_ready(self, chat: int) -> None:
-        """Raises StillWriting, and StoreError while the chat's newest reply still cannot be stored."""
+        """Raises StillWriting while a reply is written. Stores a reply that could not be stored before, or raises
+        StoreError."""
         if self.is_writing(chat):
             raise StillWriting
         self._save_again(chat)
@@ -256,7 +257,7 @@ class Conversations:
 
 
 class Drafts:
-    """What is typed and not sent yet, by chat. It is saved a moment later, so that a reload or a restart finds it.
+    """Texts that are typed and not sent yet, by chat. They are saved, so that a reload or a restart finds them.
 
     Safe to use from any thread."""
 
@@ -269,14 +270,14 @@ class Drafts:
         self._lock = threading.RLock()
 
     def of(self, chat: int) -> str:
-        """The chat's draft, "" for none; chat 0 is the one that is not begun yet."""
+        """Returns the chat's draft, "" for none. Chat 0 stands for the chat that has not begun yet."""
         with self._lock:
             if chat in self._unsaved:
                 return self._unsaved[chat]
             return self._stores.of(chat).draft(chat)
 
     def keep(self, chat: int, text: str) -> None:
-        """Remembers what is typed in a chat."""
+        """Remembers the text typed in a chat, and saves it a moment later."""
         with self._lock:
             if self._is_closed:
                 return
@@ -287,18 +288,18 @@ class Drafts:
                 self._timer.start()
 
     def close(self) -> None:
-        """Saves what is not saved yet. What is typed afterwards is not kept."""
+        """Saves all unsaved drafts. Text typed afterwards is not kept."""
         with self._lock:
             self.save()
             self._is_closed = True
 
     def clear(self) -> None:
-        """Forgets what is not saved yet."""
+        """Forgets all drafts that are not saved yet."""
         with self._lock:
             self._unsaved.clear()
 
     def save(self) -> None:
-        """Saves what is not saved yet. What cannot be saved is tried again with the next draft."""
+        """Saves all unsaved drafts. If that fails, they are saved again together with the next draft."""
         with self._lock:
             if self._timer:
                 self._timer.cancel()

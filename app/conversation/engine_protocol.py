@@ -1,6 +1,6 @@
-"""The engine as the rest of the app asks it: for replies, models and, for documents, embeddings.
+"""The engine as the rest of the app uses it: for replies, for models and for embeddings of documents.
 
-`ModelEngine` is either `app.engine.Engine` or the EngineWithServers of remote_engine.py.
+A `ModelEngine` is either `app.engine.Engine` or the EngineWithServers of remote_engine.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from app.values.logits import Grammar
 from app.values.messages import EngineStatus, ModelChoice, ModelFolder, Request
 
 FindEmbedder = Callable[[], ModelFolder | None]
-"""Returns the folder of the embedding model; None while it is not on this machine. Never downloads."""
+"""Returns the folder of the embedding model, or None if it is not on this machine. Never downloads it."""
 
 
 class ReplyEngine(Protocol):
-    """Writes replies."""
+    """An engine that writes replies."""
 
     def submit(self, request: Request, reply: Reply) -> None:
         """Queues the request; its events are appended to `reply` on the engine's thread."""
@@ -30,23 +30,23 @@ class ReplyEngine(Protocol):
 
 
 class ModelEngine(ReplyEngine, Protocol):
-    """Loads models, too, and checks grammars."""
+    """An engine that writes replies, loads models and checks grammars."""
 
     def check_grammar(self, grammar: Grammar) -> None:
-        """Raises GrammarRefused for a grammar that replies cannot be held to; may take a few seconds."""
+        """Raises GrammarRefused if replies cannot be made to match this grammar. May take a few seconds."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Asks to load this model; `status` has the progress, `ended` gets whether it is loaded."""
+        """Asks to load this model. `status` reports the progress; `ended` is called with whether it is loaded."""
 
     def unload(self) -> None:
         """Asks to unload the model."""
 
     def status(self) -> EngineStatus:
-        """Tells what the engine does now."""
+        """Returns what the engine is doing now."""
 
 
 class EngineEmbedder:
-    """Embeds documents' texts when no reply is being written. Has no model until its folder is there."""
+    """Embeds documents' texts on the engine while no reply is being written, if the model is on this machine."""
 
     def __init__(self, engine: Engine, find: FindEmbedder) -> None:
         self._engine = engine
@@ -54,12 +54,12 @@ class EngineEmbedder:
 
     @property
     def model(self) -> str:
-        """The model's name and revision; "" without a model."""
+        """The model's name and revision as name@revision; "" without a model."""
         folder = self._find()
         return f"{folder.name}@{folder.revision}" if folder else ""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """Queues these texts; `result()` raises ModelNotFound if the model is not, or no longer, there."""
+        """Queues these texts. The future's `result()` raises ModelNotFound if the model is not on this machine."""
         folder = self._find()
         if folder:
             return self._engine.embed(folder, texts)

@@ -1,7 +1,7 @@
 """Builds the prompt of a reply (system prompt, history, passages, question) and checks, before anything is sent,
 that it fits into the model's context.
 
-Nothing is left out silently. A chat of five messages, a context of 100 tokens, 25 of them reserved for the reply:
+No message is left out silently. An example: five messages, a context of 100 tokens, 25 of them kept for the reply:
 
     tokens           40   10   30   10   20  = 110     too long: 110 + 25 > 100
     oldest left out   .    .   30   10   20  =  60     what the model would read
@@ -32,19 +32,19 @@ from app.values.logits import Grammar
 from app.values.messages import Message, Options
 
 Count = Callable[[tuple[Message, ...]], int]
-"""Tokens of a chat as the model would read it, its template included."""
+"""Counts the tokens of these messages as the model would read them, the chat template included."""
 LEAST_REPLY = 16
-"""Tokens. With less room for a reply nothing is sent."""
+"""If the context has room for fewer tokens of a reply than this, nothing is sent."""
 DEFAULT_CONTEXT = 2048
 CHARACTERS_PER_TOKEN = 3
-"""Used while no model is loaded that could count. Both are cautious."""
+"""The assumed context and length of a token while no loaded model can count tokens; both are cautious."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFit:
-    """The whole prompt has `tokens`. Without the `left_out` oldest messages it has `kept_tokens` and fits.
+    """How a prompt fits into a `context` of which `reserve` tokens are kept for the reply.
 
-    `room` is what the whole prompt leaves for a reply."""
+    The whole prompt has `tokens` tokens; without the `left_out` oldest messages it has `kept_tokens`."""
 
     tokens: int
     context: int
@@ -54,17 +54,17 @@ class ContextFit:
 
     @property
     def counted(self) -> str:
-        """The whole prompt's tokens in words: what is far too long is not counted to its end."""
+        """The whole prompt's tokens in words, with "at least" if it is so long that counting stopped early."""
         return f"at least {self.tokens:,}" if self.tokens > FAR * self.context else f"{self.tokens:,}"
 
     @property
     def fits(self) -> bool:
-        """Whether the whole prompt fits with a reply of the usual length after it."""
+        """Whether the whole prompt and the reserve for the reply fit into the context."""
         return self.tokens + self.reserve <= self.context
 
     @property
     def fits_without_oldest(self) -> bool:
-        """Whether it fits without the oldest turns."""
+        """Whether the prompt fits without its oldest turns."""
         return self.left_out > 0 and self.kept_tokens + self.reserve <= self.context
 
     @property
@@ -79,7 +79,7 @@ class ContextFit:
 
 
 class ChatTooLong(AppError):
-    """The chat does not fit any more, and the person has not chosen what to do."""
+    """The chat no longer fits into the context, and the person has not chosen what to do."""
 
     def __init__(self, fit: ContextFit) -> None:
         super().__init__(
@@ -91,10 +91,10 @@ class ChatTooLong(AppError):
 
 @dataclass(frozen=True, slots=True)
 class PreparedReply:
-    """What is sent to the engine, known to fit. With an `answer` the app answers by itself and sends nothing.
+    """A prompt for the engine that is known to fit. If there is an `answer`, the app gives it and sends nothing.
 
-    `left_out` oldest messages are not in the prompt; `documents` are passages for the n-gram pool; the reply has to
-    match the `grammar`."""
+    The `left_out` oldest messages are not in the prompt; `documents` are passages for the n-gram pool; the reply
+    has to match the `grammar`."""
 
     prompt: Messages
     settings: ReplySettings
@@ -113,9 +113,9 @@ class PromptBuilder:
         self._documents = documents
 
     def retrieve(self, context: TurnContext, options: Options) -> RetrievedContext:
-        """The question with passages of the chat's collections. May wait a moment for an embedding.
+        """Searches the chat's collections and returns the question with what was found. May wait for an embedding.
 
-        A continuation gets its earlier passages again. Raises DocumentNotFound when one of them is gone."""
+        A continuation gets its earlier passages again. Raises DocumentNotFound if a passage's document is gone."""
         if context.written:
             sources = context.written.sources
             return (
@@ -132,7 +132,7 @@ class PromptBuilder:
         return retrieve(self._documents, collections, query, context.question, before, room)
 
     def _searched(self, context: TurnContext) -> list[int]:
-        """The chat's collections that have documents; none if the question asks nothing of them."""
+        """Returns the chat's collections to search; none if the message asks nothing of them, such as thanks."""
         chosen = context.chat_settings.collections
         has_answer = any(message.role == "assistant" for message in context.history)
         if context.is_search_skipped or not chosen or is_conversational(context.question, has_answer):
@@ -140,14 +140,14 @@ class PromptBuilder:
         return [one.id for one in self._documents.collections() if one.id in chosen and one.documents]
 
     def messages(self, context: TurnContext, retrieved: RetrievedContext) -> Messages:
-        """All messages that the model reads before its reply."""
+        """Returns all messages that the model reads before its reply."""
         messages = with_system(context.chat_settings, (*context.history, retrieved.message))
         return guarded(messages) if retrieved.passages else messages
 
     def prepare(
         self, context: TurnContext, retrieved: RetrievedContext, settings: ReplySettings
     ) -> PreparedReply:
-        """What to send. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
+        """Returns what to send to the engine. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
         grammar = context.chat_settings.json_answers.grammar
         begun = context.written.text if context.written else ""
         if retrieved.is_empty and not begun:
@@ -159,7 +159,7 @@ class PromptBuilder:
         return replace(prepared, sources=retrieved.sources, documents=retrieved.texts, grammar=grammar)
 
     def fit(self, chat_settings: ChatSettings, messages: Messages, options: Options) -> ContextFit | None:
-        """How a prompt of these messages fits; None without a model."""
+        """Returns how a prompt of these messages fits into the context; None if no model is loaded."""
         return self._fit(with_system(chat_settings, messages), options)
 
     def _fit(self, prompt: Messages, options: Options) -> ContextFit | None:
@@ -193,7 +193,7 @@ class PromptBuilder:
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages) -> Messages:
-    """The messages with the chat's system prompt before them, if it has one."""
+    """Returns the messages with the chat's system prompt before them, if the chat has one."""
     system = chat_settings.system.strip()
     return (Message("system", system), *messages) if system else messages
 
@@ -210,17 +210,17 @@ def _estimated_tokens(messages: Messages) -> int:
 
 
 def reply_reserve(max_new_tokens: int, context: int) -> int:
-    """Tokens reserved for the reply: as many as are asked for, at most a quarter of the context."""
+    """Returns the tokens reserved for the reply: `max_new_tokens`, but at most a quarter of the context."""
     return min(max_new_tokens, context // 4)
 
 
 def fit_context(messages: Sequence[Message], count: Count, context: int, reply: int) -> ContextFit:
-    """How these messages (a system prompt first, if there is one) fit with `reply` tokens after them."""
+    """Returns how these messages fit with `reply` tokens after them. A system prompt, if any, must come first."""
     head = 1 if messages and messages[0].role == "system" else 0
     tokens = count(tuple(messages))
     if tokens + reply <= context:
         return ContextFit(tokens, context, reply, 0, tokens)
-    starts = [place for place in range(head + 1, len(messages)) if messages[place].role == "user"]
+    starts = [index for index in range(head + 1, len(messages)) if messages[index].role == "user"]
 
     def kept_from(start: int) -> int:
         return count((*messages[:head], *messages[start:]))
@@ -232,10 +232,10 @@ def fit_context(messages: Sequence[Message], count: Count, context: int, reply: 
 
 
 def _first_kept(starts: Sequence[int], fits: Callable[[int], bool]) -> int | None:
-    """The first start from which everything fits; None if not even the last turn does.
+    """Returns the earliest of `starts` from which all messages fit; None if not even the last turn fits.
 
-    A binary search: the newest 1, 2, 4, 8, … turns are tried until they are too many, then the numbers between. So
-    no text much longer than the context is counted, and few texts are."""
+    A binary search: the newest 1, 2, 4, 8, … turns are tried until they are too many, then the numbers between.
+    So few prompts are counted, and none that is much longer than the context."""
     turns = 1
     while turns <= len(starts) and fits(starts[-turns]):
         turns *= 2

@@ -1,6 +1,6 @@
-"""The engine that a page asks: this machine's own, and beside it the servers that run other models.
+"""One engine for pages: it passes requests to this machine's engine or to the servers that run other models.
 
-A request says where its model runs. Choosing a model of a server unloads the local one: its memory is not needed.
+A request names the server of its model, if there is one. Choosing a server's model unloads the local one.
 """
 
 import threading
@@ -17,37 +17,39 @@ from app.values.server import remote_info
 
 OnLoaded = Callable[[bool], None]
 NO_READER = CachedTokenReader()
-"""A server's tokenizer is not known here: nothing is counted."""
+"""The reader for a server's model: its tokenizer is not known here, so nothing is counted."""
 
 
 class EngineWithServers:
-    """All methods but `check_grammar` return at once; any thread may call them."""
+    """The local engine and the servers as one engine.
+
+    All methods but `check_grammar` return at once; any thread may call them."""
 
     def __init__(self, local: ModelEngine, servers: Servers) -> None:
         self._local = local
         self._servers = servers
         self._lock = threading.Lock()
         self._wanted: ModelChoice | None = None
-        """The model that was chosen last; one that cannot be loaded gives way to `_remote`."""
+        """The model that was chosen last. If it is local and cannot be loaded, this becomes `_remote` again."""
         self._remote: ModelChoice | None = None
-        """The model of a server that was chosen last, until one is loaded here."""
+        """The server's model that was chosen last; None once a local model is loaded."""
         self._note = ""
 
     def submit(self, request: Request, reply: Reply) -> None:
-        """Have a reply written where its model runs."""
+        """Pass the request to the servers or to the local engine, wherever its model runs."""
         (self._servers if request.model.server else self._local).submit(request, reply)
 
     def check_grammar(self, grammar: Grammar) -> None:
-        """Have the local engine check a grammar; a server checks what it is sent."""
+        """Have the local engine check a grammar. For a server's model nothing is checked: the server does it."""
         if not self._remote:
             self._local.check_grammar(grammar)
 
     def reader(self) -> CachedTokenReader:
-        """The loaded model's tokenizer; an empty one while a server's model is chosen."""
+        """Return the loaded model's tokenizer; an empty one while a server's model is chosen."""
         return NO_READER if self._remote else self._local.reader()
 
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
-        """Load a model here, or choose one of a server. The server is not asked yet."""
+        """Load a local model, or choose a server's model and unload the local one. The server is not asked yet."""
         with self._lock:
             self._wanted, self._note = choice, ""
             if choice.server:
@@ -55,7 +57,7 @@ class EngineWithServers:
         if not choice.server:
             self._local.load(choice, partial(self._loaded, choice, ended))
             return
-        self._local.unload()  # after what it is loading now
+        self._local.unload()  # takes effect after a model that is being loaded
         ended(True)
 
     def unload(self) -> None:
@@ -63,14 +65,14 @@ class EngineWithServers:
         self._local.unload()
 
     def status(self) -> EngineStatus:
-        """What the local engine does, or which model of a server is chosen."""
+        """Return what the local engine is doing, or that a server's model is ready if one is chosen."""
         with self._lock:
             if self._remote is None or self._remote is not self._wanted:
                 return self._local.status()
             return EngineStatus("ready", self._note, remote_info(self._remote))
 
     def _loaded(self, choice: ModelChoice, ended: OnLoaded, is_loaded: bool) -> None:
-        """A local model was loaded, or could not be. One of a server that was chosen meanwhile stays."""
+        """Record that a local model was loaded or failed to load. A server's model chosen meanwhile stays."""
         with self._lock:
             is_late = self._wanted is not None and bool(self._wanted.server)
             if is_loaded and not is_late:

@@ -1,4 +1,4 @@
-"""A reply is an append-only log of events with any number of readers, each from any point; and what they read.
+"""A reply as an append-only log of events, which any number of readers follow from any point.
 
 The worker appends; the page, a second tab, a recorder and a page reopened later all read the same
 log, so none of them is a special case:
@@ -9,10 +9,10 @@ log, so none of them is a special case:
 
 Stopping sets a flag that the decoder checks before each step. Readers that leave stop nothing.
 
-The events stay until the reply is forgotten, but only the newest TRACED_STEPS steps keep their traces: a trace is
-much larger than a step's text, and the X-ray goes back no further.
+The events stay until the reply is forgotten. Only the newest TRACED_STEPS steps keep their traces, because a trace
+is much larger than a step's text, and the X-ray goes back no further.
 
-Every reader takes the events into a ReplySoFar of its own, which has the text, the tokens and the numbers.
+Every reader collects the events in a ReplySoFar of its own, which has the text, the tokens and the numbers.
 """
 
 import threading
@@ -41,7 +41,7 @@ class Reply:
         self._stop = threading.Event()
 
     def append(self, event: Event) -> None:
-        """Adds an event and wakes every reader. An event after the end is a bug: RuntimeError."""
+        """Adds an event and wakes every reader. Raises RuntimeError if the reply has ended, which is a bug."""
         with self._changed:
             if self._has_ended():
                 raise RuntimeError(f"reply has ended, got {event!r}")
@@ -50,7 +50,7 @@ class Reply:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Asks the decoder to end the reply after its current step. May be called at any time, and repeatedly."""
+        """Asks the decoder to end the reply after its current step. May be called at any time and repeatedly."""
         self._stop.set()
 
     @property
@@ -65,7 +65,7 @@ class Reply:
             return self._has_ended()
 
     def events(self, start: int = 0) -> Iterator[Event]:
-        """Yields every event from number `start`, waits for new ones, and ends after Finished or Failed."""
+        """Yields every event from number `start`, waits for new events, and ends after Finished or Failed."""
         ended = False
         while not ended:
             batch = self.wait(start, timeout=None)
@@ -74,7 +74,7 @@ class Reply:
             ended = any(isinstance(event, Finished | Failed) for event in batch) or not batch
 
     def wait(self, start: int, timeout: float | None) -> list[Event]:
-        """The events from number `start`; waits at most `timeout` seconds for one. [] if there is none."""
+        """Returns the events from number `start`. Waits at most `timeout` seconds for the first; [] without any."""
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while len(self._events) <= start and not self._has_ended():
@@ -99,7 +99,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ReplyState:
-    """A snapshot of a reply: what a page shows of it."""
+    """A snapshot of a reply for a page."""
 
     phase: Phase = "waiting"
     text: str = ""
@@ -114,10 +114,11 @@ class ReplyState:
 
 
 class ReplySoFar:
-    """What a reply's events have told so far. For one thread; the text is joined only when it is asked for.
+    """Collects a reply's events: the text, the tokens and the numbers so far. For one thread only.
 
-    A continued reply starts with the text and the tokens of `before`. `marks` have an entry for each token,
-    `curve` has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees."""
+    A continued reply starts with the text and the marks of `before`. `marks` has an entry for each token, `curve`
+    has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees. The text is joined
+    only when it is asked for."""
 
     def __init__(self, before: MessageContent | None = None) -> None:
         before = before or MessageContent()
@@ -138,7 +139,7 @@ class ReplySoFar:
         self._clock = ThoughtClock(before)
 
     def take(self, events: Iterable[Event]) -> None:
-        """Adds the events that follow those taken before."""
+        """Adds the next events of the log."""
         for event in events:
             match event:
                 case Loading(what, done, total):
@@ -159,39 +160,39 @@ class ReplySoFar:
 
     @property
     def text(self) -> str:
-        """All text, that of `before` included."""
+        """The whole text, including that of `before`."""
         self._texts = ["".join(self._texts)]
         return self._texts[0]
 
     @property
     def thought(self) -> float:
-        """Seconds that the thought took; 0 if there is none, or if it has not ended."""
+        """Seconds that the thought took; 0 if the reply has none, or if it has not ended."""
         return self._clock.seconds(self.text)
 
     @property
     def accepted(self) -> int:
-        """How many of the tokens were drafted."""
+        """How many of the reply's tokens were accepted drafts."""
         return self.sources.total() - self.sources["model"]
 
     @property
     def rejected(self) -> int:
-        """How many drafted tokens the model did not predict."""
+        """How many drafted tokens were not accepted."""
         return max(0, self.drafted - self.accepted)
 
     @property
     def state(self) -> ReplyState:
-        """A snapshot for other threads."""
+        """A snapshot of this reply for other threads."""
         return ReplyState(self.phase, self.text, self.statistics, self.progress, self.note, self.finished)
 
     def _add(self, piece: Piece) -> None:
         count = len(piece.token_ids)
-        # Without `ends` the whole text belongs to the last token.
+        # If the piece has no `ends`, its whole text belongs to the last token.
         ends = piece.ends or (0,) * (count - 1) + (len(piece.text),)
         self.marks += (
             TokenMark(self._length + end, origin, self._step)
             for end, origin in zip(ends, piece.origins, strict=False)
         )
-        if not count and self.marks:  # text that was held back belongs to the last token
+        if not count and self.marks:  # the text belongs to the last token, whose text was held back
             self.marks[-1] = replace(self.marks[-1], end=self._length + len(piece.text))
         self.token_ids += piece.token_ids
         if count:

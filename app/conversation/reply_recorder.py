@@ -1,8 +1,8 @@
 """Saves a reply to the database twice a second while it is generated, and once more when it ends.
 
-It reads the reply's event log as a page does, so disk writes never delay decoding. A killed app loses at most
-the last second of a reply. A write that fails is retried half a second later; only a failure of the last one is
-reported.
+It reads the reply's event log as a page does, so disk writes never delay decoding. An app that is killed loses at
+most the last second of a reply. A write that fails is retried half a second later; only a failure of the last
+write is reported to the person.
 """
 
 import logging
@@ -20,14 +20,14 @@ from app.values.messages import Event, Options
 log = logging.getLogger(__name__)
 
 SECONDS = 0.5
-"""Between two writes. A killed program may lose one second; the other half of it is for a busy disk."""
+"""Seconds between two writes. A killed app may lose one second, so half a second is left for a busy disk."""
 Write = Callable[[MessageContent], None]
 Done = Callable[[str], None]
-"""Called once when recording has ended, with the reason why the whole reply could not be stored, or ""."""
+"""Called once when recording has ended, with the reason why the whole reply could not be stored; "" if it was."""
 
 
 class ReplyRecorder:
-    """Stores one reply, on its own thread."""
+    """Stores one reply, on a thread of its own."""
 
     def __init__(self, reply: Reply, draft: "ReplyDraft", write: Write, done: Done) -> None:
         self._reply = reply
@@ -38,27 +38,27 @@ class ReplyRecorder:
         self._thread.start()
 
     def join(self, timeout: float) -> None:
-        """Waits until the reply is stored."""
+        """Waits until the reply is stored, at most `timeout` seconds."""
         self._thread.join(timeout)
 
     def _record(self) -> None:
         seen, due, problem, is_saved = 0, monotonic() + SECONDS, "", True
         try:
             while not self._draft.is_done:
-                # New text is saved in time even if nothing follows it: a slow model may think for seconds.
+                # New text is saved in time even if no event follows: a slow model may take seconds for a step.
                 events = self._reply.wait(seen, timeout=SECONDS if is_saved else max(0.0, due - monotonic()))
                 seen += len(events)
                 self._draft.take(events)
                 is_saved = is_saved and not events
                 if self._draft.is_done or (not is_saved and monotonic() >= due):
-                    due = monotonic() + SECONDS  # from before the write, which may take long
+                    due = monotonic() + SECONDS  # counted from before the write, which may take long
                     problem = self._save(problem)
                     is_saved = not problem
         finally:
             self._done(problem)
 
     def _save(self, before: str) -> str:
-        """Stores the draft. Returns what went wrong, or ""; the same problem as `before` is not logged again."""
+        """Stores the draft. Returns what went wrong, or "". A problem equal to `before` is not logged again."""
         try:
             self._write(self._draft.content())
         except AppError as error:
@@ -69,7 +69,7 @@ class ReplyRecorder:
 
 
 class ReplyDraft:
-    """A reply as it is stored. A continued reply starts with what was written before."""
+    """A reply in the form in which it is stored. A continued reply starts with the text written before."""
 
     def __init__(
         self, options: Options, before: MessageContent | None = None, grammar: Grammar | None = None
@@ -87,12 +87,12 @@ class ReplyDraft:
         self._reply.take(events)
 
     def content(self) -> MessageContent:
-        """The reply so far."""
+        """Returns the reply so far, with its state and, once it has finished, its provenance."""
         reply, finished, has_failed = self._reply, self._reply.finished, self._reply.phase == "failed"
         state: WritingState = "writing"
-        provenance = self._before.provenance  # until the new reply has its own
+        provenance = self._before.provenance  # kept until the new reply has finished
         if has_failed:
-            state = "stopped" if self._before.text else "failed"  # what was good before stays good
+            state = "stopped" if self._before.text else "failed"  # the text written before stays usable
         if finished:
             state = "stopped" if finished.reason == "stopped" else "done"
             provenance = Provenance(

@@ -1,7 +1,7 @@
-"""What a model thinks before it answers: <think>…</think> at the start of a reply, and how long that took.
+"""A model's thought before it answers: <think>…</think> at the start of a reply, and how long it took.
 
-Some chat templates open the block themselves; the reply then has only the end, on a line of its own. A tag that a
-reply merely mentions ends nothing.
+Some chat templates write the opening tag themselves; the reply then has only the end tag, on a line of its own. A
+tag that a reply merely mentions does not count.
 
     "<think>\\nhm\\n</think>\\n\\nYes."  ->  thought "hm", answer "Yes."
     "`</think>` ends a thought."         ->  answer alone
@@ -15,13 +15,13 @@ from app.values.messages import Message, Piece
 
 OPENING, END = "<think>", "</think>"
 _CLOSING = re.compile(END)
-# Without an opening tag only an end tag alone on its line counts: others may be mentioned in the text.
+# Without an opening tag an end tag counts only alone on its line, because the text may mention such tags.
 _LONE_CLOSING = re.compile(rf"^[ \t]*{END}[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitReply:
-    """A reply's two parts. `is_thinking` until the thought is closed."""
+    """A reply's thought and its answer. `is_thinking` is true until the thought is closed."""
 
     thought: str = ""
     answer: str = ""
@@ -34,13 +34,13 @@ class SplitReply:
 
 
 def split_thought(text: str) -> SplitReply:
-    """A reply's thought and its answer."""
+    """Splits a reply into its thought and its answer."""
     head = text.lstrip()
     if head and OPENING.startswith(head):
         return SplitReply()  # the tag itself is being written
     is_opened = head.startswith(OPENING)
     thought = head[len(OPENING) :] if is_opened else text
-    # A reply that grows is looked at again and again, and most have no end of a thought: a plain search is quick.
+    # A growing reply is split again and again, and most have no end tag: `in` is quicker than the pattern.
     end = (_CLOSING if is_opened else _LONE_CLOSING).search(thought) if END in thought else None
     if end:
         return SplitReply(thought[: end.start()].strip("\n"), thought[end.end() :].lstrip("\n"))
@@ -50,7 +50,7 @@ def split_thought(text: str) -> SplitReply:
 
 
 def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages, answers without their thoughts. An answer that is nothing but thought stays."""
+    """Removes the thoughts from the assistant's messages. A message that is nothing but thought stays as it is."""
     return tuple(
         replace(message, content=split_thought(message.content).answer or message.content)
         if message.role == "assistant"
@@ -60,22 +60,23 @@ def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 class ThoughtClock:
-    """Remembers when each </think> came, by the reply's clock. The whole text decides later which one counts."""
+    """Records when each </think> was written, by the reply's clock. Only the whole text shows which tag counts."""
 
     def __init__(self, before: MessageContent) -> None:
         self._ends = [before.thought] * before.text.count(END)
         self._tail = before.text[1 - len(END) :]
 
     def take(self, piece: Piece) -> None:
-        """Looks for the end tag in the newest text."""
+        """Records the time of each end tag that this piece completes."""
         newest = self._tail + piece.text
         numbers = piece.statistics
         self._ends += [numbers.time_to_first_token + numbers.seconds] * newest.count(END)
         self._tail = newest[1 - len(END) :]
 
     def seconds(self, text: str) -> float:
-        """Seconds that the thought of this text took; 0 if there is none, or it has not ended. `text` is all that
-        was taken."""
+        """Returns the seconds that the thought took; 0 if the text has none, or if it has not ended.
+
+        `text` is the whole text of the reply so far."""
         if not self._ends:
             return 0.0
         split = split_thought(text)

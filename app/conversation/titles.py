@@ -1,8 +1,8 @@
-"""Titles written by the model: once a chat's first answer is there, and as long as nothing else is asked of it.
+"""Titles that the model writes once a chat's first answer is complete and the model is idle.
 
-The request goes on where the chat ends: the model reads little anew, now and at the next question. A reply that is
-asked for meanwhile ends it. A title that is none (empty, a whole sentence) is not taken: then the chat keeps
-the one that its question gave it.
+The request continues the chat, so the model has little to read, now and at the next question. If a reply is asked
+for meanwhile, writing the title stops. An unusable title (empty, a whole sentence) is dropped, and the chat keeps
+the title made from its question.
 """
 
 import logging
@@ -21,17 +21,17 @@ from app.values.display_text import title_of
 from app.values.messages import Message, Request, Sampling
 
 IDLE_SECONDS = 2.0
-"""How long nothing must have been asked of the model."""
+"""Seconds for which the model must have been idle."""
 LOOK_SECONDS = 0.05
 ASK = Message("user", "Write a title for this chat: at most five words, nothing else.")
 MOST_TOKENS, MOST_WORDS = 24, 8
 OF_REQUEST = ("title", "five words", "nothing else")
-"""What small models repeat of the request, or say about what they are about to write."""
+"""Words that show that a small model repeats the request, or announces the title instead of writing it."""
 log = logging.getLogger(__name__)
 
 
 class ChatTitles:
-    """Has chats titled, one thread for each."""
+    """Lets the model title chats, on one thread for each."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ChatTitles:
         self._seconds = seconds
 
     def begin(self, chat: int, settings: ReplySettings) -> None:
-        """Have this chat titled when the model is idle."""
+        """Start a thread that titles this chat once the model is idle."""
         threading.Thread(target=self._run, args=(chat, settings), name="title", daemon=True).start()
 
     def _run(self, chat: int, settings: ReplySettings) -> None:
@@ -56,7 +56,7 @@ class ChatTitles:
         try:
             if not self._is_busy():
                 self._title(chat, settings)
-        except AppError as error:  # deleted meanwhile, or the disk is full: it keeps its title
+        except AppError as error:  # the chat was deleted, or the disk is full: the chat keeps its title
             log.info("chat %s was not titled: %s", chat, error)
 
     def _title(self, chat: int, settings: ReplySettings) -> None:
@@ -75,17 +75,17 @@ class ChatTitles:
 
 
 def clean_title(text: str) -> str:
-    """What a model wrote as a title: one line without quotes and marks; "" if that is none.
+    """Return the title that a model wrote as one line without quotes and marks; "" if it is not usable.
 
-    Of a long one with a colon the part before it is taken: "The lake: all that there is to see in summer"."""
+    A long title is shortened to the part before its colon: "The lake: all that there is to see in summer"."""
     answer = split_thought(text).answer
-    if "```" in answer:  # it went on with the code of the chat
+    if "```" in answer:  # the model continued the code of the chat instead
         return ""
     line = title_of(answer).strip("\"'“”«»* ").removeprefix("Title:").strip().rstrip(".")
     return next(filter(_is_title, (line, line.partition(": ")[0])), "")
 
 
 def _is_title(words: str) -> bool:
-    """Not a sentence about the title, nor one that was cut."""
+    """Return whether these words can be a title: few, not cut off, and not a sentence about the title."""
     is_about_it = words.endswith(":") or any(part in words.lower() for part in OF_REQUEST)
     return 1 <= len(words.split()) <= MOST_WORDS and "…" not in words and not is_about_it

@@ -1,4 +1,4 @@
-"""One turn of a chat: what the person asks for. Every kind says what the reply is built from, and saves itself.
+"""One turn of a chat: what the person asks for. Every kind knows what its reply is built from, and saves itself.
 
 NewChat        the first question of a new chat
 NewQuestion    a question below the shown messages, or below another message when an older question is edited
@@ -22,8 +22,10 @@ Messages = tuple[Message, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """The model and the options of one reply, what to do when the chat is too long, whether earlier answers are
-    sent with their reasoning, and whether the model may title a new chat."""
+    """The settings of one reply: its model and options, and what to do when the chat is too long.
+
+    With `keeps_thoughts` earlier answers are sent with their reasoning; with `titles_chats` the model may title a
+    new chat."""
 
     model: ModelChoice
     options: Options
@@ -34,8 +36,10 @@ class ReplySettings:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What a reply is built from: the chat's settings, the messages before the question, the question itself, and,
-    for a continuation, what is already written. `is_search_skipped` is what the person chose for this reply."""
+    """What a reply is built from: the chat's settings, the messages before the question, and the question itself.
+
+    `written` is the text to continue, for a continuation. `is_search_skipped` if the person asked for this reply
+    without a search of the documents."""
 
     chat_settings: ChatSettings
     history: Messages
@@ -46,14 +50,14 @@ class TurnContext:
 
 @dataclass(frozen=True, slots=True)
 class Turn(ABC):
-    """Something that the person wants a reply to, in the version of the chat that they see."""
+    """A request for a reply, made in the version of the chat that the person sees."""
 
     version: ChatVersion
     settings: ReplySettings
 
     @abstractmethod
     def context(self, stores: ChatStores) -> TurnContext:
-        """Reads what the reply is built from. Raises ChatNotFound."""
+        """Reads what the reply is built from. Raises ChatNotFound, BadOption."""
 
     @abstractmethod
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
@@ -78,7 +82,7 @@ class NewChat(Turn):
 
 @dataclass(frozen=True, slots=True)
 class NewQuestion(Turn):
-    """A question at the end of the shown messages, or below `parent` (0: as a first message)."""
+    """A question after the last shown message, or after the message `parent` (0: as a first message)."""
 
     question: str
     parent: int | None = None
@@ -93,7 +97,7 @@ class NewQuestion(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Regeneration(Turn):
-    """Another answer beside the answer `message`, without a search of the documents if that is skipped."""
+    """Another version of the answer `message`; with `is_search_skipped` without a search of the documents."""
 
     message: int
     is_search_skipped: bool = False
@@ -108,14 +112,14 @@ class Regeneration(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Continuation(Turn):
-    """The answer `message` is continued where it ended."""
+    """The continuation of the answer `message`, from its end on."""
 
     message: int
 
     def context(self, stores: ChatStores) -> TurnContext:
         context = context_of(stores, self.version.chat, self.message)
         content = stores.of(self.version.chat).message(self.message).content
-        # A reply that was cut inside a character ends with U+FFFD, which the model must not read.
+        # A reply that ended inside a character has U+FFFD at its end, which the model must not read.
         text = content.text.rstrip("\N{REPLACEMENT CHARACTER}")
         marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in content.marks)
         return replace(context, written=replace(content, text=text, marks=marks))
@@ -125,7 +129,7 @@ class Continuation(Turn):
 
 
 def context_of(stores: ChatStores, chat: int, answer: int) -> TurnContext:
-    """What this answer is built from. Raises ChatNotFound, BadOption."""
+    """Returns what this answer is built from. Raises ChatNotFound, and BadOption if no question is before it."""
     store = stores.of(chat)
     texts = store.path_texts(chat, store.parent(answer))
     if not texts or texts[-1].role != "user":

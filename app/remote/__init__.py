@@ -1,4 +1,4 @@
-"""Models on other servers: any that speaks OpenAI's API. The `openai` client is imported when one is asked."""
+"""Models on servers with an OpenAI-compatible API. The `openai` client is imported at the first request."""
 
 from app.remote.servers import Servers
 

@@ -1,7 +1,7 @@
-"""Asks a server by the `openai` client: which models it has, and for a reply as a stream of chunks.
+"""Asks a server with the `openai` client for the list of its models, or for a reply as a stream of chunks.
 
-Nothing goes out but the request and the key of this server: what the client would add by itself (keys and accounts
-from the environment, facts about this machine) is left out.
+Only the request and the key of this server are sent. What the client would add by itself (keys and accounts from
+the environment, facts about this machine) is left out.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ SENT = (
     "host", "connection", "user-agent", "authorization", "accept", "accept-encoding", "content-type",
     "content-length",
 )  # fmt: skip
-"""The headers of a request. The client adds others: facts about this machine, OPENAI_CUSTOM_HEADERS."""
+"""The headers that are sent. The client's others (facts about this machine, OPENAI_CUSTOM_HEADERS) are removed."""
 LIBRARY = openai.DefaultAsyncHttpxClient.__bases__[0].__module__.partition(".")[0]
-"""httpx, or httpx2: what the client is built with."""
+"""The HTTP library that the client uses: "httpx" or "httpx2"."""
 LONGEST_LIST, MOST_MODELS, LONGEST_NAME = 5_000_000, 2_000, 300
-"""Bytes of a list of models, how many may be in it, and characters of their names."""
+"""Limits of a list of models: its bytes, its models, and the characters of a name."""
 LONGEST_EVENT = 8_000_000
-"""Bytes of one chunk of a reply. A server may send the whole reply as one."""
+"""The most bytes of one chunk of a reply. A server may send the whole reply as one chunk."""
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
-"""How vLLM and SGLang are asked to go on with the last message; others do it by themselves, or cannot."""
+"""Asks vLLM and SGLang to continue the last message; other servers do it by themselves, or cannot."""
 
 
 class NotAnApi(Exception):
@@ -39,7 +39,7 @@ class NotAnApi(Exception):
 
 
 async def list_models(server: Server, limits: Limits) -> tuple[str, ...]:
-    """The names of the models that a server has. Raises NotAnApi, AnswerRefused."""
+    """Return the names of the models that a server has. Raises NotAnApi, AnswerRefused."""
     limit = AnswerLimit(LONGEST_LIST)
     async with asyncio.timeout(limits.listing), _client(server, limits.connect, limit) as client:
         answer: Any = await client.get("/models", cast_to=object)
@@ -56,12 +56,12 @@ async def list_models(server: Server, limits: Limits) -> tuple[str, ...]:
 
 
 def _is_name(name: object) -> bool:
-    """Whether a model can be chosen and asked for by this name."""
+    """Return whether this is a usable name of a model: printable, on one line, and not too long."""
     return isinstance(name, str) and bool(name) and plain_words(name, LONGEST_NAME) == name
 
 
 async def chunks(server: Server, request: Request, limits: Limits) -> AsyncIterator[Any]:
-    """The chunks of a reply as they come, which may be any JSON. Raises NotAnApi, AnswerRefused."""
+    """Yield the chunks of a reply as they arrive; a chunk may be any JSON. Raises NotAnApi, AnswerRefused."""
     limit = AnswerLimit(LONGEST_EVENT)
     async with _client(server, limits.connect, limit) as client:
         stream = await client.post(
@@ -79,7 +79,7 @@ async def chunks(server: Server, request: Request, limits: Limits) -> AsyncItera
 
 
 def body(request: Request) -> dict[str, Any]:
-    """The request in OpenAI's form, with the settings that every server knows."""
+    """Return the request in OpenAI's form, with the settings that every server knows."""
     options, sampling = request.options, request.options.sampling
     messages = [
         {"role": one.role, "content": one.content} for one in request.prompt if isinstance(one, Message)
@@ -105,7 +105,7 @@ def body(request: Request) -> dict[str, Any]:
 
 
 def continues(request: Request) -> bool:
-    """Whether the last message is the beginning of the reply."""
+    """Return whether the last message is the beginning of the reply."""
     last = request.prompt[-1]
     return isinstance(last, Message) and last.role == "assistant"
 
@@ -127,18 +127,18 @@ async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIt
 
     with network_settings(uses_proxies=not server.is_here):
         transport = openai.DefaultAsyncHttpxClient(
-            follow_redirects=False,  # to a host that nobody chose
+            follow_redirects=False,  # a redirect could lead to a host that the person did not choose
             verify=certificates(LIBRARY),
-            trust_env=not server.is_here,  # a proxy is not asked for what runs on this machine
+            trust_env=not server.is_here,  # a server on this machine is not reached through a proxy
             event_hooks={"request": [add_nothing, limit.announce], "response": [limit.begin]},
         )
     async with openai.AsyncOpenAI(
         base_url=server.address,
-        api_key=server.key or "none",  # without one the client takes that of the environment
+        api_key=server.key or "none",  # without a key the client would take one from the environment
         organization="",
         project="",
         max_retries=0,
-        timeout=openai.Timeout(None, connect=connect),  # callers limit the time of the whole
+        timeout=openai.Timeout(None, connect=connect),  # callers limit the time of the whole exchange
         default_headers={"User-Agent": f"Foresight/{__version__}", **UNCOMPRESSED},
         http_client=transport,
     ) as client:

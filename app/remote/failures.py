@@ -1,4 +1,4 @@
-"""What went wrong with a server, as a sentence that says what to do."""
+"""Turns errors of servers into sentences that say what happened and what to do."""
 
 import logging
 import os
@@ -18,16 +18,16 @@ from app.values.server import Server
 
 log = logging.getLogger(__name__)
 LONGEST = 300
-"""Characters of a server's own words that are shown."""
+"""The most characters of a server's error message that are shown."""
 UNREACHABLE = (openai.APIConnectionError, httpx.TransportError, OSError)
-"""Version 2 of the client lets those of httpx through while it reads a stream."""
+"""Errors of the connection. Version 2 of the client lets httpx's errors through while it reads a stream."""
 TIMEOUTS = (openai.APITimeoutError, httpx.TimeoutException, TimeoutError)
 
 
 def sentence_of(
     error: Exception, server: Server, request: Request | None = None, has_begun: bool = False
 ) -> str:
-    """The error as a sentence. `request` is that of a reply, `has_begun` once a part of it has come."""
+    """Return the error as a sentence. `request` is the reply's, if any; `has_begun` if a part of it has arrived."""
     host = server.host
     match error:
         case AppError():
@@ -43,15 +43,13 @@ def sentence_of(
         case _ if isinstance(error, UNREACHABLE):
             return cut_off(host) if has_begun else _unreachable(error, server)
         case openai.APIError():
-            return (
-                f"{host} ended the reply with an error{_said(error, server)}. Try again, or look at its log."
-            )
+            return f"{host} ended the reply with an error{_message(error, server)}. Try again, or look at its log."
     log.exception("a server could not be asked", exc_info=error)
     return f"{host} could not be asked because of a bug in Foresight ({type(error).__name__}). Try again."
 
 
 def _odd_answer(error: Exception, server: Server) -> str:
-    """The sentence for an answer that no OpenAI-compatible API gives; "" for other errors."""
+    """Return the sentence for an answer that is not one of an OpenAI-compatible API; "" for other errors."""
     if refused := next((cause for cause in _causes(error) if isinstance(cause, AnswerRefused)), None):
         return f"{server.host} {refused}. Check the address, or update the server."
     if isinstance(error, WrongType):
@@ -61,21 +59,21 @@ def _odd_answer(error: Exception, server: Server) -> str:
         )
     if isinstance(error, NotAnApi):
         return _no_api(server)
-    # A RecursionError comes from brackets without end.
+    # A RecursionError comes from JSON that is nested too deeply.
     if isinstance(error, ValueError | RecursionError) and not isinstance(error, OSError):
         return (
-            f"{server.host} answered with something that is no JSON. Check the address, or update the server."
+            f"{server.host} sent an answer that is not valid JSON. Check the address, or update the server."
         )
     return ""
 
 
 def cut_off(host: str) -> str:
-    """The sentence for a stream that ended before the reply did."""
+    """Return the sentence for a connection that ended before the reply was complete."""
     return f"The connection to {host} broke before the reply was complete. Try again."
 
 
 def _unreachable(error: Exception, server: Server) -> str:
-    *_, cause = _causes(error)  # the system's own words are clearer than the client's
+    *_, cause = _causes(error)  # the system's error message is clearer than the client's
     if isinstance(cause, ssl.SSLError):
         return f"No encrypted connection to {server.host} ({cause.reason or first_line(cause)}). Check the address."
     if not server.is_here and (proxy := proxy_for(server.address)):
@@ -87,7 +85,7 @@ def _unreachable(error: Exception, server: Server) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The system's own words; asyncio has others with the address in them."""
+    """Return the system's message for an error; asyncio's own would repeat the address."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or first_line(error)
     return first_line(error)
@@ -103,25 +101,27 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _refused(error: openai.APIStatusError, server: Server, request: Request | None) -> str:
     host, status = server.host, error.status_code
-    said, phrase = _said(error, server), f"{status} {error.response.reason_phrase}".strip()
+    message, phrase = _message(error, server), f"{status} {error.response.reason_phrase}".strip()
     match status:
         case 401 | 403:
             asks = "refused the key" if server.key else "asks for a key"
             return f"{host} {asks} ({status}). Enter the right one with the address under Models → Installed."
         case 400 | 422 if request and continues(request):
-            return f"{host} does not continue a reply ({phrase}){said}. Regenerate the reply instead."
-        case 404 if request and said:
+            return f"{host} does not continue a reply ({phrase}){message}. Regenerate the reply instead."
+        case 404 if request and message:
             name = request.model.name
             return f"{host} has no model {name} (404). List its models again under Models → Installed."
         case 404:
             return _no_api(server)
         case 429:
-            return f"{host} takes no more requests at the moment (429){said}. Wait a little, then try again."
+            return (
+                f"{host} takes no more requests at the moment (429){message}. Wait a little, then try again."
+            )
         case _ if status >= 500:
-            return f"{host} failed ({phrase}){said}. Try again, or look at its log."
+            return f"{host} failed ({phrase}){message}. Try again, or look at its log."
         case _ if 300 <= status < 400:
             return f"{host} redirects to another address ({status}). Enter that one under Models → Installed."
-    return f"{host} refused the request ({phrase}){said}."
+    return f"{host} refused the request ({phrase}){message}."
 
 
 def _no_api(server: Server) -> str:
@@ -131,12 +131,12 @@ def _no_api(server: Server) -> str:
     )
 
 
-def _said(error: openai.APIError, server: Server) -> str:
-    """The server's own words, if it has any, without the key."""
+def _message(error: openai.APIError, server: Server) -> str:
+    """Return the server's error message as ": message", without the key; "" if there is none."""
     words: Any = error.body
     for name in ("error", "message", "detail"):
         words = words.get(name, words) if isinstance(words, dict) else words
     if not isinstance(words, str) or words.lstrip().startswith("<"):
         return ""
-    said = plain_words(words.replace(server.key or "\0", "…"), LONGEST).rstrip(".")
-    return f": {said}" if said else ""
+    message = plain_words(words.replace(server.key or "\0", "…"), LONGEST).rstrip(".")
+    return f": {message}" if message else ""

@@ -1,7 +1,7 @@
-"""A reply's chunks as events. There are no tokens and no steps: a piece is the text of a chunk.
+"""Turns a server's chunks into a reply's events. A piece is the text of a chunk; tokens and steps are unknown.
 
-How many tokens a forward pass wrote is known at the end, from servers that tell: Foresight, llama.cpp, vLLM with
---per-request-spec-decode-metrics, and any that counts accepted prediction tokens.
+How many tokens a forward pass wrote is known at the end, if the server reports it: Foresight, llama.cpp, vLLM with
+--per-request-spec-decode-metrics, and any server that counts accepted prediction tokens.
 """
 
 import re
@@ -17,19 +17,19 @@ from app.values.server import remote_info
 
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
 NUMBERS = ("usage", "foresight", "timings", "metrics")
-"""The parts of a chunk that tell numbers."""
+"""The parts of a chunk that may hold numbers about the reply."""
 LARGEST = 10**9
-"""A larger number is not believed."""
+"""Numbers above this one are ignored as impossible."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
-"""Characters and pieces of a reply. The longest that models write have a third of it."""
+"""The most characters and pieces of a reply; the longest replies of models have a third of them."""
 HALF_PAIR = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, which JSON can hold and no text."""
+"""Half of a surrogate pair, which JSON can hold but a valid text cannot."""
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Where servers put what a model thinks if they take it out of the text."""
+"""Fields in which servers send the model's thought if they take it out of the text."""
 
 
 class RemoteReply:
-    """Reads the chunks of one reply, one after the other."""
+    """Reads the chunks of one reply in their order."""
 
     def __init__(self, model: ModelChoice) -> None:
         self._model = model
@@ -39,15 +39,17 @@ class RemoteReply:
         self._is_thinking = False
         self._pieces = self._characters = 0
         self._numbers: dict[str, Any] = {}
-        """The newest part of each name that tells numbers."""
+        """The newest part of a chunk for each name in NUMBERS."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether any text has come."""
+        """Whether any text has arrived."""
         return self._first > 0
 
     def take(self, chunk: Any) -> Iterator[Piece]:
-        """Yields the text of a chunk. Raises ServerError if a filter ended the reply, AnswerRefused, WrongType."""
+        """Yields the text of a chunk as pieces.
+
+        Raises ServerError if a content filter ended the reply, AnswerRefused if it is too long, and WrongType."""
         chunk = of_type(chunk or {}, dict, "chunk")
         self._numbers |= {name: chunk[name] for name in NUMBERS if isinstance(chunk.get(name), dict)}
         for each in of_type(chunk.get("choices") or [], list, "choices"):
@@ -64,15 +66,15 @@ class RemoteReply:
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the reply ended; None until the server tells."""
+        """Why the reply ended; None until the server reports it."""
         return REASONS.get(self._reason, "eos") if self._reason else None
 
     def finished(self, reason: StopReason) -> Finished:
-        """The end of the reply."""
+        """Returns the reply's last event, with the server's numbers."""
         return Finished(reason, with_usage(self._times(), self._numbers), remote_info(self._model), "auto")
 
     def _text(self, delta: Mapping[str, Any]) -> str:
-        """The delta's text, a thought in the tags that the app knows."""
+        """Returns the delta's text, with a thought inside <think> tags."""
         thought = next((_words(delta, name) for name in THOUGHTS if delta.get(name)), "")
         text = _words(delta, "content")
         opening = "<think>\n" if thought and not self._is_thinking else ""
@@ -89,7 +91,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
-    """Adds what the server told at the end. As everywhere, the first token belongs to no step."""
+    """Adds the numbers that the server reported at the end. As in all statistics, the first token is left out."""
     usage = _part(parts, "usage")
     numbers = replace(
         times,
@@ -101,9 +103,9 @@ def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
 
 
 def _steps(tokens: int, parts: Mapping[str, Any]) -> int:
-    """Counts the forward passes that wrote these tokens; 0 if the server does not tell, or drafts nothing.
+    """Returns how many forward passes wrote these tokens; 0 if the server does not report it, or drafts nothing.
 
-    Each wrote the drafted tokens that it accepted, and one more."""
+    Each forward pass wrote the drafted tokens that it accepted, and one more."""
     mean = _part(parts, "foresight").get("tokens_per_step")
     if tokens and isinstance(mean, int | float) and 1 <= mean <= LARGEST:
         return round(tokens / mean)

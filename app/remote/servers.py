@@ -1,4 +1,4 @@
-"""The servers that the person added, and what is asked of them: their models, and replies.
+"""The servers that the person added, and the requests to them: for the list of their models, and for replies.
 
 Every reply has a thread of its own with its own connection, so the engine's thread never waits for a server.
 """
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 FILE = "servers.json"
 DEFAULT_LIMITS = Limits()
 LAST_SECONDS = 5.0
-"""How long the numbers of a reply are waited for once it has ended."""
+"""How long to wait for the numbers of a reply after its text has ended."""
 LOOK_SECONDS = 0.05
-"""How often a reply looks whether it is to stop."""
+"""Seconds between two checks whether a reply should stop."""
 WHY = "a server that you added, for its models or a reply"
 
 
@@ -40,7 +40,7 @@ class Servers:
         explain: Callable[[str, str], None] = lambda _host, _why: None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """`explain` tells the log of contacts why a host is contacted."""
+        """Read the servers of this folder. `explain` tells the log of contacts why a host is contacted."""
         self._file = ServerFile(data_dir)
         self._is_offline = is_offline
         self._explain = explain
@@ -49,11 +49,11 @@ class Servers:
         self._servers = self._file.read()
 
     def servers(self) -> tuple[Server, ...]:
-        """All servers, in the order in which they were added."""
+        """Return all servers, in the order in which they were added."""
         return self._servers
 
     def add(self, address: str, key: str = "") -> Server:
-        """List the models of a server, and keep it. A known one keeps its place, and its key unless one is given.
+        """Ask a server for its models and save both. A known server keeps its position, and its key if `key` is "".
 
         Raises BadOption, ServerError, SettingsNotSaved."""
         server = self._server(read_address(address), key.strip())
@@ -63,12 +63,12 @@ class Servers:
         return server
 
     def remove(self, address: str) -> None:
-        """Forget a server with its key and its models."""
+        """Delete a server with its key and its list of models. Raises SettingsNotSaved."""
         with self._lock:
             self._keep({one.address: one for one in self._servers if one.address != address})
 
     def submit(self, request: Request, reply: EventSink) -> None:
-        """Write a reply on a thread of its own."""
+        """Start a thread that writes the reply. For a server that was removed, append Failed instead."""
         server = self._known(request.model.server)
         if server is None:
             reply.append(
@@ -94,7 +94,7 @@ class Servers:
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
         """Runs on a reply's own thread. Whatever happens, its last event is appended.
 
-        That is done here, before `asyncio.run` ends, which may wait until the system has looked a host up."""
+        It is appended here because `asyncio.run` ends later: it may wait for the system to look a host up."""
         from app.remote.client import chunks
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply
@@ -122,9 +122,9 @@ class Servers:
         reply.append(written.finished(reason) if reason else Failed(end))
 
     def _server(self, address: str, key: str) -> Server:
-        """The server at this address, with what is kept of it. Raises BadOption for an impossible key."""
+        """Return the saved server at this address, or a new one. Raises BadOption for an impossible key."""
         if not (key.isascii() and key.isprintable()):
-            raise BadOption("The key has signs in it that no key has. Copy it again.")
+            raise BadOption("The key contains characters that a key cannot have. Copy it again.")
         known = self._known(address) or Server(address)
         return replace(known, key=key) if key else known
 
@@ -132,7 +132,9 @@ class Servers:
         return next((one for one in self._servers if one.address == address), None)
 
     def _require_allowed(self, server: Server) -> None:
-        """Raises ServerError if Foresight is offline, unless the server runs on this machine."""
+        """Raises ServerError if Foresight is offline, unless the server runs on this machine.
+
+        Otherwise the log of contacts gets the reason of the contact."""
         if self._is_offline() and not server.is_here:
             raise ServerError(
                 f"Foresight is set to offline, so {server.host} is not asked: turn Offline off under Models → "
@@ -165,7 +167,7 @@ class ServerFile:
         self.path = data_dir / FILE
 
     def read(self) -> tuple[Server, ...]:
-        """The servers; none if the file is missing. One that makes no sense is set aside."""
+        """Return the servers; none if the file is missing or unreadable. An invalid file is renamed to .broken."""
         try:
             return tuple(_server(**saved) for saved in parse_json(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -178,7 +180,7 @@ class ServerFile:
         return ()
 
     def write(self, servers: tuple[Server, ...]) -> None:
-        """Keep these servers. Raises SettingsNotSaved."""
+        """Write these servers into the file. Raises SettingsNotSaved."""
         try:
             write_file(self.path, json.dumps([asdict(server) for server in servers], indent=2))
         except OSError as error:

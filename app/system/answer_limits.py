@@ -1,8 +1,9 @@
-"""Limits of what a server may answer, for every HTTP client of the app.
+"""Limits the answers of servers, for every HTTP client of the app.
 
-They are set where the HTTP library hands its bytes over, so that no caller can forget them. An answer is asked for
-uncompressed, and a compressed one is refused: a kilobyte of it can be a gigabyte. Seconds are limited by
-`asyncio.timeout` around the whole exchange, because the library's own timeouts begin anew with each byte.
+The bytes are counted where the HTTP library hands them over, so that no caller can forget the limit. Answers are
+requested uncompressed, and a compressed answer is refused, because one kilobyte of it can expand to a gigabyte. The
+time is limited by `asyncio.timeout` around the whole exchange, because the library's own timeouts begin anew with
+each byte.
 """
 
 import sys
@@ -17,21 +18,21 @@ from app.values.model import gigabytes
 
 Kind = TypeVar("Kind")
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
-"""The header of a request whose answer is counted."""
+"""The request header that asks for an uncompressed answer."""
 LONGEST_REFUSAL = 100_000
-"""Bytes of a refusal or a redirect that are read at most."""
+"""The most bytes that are read of a refusal or a redirect."""
 
 
 class AnswerRefused(Exception):
-    """An answer that is not read to its end. The message says what the server did: "sent more than …"."""
+    """An answer that is not read to its end. The message continues the server's name: "sent more than …"."""
 
 
 class WrongType(TypeError):
-    """A part of an answer has another type than the API says. The message names both: "choices is a dict"."""
+    """A part of an answer does not have the API's type. The message names part and type: "choices is a dict"."""
 
 
 def of_type(value: object, kind: type[Kind], name: str) -> Kind:
-    """Returns a part of an answer. Raises WrongType."""
+    """Return this part of an answer if it is of this type. Raises WrongType otherwise."""
     if not isinstance(value, kind):
         raise WrongType(f"{name} is a {type(value).__name__}")
     return value
@@ -45,43 +46,45 @@ class AnswerLimit:
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Tell the log of contacts (network_log.py) the host: asyncio looks names up in another thread."""
+        """Report the host to the log of contacts (network_log.py): asyncio looks names up in another thread."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:
-        """Count this answer from now on. Raises AnswerRefused for a compressed one."""
+        """Count the bytes of this answer from now on. Raises AnswerRefused for a compressed answer."""
         if response.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
             raise AnswerRefused("sent a compressed answer, which it was asked not to do")
-        response.encoding = "utf-8"  # the codecs of some names return no text
+        response.encoding = "utf-8"  # a server may name a codec that does not return text
         self.restart()
         stream_class = _counted_stream(type(response).__module__.partition(".")[0])
         response.stream = stream_class(response.stream, self, is_cut=not response.is_success)
 
     def restart(self) -> None:
-        """Begin to count anew: what came so far was used."""
+        """Start counting from 0 again, once the bytes received so far have been used."""
         self._got = 0
 
     def count(self, number: int) -> None:
-        """Count these bytes. Raises AnswerRefused when there are too many."""
+        """Add a number of bytes to the count. Raises AnswerRefused if there are too many."""
         self._got += number
         if self._got > self._most:
-            raise AnswerRefused(f"sent more than {gigabytes(self._most)}, which no such answer takes")
+            raise AnswerRefused(f"sent more than {gigabytes(self._most)}, more than any such answer needs")
 
 
 def plain_words(text: str, most: int) -> str:
-    """Return a server's words on one line, without control characters and not longer than a message can be."""
+    """Return a server's text on one line, without control characters, cut to `most` characters."""
     return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split()))[:most]
 
 
 @cache
 def certificates(library: str) -> SSLContext:
-    """Return the certificates that httpx or httpx2 trusts. Reading them takes longer than a request."""
+    """Return the certificates that httpx or httpx2 trusts. They are kept, because reading them is slow."""
     found: SSLContext = import_module(library).create_ssl_context()
     return found
 
 
 class _Counted:
-    """A body whose bytes are counted. One that is cut ends early: of a refusal the status says enough."""
+    """An answer's body whose bytes are counted.
+
+    With `is_cut` the body ends after LONGEST_REFUSAL bytes, because of a refusal the status is enough."""
 
     def __init__(self, stream: Any, limit: AnswerLimit, is_cut: bool) -> None:
         self._stream = stream
@@ -103,5 +106,5 @@ class _Counted:
 
 @cache
 def _counted_stream(library: str) -> type[_Counted]:
-    """Return the counting stream as a subclass of this HTTP library's streams, because it accepts no others."""
+    """Return the counting stream as a subclass of this HTTP library's streams, the only ones that it accepts."""
     return type("CountedStream", (_Counted, import_module(library).AsyncByteStream), {})

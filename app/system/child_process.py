@@ -1,9 +1,9 @@
-"""Child processes of the app: a request line goes in, lines come out.
+"""Child processes of the app: they read requests, a line each, and write messages, a line each.
 
-A crash of the child does not touch the app, and the child can be killed at any time. It ends by itself when its
-standard input is closed, so an app that was killed leaves no process behind. It starts in a folder of the app and
-imports nothing from the current one, whatever lies there. Its messages begin with a mark (that of RFC 7464), so
-what a library prints is none.
+A crash of the child does not affect the app, and the child can be killed at any time. It ends by itself when its
+standard input is closed, so an app that was killed leaves no process running. It starts in a folder of the app and
+imports nothing from the current folder, whatever lies there. Its messages begin with a mark (that of RFC 7464), so
+that text which a library prints is not taken for a message.
 
     app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...
     child:  serve(lambda request, send: send(b"done\\n"))
@@ -26,12 +26,12 @@ from app.system.programs import OWN_FOLDER, settled
 SECONDS_TO_END = 5.0
 NO_VARIABLES: Mapping[str, str] = {}
 MARK = b"\x1e"
-"""Begins each message, and is in none."""
+"""The byte that begins each message, and occurs nowhere else in it."""
 Say = Callable[[bytes], None]
 
 
 class OutOfProcessorTime(BaseException):
-    """This process has worked for as long as it may; no Exception, so that no library catches it."""
+    """This process has used up its processor time. It is not an Exception, so that no library catches it."""
 
 
 class ChildProcess:
@@ -61,7 +61,7 @@ class ChildProcess:
         self.close()
 
     def close(self) -> None:
-        """Kill it and close its pipes."""
+        """Kill the process and close its pipes."""
         self.kill()
         with suppress(OSError):  # it may hold bytes that the ended process never read
             self._input.close()
@@ -74,13 +74,13 @@ class ChildProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def lines(self) -> Iterator[bytes]:
-        """Send the request, and yield the messages until the process ends; none if it never had the request.
+        """Send the request, and yield the messages until the process ends.
 
-        The last one of a killed process may be incomplete; it is left out."""
+        An incomplete last message, as of a killed process, is left out."""
         with suppress(OSError):
             self._input.write(self._request)
             self._input.flush()
@@ -95,13 +95,13 @@ class ChildProcess:
             self._input.write(request)
             self._input.flush()
             return next(filter(None, map(message_in, self._output)), b"")
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process ended meanwhile
             return b""
         finally:
             timer.cancel()
 
     def kill(self) -> None:
-        """Kill it and wait for its end. A process that waits for a dead disk cannot be killed, and is abandoned."""
+        """Kill the process and wait for its end. If that takes too long (a dead disk blocks it), abandon it."""
         if self._process.poll() is None:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -109,14 +109,14 @@ class ChildProcess:
 
 
 def message_in(line: bytes) -> bytes:
-    """Return the message of a line; b"" for what a library printed, and where the end is missing."""
+    """Return the message in a line; b"" if a library printed the line, or if its end is missing."""
     _, mark, message = line.rpartition(MARK)
     return message if mark and message.endswith(b"\n") else b""
 
 
 @contextmanager
 def understanding(problem: AppError) -> Iterator[None]:
-    """Raise this error where the message that is read here has another form than it should."""
+    """Raise `problem` if the block fails because a message does not have the expected form."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -125,7 +125,7 @@ def understanding(problem: AppError) -> Iterator[None]:
 
 @contextmanager
 def not_started() -> Iterator[None]:
-    """Turn the system's error when no process can be started (no memory, too many) into a sentence."""
+    """Raise ProcessNotStarted if the system cannot start a process (no memory, too many processes)."""
     try:
         yield
     except OSError as error:
@@ -136,7 +136,7 @@ def not_started() -> Iterator[None]:
 
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
-    """Act as the child: handle the request on standard input, then exit, whatever threads still run."""
+    """Run as the child: handle the request on standard input, then exit, even if threads still run."""
     say = _messages_alone()
     request = sys.stdin.buffer.readline()
     threading.Thread(target=_exit_with_the_app, daemon=True).start()
@@ -145,7 +145,7 @@ def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
 
 
 def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
-    """Act as the child of `ask`: answer each line until standard input is closed."""
+    """Run as the child of `ask`: answer each line until standard input is closed."""
     say = _messages_alone()
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
@@ -154,7 +154,7 @@ def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
 
 
 def limit_memory(most: int) -> None:
-    """Limit the address space of this process, where the system supports it."""
+    """Limit the address space of this process to `most` bytes, if the system supports it."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -166,7 +166,7 @@ def limit_memory(most: int) -> None:
 
 
 def python_command(*arguments: str) -> list[str]:
-    """Return the command of a Python like this one that imports nothing from the folder where it is started."""
+    """Return the command that runs this Python so that it imports nothing from the current folder."""
     return [sys.executable, "-P", *arguments]
 
 
@@ -179,13 +179,13 @@ def limit_processor_time(seconds: int) -> None:
         return
 
     def give_up(*_: object) -> NoReturn:
-        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # it comes again each second
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the system repeats the signal each second
         raise OutOfProcessorTime
 
     with suppress(ValueError, OSError, AttributeError):  # Windows has no such limit
         signal.signal(signal.SIGXCPU, give_up)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        # The system kills a library that does not come back to Python meanwhile.
+        # If a library does not return to Python in the meantime, the system kills the process.
         most = seconds + SECONDS_TO_END if hard == resource.RLIM_INFINITY else hard
         resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, int(most)), int(most)))
 
@@ -193,14 +193,14 @@ def limit_processor_time(seconds: int) -> None:
 def importing_environment() -> dict[str, str]:
     """Return this process's environment without its secrets, with this package on PYTHONPATH.
 
-    The current folder is nowhere in it."""
+    None of its lists of folders contains the current folder."""
     environment = settled(without_secrets(os.environ))
-    places = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
-    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    folders = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def _messages_alone() -> Say:
-    """Keep standard output for messages: what libraries print from now on goes nowhere."""
+    """Redirect what libraries print from now on to nowhere, and return the function that sends a message."""
     sys.stdout.flush()
     output = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,7 +1,8 @@
-"""What libraries read of the shell's environment by themselves, and what the app lets them.
+"""Checks the environment variables that libraries read by themselves, before the libraries see them.
 
-Proxies are for other machines: this one is asked directly, and the page needs no network at all, so what the shell
-says of proxies and certificates cannot keep it from starting. The hub and servers follow it, or tell what is wrong.
+Proxies are used for other machines only; this machine is contacted directly. The page needs no network, so wrong
+settings of proxies and certificates must not keep the app from starting. Requests to the hub and to servers use
+these settings, or fail with an error that names the wrong variable.
 """
 
 import os
@@ -17,15 +18,17 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 NUMBERS = ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", "TORCHDYNAMO_REPRO_LEVEL")
-"""Variables that a library converts to a number while it is imported, which would end the app."""
+"""Variables that a library converts to a number while it is imported: any other text in them would end the app."""
 HUB = "HF_ENDPOINT"
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
 
 
 def prepare(environ: MutableMapping[str, str]) -> list[str]:
-    """Changes what would lead libraries astray, before they are imported. Returns a sentence for each."""
-    # Where the shell names no proxy, the system's own are looked up, and a no_proxy would prevent that.
+    """Correct unusable variables in `environ` before libraries are imported. Returns a sentence for each.
+
+    If there is a proxy, this machine's names are added to NO_PROXY."""
+    # If the shell names no proxy, libraries look up the system's own proxies, and a no_proxy would prevent that.
     if any(value and name.upper() in (*PROXIES, "NO_PROXY") for name, value in environ.items()):
         known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
         environ["no_proxy"] = ",".join(filter(None, (known, *LOOPBACK_NAMES)))
@@ -34,18 +37,18 @@ def prepare(environ: MutableMapping[str, str]) -> list[str]:
     notes = [f"{name} is {environ.pop(name)!r} and not a whole number, so it is not used." for name in wrong]
     if (endpoint := environ.get(HUB)) is not None and not _is_address(endpoint):
         del environ[HUB]
-        environ["HF_HUB_OFFLINE"] = "1"  # another hub than the one that was meant is not asked instead
+        environ["HF_HUB_OFFLINE"] = "1"  # so that the default hub is not asked in place of the intended one
         notes.append(f"{HUB} is {endpoint!r} and not an address, so no hub is asked for models.")
     return notes
 
 
 @contextmanager
 def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None]:
-    """Hides proxies and certificates from libraries that read them while they are imported."""
+    """Hide proxies and certificates from libraries that the block imports, and restore them after it."""
     hidden = {name: value for name, value in environ.items() if _is_network_setting(name)}
     for name in hidden:
         del environ[name]
-    environ["no_proxy"] = "*"  # those that the system itself has
+    environ["no_proxy"] = "*"  # hides the system's own proxies, too
     try:
         yield
     finally:
@@ -55,7 +58,7 @@ def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None
 
 @contextmanager
 def network_settings(uses_proxies: bool = True) -> Iterator[None]:
-    """Raises NetworkSettingsUnusable where no connection can be prepared, whatever the library raises."""
+    """Raise NetworkSettingsUnusable if the block cannot prepare a connection, whatever the library raises."""
     try:
         if uses_proxies:
             _check_ports()
@@ -70,14 +73,14 @@ def network_settings(uses_proxies: bool = True) -> Iterator[None]:
 
 
 def _check_ports() -> None:
-    """Raises ValueError for a proxy's port that cannot be, which libraries find out only while they connect."""
+    """Raise ValueError if a proxy's port is impossible, which libraries notice only while they connect."""
     for kind, proxy in getproxies().items():
         if kind in ("http", "https", "all"):
             _ = _parts_of_proxy(proxy).port
 
 
 def proxy_for(url: str) -> str:
-    """Return the host and port of the proxy through which this address is asked; "" for none."""
+    """Return the host and port of the proxy for this address; "" if none is used."""
     try:
         asked, proxies = urlsplit(url), getproxies()
         proxy = proxies.get(asked.scheme) or proxies.get("all") or ""
@@ -89,12 +92,12 @@ def proxy_for(url: str) -> str:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a child process, which needs no key, token or password."""
+    """Return the environment without keys, tokens and passwords, for a child process that needs none."""
     return {name: value for name, value in environ.items() if not _SECRET.search(name)}
 
 
 def _parts_of_proxy(proxy: str) -> SplitResult:
-    """Splits a proxy's address, whose scheme may be left out. Raises ValueError."""
+    """Split a proxy's address, in which the scheme may be missing. Raises ValueError."""
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
 
 

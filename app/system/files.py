@@ -1,6 +1,6 @@
-"""Files that are whole, and on the disk, once a function here returns: a power cut right after loses nothing.
+"""Writes files so that they are complete and on the disk once a function returns: a power cut then loses nothing.
 
-a draft beside the file -> written -> fsync -> takes the file's place -> fsync of the folder
+a new file in the same folder -> written -> fsync -> replaces the old file -> fsync of the folder
 """
 
 import errno
@@ -12,23 +12,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
-"""What systems answer that cannot sync a folder, or let this user write into it and not list it."""
+"""Errors of systems that cannot sync a folder, and of folders that this user may write into but not list."""
 LONGEST_PREFIX = 40
-"""Characters of a file's name that its draft's name begins with; file systems take 255 bytes."""
+"""Characters of a file's name that the new file's name begins with; file systems allow 255 bytes in all."""
 DEVICES = Path("/dev")
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Writes a file of the app that this user alone can read. Raises OSError, and then the old one is kept."""
+    """Write a file of the app that only this user can read. Makes its folder. Raises OSError; the old file is kept
+    then."""
     make_folder(path.parent)
     with replacing(path) as draft:
         draft.write_bytes(_bytes(content))
 
 
 def write_output(path: Path, content: str | bytes) -> None:
-    """Writes a file that the person named: a link stays a link, a file keeps its rights. Raises OSError."""
+    """Write a file that the person named: a link stays a link, a file keeps its permissions. Raises OSError."""
     if DEVICES in path.absolute().parents or (path.exists() and not path.is_file()):
-        path.write_bytes(_bytes(content))  # a device or a pipe, which nothing may replace
+        path.write_bytes(_bytes(content))  # a device or a pipe, which must not be replaced by a file
         return
     with replacing_output(path) as draft:
         draft.write_bytes(_bytes(content))
@@ -36,7 +37,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing_output(path: Path) -> Iterator[Path]:
-    """Yields a new file, as `replacing` does, for one that the person named."""
+    """Yield a new file, as `replacing` does, for a file that the person named; links and permissions are kept."""
     with replacing(path.resolve()) as draft:
         if path.exists():
             shutil.copymode(path, draft)
@@ -45,7 +46,7 @@ def replacing_output(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a new file beside this one, which takes its place at the end; an error removes the new one."""
+    """Yield a new file in the same folder, which replaces this file at the end; an error removes the new file."""
     opened, name = tempfile.mkstemp(".new", f"{path.name[:LONGEST_PREFIX]}.", path.parent)
     os.close(opened)
     draft = Path(name)
@@ -54,14 +55,14 @@ def replacing(path: Path) -> Iterator[Path]:
         sync_file(draft)
         draft.replace(path)
     except BaseException:
-        with suppress(OSError):  # where nothing can be written there may be nothing to remove
+        with suppress(OSError):  # if nothing could be written, there may be nothing to remove
             draft.unlink()
         raise
     sync_folder(path.parent)
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder, and those above it that are missing. Raises OSError."""
+    """Make a folder and its missing parents, which only this user can read. Raises OSError."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:
@@ -69,14 +70,14 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Waits until a file's bytes are on the disk."""
+    """Wait until a file's bytes are on the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk, where the system can."""
-    if os.name != "posix":  # Windows opens no folder
+    """Wait until the names in a folder are on the disk, if the system supports it."""
+    if os.name != "posix":  # Windows cannot open a folder
         return
     try:
         opened = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""What the system reports of this machine, without torch: its processor, its GPUs, and how much memory is free."""
+"""Asks the system about this machine, without torch: its processor, its GPUs, and how much memory is free."""
 
 import ctypes
 import platform
@@ -12,17 +12,17 @@ from app.values.model import Memory
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""
 PREFIX_SHARE = 0.05
-"""The share of free memory in which the prefixes of other conversations are kept."""
+"""The share of free memory that may hold the prefixes of other conversations."""
 
 
 def nvidia_smi(fields: str, *options: str, seconds: float = SECONDS) -> str:
-    """Return these fields of each GPU, a line each, without units; "" if nvidia-smi is missing or fails."""
+    """Return these fields of the GPUs, one line per GPU, without units; "" if nvidia-smi is missing or fails."""
     query = (f"--query-gpu={fields}", "--format=csv,noheader,nounits")
     return answer_of("nvidia-smi", *options, *query, seconds=seconds)
 
 
 def machine_name(device: str) -> str:
-    """Return the processor of a torch device, and the system: "AMD Ryzen 7 7840U, Linux". Takes a moment."""
+    """Return a torch device's processor and the operating system: "AMD Ryzen 7 7840U, Linux". Takes a moment."""
     number = device.partition(":")[2] or "0"
     name = nvidia_smi("name", f"--id={number}").strip() if device.startswith("cuda") else ""
     return ", ".join(filter(None, (name or processor_name(), platform.system())))
@@ -55,7 +55,7 @@ def gpu_memories() -> list[Memory]:
 
 
 def parse_gpus(output: str) -> Iterator[Memory]:
-    """Read lines such as `NVIDIA H200, 143156, 143771`, in MiB."""
+    """Yield the memory in each line such as `NVIDIA H200, 143156, 143771` (name, free and total MiB)."""
     for number, line in enumerate(output.splitlines()):
         parts = [part.strip() for part in line.rsplit(",", 2)]
         if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
@@ -63,7 +63,7 @@ def parse_gpus(output: str) -> Iterator[Memory]:
 
 
 def ram() -> Memory:
-    """Return the machine's memory; if the system does not report it, nothing is free."""
+    """Return the machine's main memory; all sizes are 0 if the system does not report them."""
     if sys.platform == "win32":
         return _windows_ram()
     meminfo = Path("/proc/meminfo")
@@ -73,7 +73,7 @@ def ram() -> Memory:
 
 
 def parse_meminfo(text: str) -> Memory:
-    """Read lines such as `MemAvailable:   1024 kB`."""
+    """Return the memory from lines such as `MemAvailable:   1024 kB`."""
     lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     kilobytes = {key: int(value.split()[0]) for key, value in lines.items() if value.split()}
     total = kilobytes.get("MemTotal", 0) << 10
@@ -97,7 +97,7 @@ def parse_vm_stat(text: str) -> int:
 
 
 class _MemoryStatus(ctypes.Structure):
-    """What GlobalMemoryStatusEx fills in."""
+    """The structure that GlobalMemoryStatusEx fills in."""
 
     _fields_ = (
         ("length", ctypes.c_ulong),

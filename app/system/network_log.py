@@ -1,9 +1,9 @@
-"""A log of the hosts outside this machine that this process contacts, from the start on. It is sent nowhere.
+"""Logs the hosts outside this machine that this process contacts, from its start on. The log is sent nowhere.
 
 Python calls an audit hook for every name lookup and before every connection; the hook records those that leave this
 machine. It does not see sockets that libraries open in other languages, nor other processes (a download is one; it
-contacts only the hub). Whoever shows the log must say so. Name resolution itself is not visible, so a connection to
-an address counts for the name that its thread looked up last.
+contacts only the hub). A page that shows the log must say so. The result of a lookup is not visible, so a
+connection to an address counts for the name that its thread looked up last.
 """
 
 import ipaddress
@@ -17,12 +17,12 @@ HUB_WHY = "the model hub, for a search, a model's page or a login"
 CONNECTIONS = ("socket.connect", "socket.sendto", "socket.sendmsg")
 LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")
 WATCHED = frozenset((*CONNECTIONS, *LOOKUPS))
-"""All other audit events are ignored; there are thousands a second while modules are imported."""
+"""The audit events that are recorded. Imports cause thousands of other events a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """A host outside this machine, how often it was contacted, and why; "" if the app knows no reason."""
+    """A host outside this machine, how often it was contacted, and why; `why` is "" if the reason is unknown."""
 
     host: str
     times: int = 0
@@ -30,21 +30,21 @@ class Contact:
 
 
 class NetworkLog:
-    """The contacts so far. Safe to use from any thread, and from within any other call."""
+    """Records the contacts. Safe to use from any thread, and within any other call."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
-        """Expect contacts only to the hosts of `reasons` and their subdomains; its values explain why."""
+        """Start with no contacts. `reasons` maps a host to the reason why it or a subdomain may be contacted."""
         self._reasons = dict(reasons)
         self._contacts: dict[str, Contact] = {}
         self._own: frozenset[str] = frozenset()
         self._thread = threading.local()
 
     def watch(self) -> None:
-        """Starts recording. An audit hook cannot be removed."""
+        """Start recording, which cannot be undone: Python's audit hooks cannot be removed."""
         sys.addaudithook(self.audit)
 
     def explain(self, host: str, why: str) -> None:
-        """Adds the reason why a host or its subdomains may be contacted."""
+        """Add the reason why a host or its subdomains may be contacted."""
         self._reasons[host] = why
 
     def contacts(self) -> tuple[Contact, ...]:
@@ -52,11 +52,11 @@ class NetworkLog:
         return tuple(sorted(self._contacts.values(), key=lambda contact: contact.host))
 
     def learn_own(self, addresses: frozenset[str]) -> None:
-        """Adds addresses of this machine. Connections to them are not recorded."""
+        """Add addresses of this machine. Connections to them are not recorded."""
         self._own |= addresses
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note a contact, as Python's audit hook. It never raises, because that would abort the audited call."""
+        """Record an audit event if it is a contact. Never raises, because that would abort the audited call."""
         if event not in WATCHED:
             return
         if event in LOOKUPS and arguments:
@@ -91,7 +91,7 @@ class NetworkLog:
 
 
 def _text(host: Any) -> str:
-    """Return a host as text, or "" for anything else, such as the address of a local socket."""
+    """Return a host as a string; "" for any other value, such as the address of a local socket."""
     if isinstance(host, bytes):
         return host.decode(errors="replace")
     return host if isinstance(host, str) else ""

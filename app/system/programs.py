@@ -1,7 +1,7 @@
-"""Programs of the machine: where they lie, what they answer, and variables that mean the same in every folder.
+"""Finds and runs programs of the machine, so that files in the current folder have no influence.
 
-Whoever starts the app in a folder of downloads trusts none of its files. So a program is taken from PATH alone, and
-never from the current folder; it runs in a folder of the app, where nothing lies that it could take for its own.
+The app may be started in a folder of downloads, whose files are not trusted. So programs are searched on PATH only,
+never in the current folder. They run in a folder of the app, with environment variables that name absolute paths.
 """
 
 import os
@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 Which = Callable[[str], str | None]
-"""The name of a program -> where it lies, if it does."""
+"""Finds a program by its name. Returns its path, or None if it is not installed."""
 
 COMPILERS = ("cc", "gcc", "clang")
 SECONDS = 5.0
 OWN_FOLDER = Path(__file__).parents[1]
-"""Where the app's children and other programs are started."""
+"""The folder in which the app's child processes and other programs are started."""
 SEARCHED = (
     "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH", "CPATH",
     "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH",
 )  # fmt: skip
-"""Variables that list folders; programs take an empty entry of most of them for the current folder."""
+"""Variables that list folders. In most of them an empty entry means the current folder."""
 PLACES = (
     "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN_PATH", "HF_ASSETS_CACHE", "HF_MODULES_CACHE",
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "TEMP", "TMP", "PYTHONPYCACHEPREFIX",
@@ -32,18 +32,21 @@ PLACES = (
 
 
 def settled(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns variables that mean the same wherever a process is started, and make it search no current folder."""
+    """Return the environment with absolute paths, so that it means the same in every folder.
+
+    Entries for the current folder are removed, and two variables are set that keep Python and Windows from
+    searching it."""
     lists = {name: _searched(environ[name]) for name in SEARCHED if name in environ}
     named = {name: environ[name] for name in PLACES if environ.get(name, "").strip()}
-    places = {name: place for name, path in named.items() if (place := _settled(path))}
+    paths = {name: absolute for name, path in named.items() if (absolute := _settled(path))}
     if lists.get("PATH") == "":
-        lists["PATH"] = os.defpath  # an empty one means the current folder
-    # Python puts the current folder before its own library for `-c` and `-m`; Windows before the folders of PATH.
-    return {**environ, **lists, **places, "PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
+        lists["PATH"] = os.defpath  # an empty PATH means the current folder
+    # Python searches the current folder before its own library for `-c` and `-m`, Windows before PATH.
+    return {**environ, **lists, **paths, "PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
 
 
 def find_program(name: str) -> str | None:
-    """Returns where the program of this name lies on PATH; None if it is in none of its absolute folders."""
+    """Return the path of a program; None if it is in none of the absolute folders on PATH."""
     ending = ".exe" if sys.platform == "win32" else ""
     folders = (Path(entry) for entry in os.get_exec_path())
     files = (folder / f"{name}{ending}" for folder in folders if folder.is_absolute())
@@ -51,12 +54,12 @@ def find_program(name: str) -> str | None:
 
 
 def find_compiler(which: Which = find_program) -> str | None:
-    """Returns where the machine's first C compiler lies; None if there is none."""
+    """Return the path of the first C compiler that is installed; None if there is none."""
     return next(filter(None, map(which, COMPILERS)), None)
 
 
 def answer_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
-    """Returns what a program prints; "" where it is missing, fails, or takes too long."""
+    """Run a program and return what it prints; "" if it is missing, fails, or takes too long."""
     program = find_program(name)
     if program is None:
         return ""
@@ -72,13 +75,13 @@ def answer_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
 
 
 def _searched(folders: str) -> str:
-    """Returns a list of folders without the current one."""
+    """Return a list of folders as absolute paths, without the current folder."""
     entries = (entry for entry in folders.split(os.pathsep) if entry.strip())
     return os.pathsep.join(filter(None, map(_settled, entries)))
 
 
 def _settled(path: str) -> str:
-    """Returns a path as an absolute one; "" for the current folder, or where that is gone."""
+    """Return a path as an absolute one; "" for the current folder, or if the current folder was deleted."""
     if path.startswith("~") or Path(path.strip('"')).is_absolute():
         return path
     try:

@@ -1,8 +1,8 @@
 """Ends the process within a time limit, even if a thread hangs.
 
 A normal exit waits for the interpreter's lock, which C code may hold, and for threads that never return. A timer of
-faulthandler waits for neither: it logs the stack of every thread and ends the process. What the stores have
-acknowledged is on the disk by then.
+faulthandler waits for neither: it logs the stack of every thread and ends the process. Nothing is lost, because
+the stores acknowledge a write only when it is on the disk.
 """
 
 import faulthandler
@@ -12,16 +12,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 5.0
-"""The time limit of the app's end, from the moment that the person asks for it."""
+"""How long closing the app may take, from the moment at which the person asks for it."""
 
 
 def end_within(seconds: float, log: Path) -> None:
-    """Ends this process after this many seconds, and logs the stacks of its threads."""
+    """Start a timer that ends this process after this many seconds, and logs the stacks of its threads."""
     try:
         file = os.open(
             log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
-        )  # stays open until the process ends
-    except OSError:  # a full disk must not prevent the end
+        )  # the file stays open until the process ends
+    except OSError:  # even if the log cannot be opened (a full disk), the process must end
         file = os.open(os.devnull, os.O_WRONLY)
     with suppress(RuntimeError):  # no thread can be started: the process ends without a time limit
         faulthandler.dump_traceback_later(seconds, exit=True, file=file)

@@ -1,8 +1,8 @@
-"""Values of stored chats: summaries for the sidebar, threads for the page, and the provenance of replies.
+"""Values of stored chats: summaries for the sidebar, threads for the page, and how replies were made.
 
 A chat is a tree of messages, of which one path is shown. Editing a question or regenerating an answer adds a
-sibling; the versions of a message are its siblings. A `ChatVersion` is the state of a chat that a page has seen, so
-that an outdated page cannot change what it does not show.
+sibling; the versions of a message are its siblings. A `ChatVersion` is the state of a chat that a page has seen. It
+prevents an outdated page from changing messages that it does not show.
 """
 
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ from app.values.messages import (
 from app.values.validation import require, require_one_of
 
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
-"""An interrupted message was being written when the app ended."""
+"""The state of a message. It is "interrupted" if it was being written when the app ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatVersion:
-    """A state of a chat: every change of its messages increments `number`. Chat 0 does not exist yet."""
+    """A state of a chat: every change of its messages increments `number`. Chat 0 is one that is not stored yet."""
 
     chat: int = 0
     number: int = 0
@@ -39,7 +39,7 @@ class ChatVersion:
 class ChatSettings:
     """A chat's system prompt, the document collections that are searched for it, and whether its answers are JSON.
 
-    A preset may have sampling, too, for the controls; it has no collections, and says nothing of JSON."""
+    In a preset `sampling` may be set, for the page's controls; a preset sets neither collections nor JSON."""
 
     system: str = ""
     sampling: Sampling | None = None
@@ -49,7 +49,7 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatPreset:
-    """Settings with a name, to start chats with."""
+    """Chat settings with a name, with which new chats can be started."""
 
     name: str
     settings: ChatSettings
@@ -79,7 +79,7 @@ class ChatSearchResult:
 
 @dataclass(frozen=True, slots=True)
 class TokenMark:
-    """Where in a reply's text a token ends, who proposed it, and its step (0: the prefill)."""
+    """A token in a reply: its end in the text, who proposed it, and its step (0: the prefill)."""
 
     end: int
     origin: Origin
@@ -88,7 +88,7 @@ class TokenMark:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a reply was made: enough to reproduce it. `grammar` is what it had to match, if anything."""
+    """How a reply was made, in enough detail to reproduce it. `grammar` is the one that it had to match, if any."""
 
     model: ModelInfo
     options: Options
@@ -101,8 +101,8 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
-    """What a message says, as far as it is written. `thought` are the seconds of its <think> block; `sources` are
-    the passages in its prompt, None where no documents were searched."""
+    """A message as far as it is written. `thought` is the time of its <think> block in seconds; `sources` are the
+    passages in its prompt, or None if no documents were searched. `note` explains a failure."""
 
     text: str = ""
     state: WritingState = "writing"
@@ -118,7 +118,7 @@ class MessageContent:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message on the path that is shown. `versions` are the ids of its siblings and itself, oldest first."""
+    """One message on the shown path. `versions` are the ids of its siblings and its own, the oldest first."""
 
     id: int
     role: Role
@@ -134,7 +134,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The shown path of a chat, or its newest part: `earlier` messages come before it."""
+    """The shown path of a chat, or its newest part; `earlier` is the number of messages before that part."""
 
     version: ChatVersion
     title: str = ""
@@ -145,7 +145,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The result of an import: how many chats are new, and how many were here already, word for word."""
+    """The result of an import: how many chats are new, and how many existed already, word for word."""
 
     new: int
     known: int

@@ -1,8 +1,8 @@
-"""Dataclasses as JSON and back, whatever wrote the JSON: an older app, a newer app, or a person with an editor.
+"""Converts dataclasses to JSON and back. The JSON may come from an older app, a newer app, or a person's editor.
 
 Reading is tolerant: unknown fields are ignored; missing fields and fields of a wrong type get their defaults, or
-else the zero value of their type. What the dataclass itself refuses raises ValueError; then an optional value is
-None, and an element of a list or a mapping is left out.
+else the zero value of their type. A dataclass that refuses its values raises ValueError. If an optional field was
+read, the field becomes None; if an element of a list or a mapping was read, the element is left out.
 
     read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
 """
@@ -20,19 +20,19 @@ from app.values.validation import require
 
 T = TypeVar("T")
 Reader = Callable[[object], object]
-"""Parsed JSON -> a value. Raises WrongType, or ValueError for what the value refuses."""
+"""Converts parsed JSON to a value. Raises WrongType, or ValueError if the value's own checks fail."""
 ZERO_VALUES: Mapping[type, object] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 class WrongType(ValueError):
-    """JSON of another type than the field's."""
+    """The JSON is of another type than the field."""
 
     def __init__(self, found: object) -> None:
         super().__init__(f"wrong type: {found!r}")
 
 
 def parse_json(text: str | bytes, *, strict: bool = True) -> Any:
-    """Parses JSON that may be damaged. Raises ValueError, also for brackets that are nested too deeply."""
+    """Parse JSON. Raises ValueError if it is invalid or nested too deeply."""
     try:
         return json.loads(text, strict=strict)
     except RecursionError as error:
@@ -40,22 +40,24 @@ def parse_json(text: str | bytes, *, strict: bool = True) -> Any:
 
 
 def require_types(value: T, found: object) -> T:
-    """Return a value read from JSON if all its fields have their types. Raises ValueError otherwise."""
+    """Return `value`, made from the JSON `found`, if all values in `found` have the types of their fields.
+
+    Raises ValueError otherwise."""
     require(read(type(value), found) == value, "all values must have the types of their fields", found)
     return value
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """Convert a dataclass, and the dataclasses in it, to a dictionary."""
+    """Convert a dataclass, with the dataclasses in it, to a dictionary."""
     return asdict(value)
 
 
 def read(kind: type[T], found: object) -> T:
-    """Make a dataclass from parsed JSON. Raises ValueError when that is impossible."""
+    """Make a dataclass from parsed JSON. Raises ValueError if that is impossible."""
     return cast("T", _reader(cast("Any", kind))(found))
 
 
-# Types do not change, so each is analysed once.
+# Types do not change, so each type is analysed once.
 @cache
 def _reader(hint: Any) -> Reader:
     origin, kinds = get_origin(hint), get_args(hint)
@@ -170,7 +172,7 @@ def _exact_reader(kind: type) -> Reader:
 
 
 def _number(found: object) -> float:
-    # Python's JSON has NaN, Infinity and integers of any length.
+    # Python's JSON parser accepts NaN, Infinity and integers of any length.
     if isinstance(found, int | float) and not isinstance(found, bool):
         with suppress(OverflowError):
             if isfinite(number := float(found)):

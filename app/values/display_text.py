@@ -1,4 +1,4 @@
-"""Text for display: titles made from the beginning of a text, and counts in words."""
+"""Makes text for display: titles from the beginning of a text, and numbers with nouns."""
 
 import re
 import unicodedata
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import count
 
 WIDTH = 48
-"""Most columns of a title; a Chinese character takes two."""
+"""The most columns of a title; a Chinese character takes two columns."""
 SHORTEST = 10
-"""Fewest columns of a first sentence that is a title by itself: "Hi." is not."""
+"""The fewest columns of a first sentence that can be a title by itself; "Hi." is too short."""
 TITLE_INPUT = 1_000
-"""Characters of a text that a title is made from; the rest may be a megabyte."""
+"""Characters at the beginning of a text from which its title is made, because a text may have a megabyte."""
 
 FENCE = re.compile(r"^[^\S\n]*+(```|~~~).*$", re.MULTILINE)
 LINE_MARKS = re.compile(r"^\s*(?:(?:[#>]+|[-*+•]|\d+[.)])\s+)+")
@@ -20,9 +20,11 @@ SENTENCE_END = re.compile("[.!?…]+(?=\\s)|[。\uff01\uff1f]+")
 
 
 def title_of(text: str) -> str:
-    """Return the first sentence of the first line with content, without Markdown, cut at a word; "" for nothing.
+    """Return a title: the first sentence of the first line with content, without Markdown, at most WIDTH columns.
 
     "## Hello **there**, how are you? I am fine." -> "Hello there, how are you?"
+
+    An empty text gives "".
     """
     beginning = text.lstrip()[:TITLE_INPUT]
     lines = (_without_markdown(line) for line in FENCE.sub("", beginning).splitlines())
@@ -31,7 +33,7 @@ def title_of(text: str) -> str:
 
 
 def numbered(name: str) -> Iterator[str]:
-    """Yields a name with numbers that tell it from others: Dinner, Dinner (2), Dinner (3), …"""
+    """Yield a name and then the name with numbers, to find an unused one: Dinner, Dinner (2), Dinner (3), …"""
     return (f"{name} ({number})" if number > 1 else name for number in count(1))
 
 
@@ -41,7 +43,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def columns(text: str) -> int:
-    """Return the width of a text: wide characters take two columns, combining ones none."""
+    """Return the width of a text in columns: wide characters take two, combining characters none."""
     return sum(map(_width, text))
 
 
@@ -63,12 +65,12 @@ def _cut(line: str) -> str:
         return line
     end = _fitting(line, WIDTH - 1)
     at_word = line.rfind(" ", 0, end + 1)
-    # A word longer than half a title, or a script that writes no spaces, is cut where it must be.
+    # A word longer than half a title, or a text without spaces, is cut inside the word.
     return (line[:at_word] if at_word > end // 2 else line[:end]).rstrip(" ,;:-") + "…"
 
 
 def _fitting(line: str, width: int) -> int:
-    """Return how many characters fit. A character is never separated from its combining marks."""
+    """Return how many characters fit into this width. No character is separated from its combining marks."""
     end = 0
     for at, character in enumerate(line):
         width -= _width(character)

@@ -1,7 +1,7 @@
 """Values about documents: collections, passages, and the sources of an answer.
 
-A document is a pasted text, or the text of a file. A passage is a part of it that is searched and cited. It is
-known by its place in the text, so that a citation can highlight the exact words:
+A document is a pasted text, or the text of a file. A passage is a part of a document that is searched and cited. It
+is identified by its position in the text, so that a citation can highlight the exact words:
 
     text[passage.start : passage.end] == passage.text
 """
@@ -12,16 +12,16 @@ from typing import Literal
 from app.values.validation import require, require_one_of
 
 DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "cancelled"]
-"""The state of a document. It can be searched when it is `ready`, and retried when it failed or was cancelled."""
+"""The state of a document. It can be searched if it is "ready", and retried if it failed or was cancelled."""
 
 
 ATTACHED = "Attached: "
-"""How the name of a collection begins that belongs to a chat."""
+"""The prefix in the name of a collection that belongs to a chat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents that are searched together; `characters` and `passages` count those that are ready."""
+    """Documents that are searched together. `characters` and `passages` count the documents that are ready."""
 
     id: int
     name: str
@@ -34,17 +34,17 @@ class Collection:
 
     @property
     def is_attached(self) -> bool:
-        """Whether it belongs to a chat, and is deleted with it."""
+        """Whether the collection belongs to a chat, and is deleted with the chat."""
         return self.name.startswith(ATTACHED)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as a list shows it.
+    """A document's entry in a list, without its text.
 
-    `source` is "pasted" or the file's name. `note` says why it failed, or what was skipped. `done` of `total` is
-    its progress (pages, then passages); `embedded` passages have a vector. `replaced` is when its text took
-    the place of an older version that is kept, 0 for never."""
+    `source` is "pasted" or the file's name. `note` explains why it failed, or what was skipped. `done` of `total`
+    is its progress (pages, then passages); `embedded` is the number of passages with a vector. `replaced` is the
+    time at which its text replaced an older version that is kept, or 0."""
 
     id: int
     collection: int
@@ -66,7 +66,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document; `heading` is the path of headings above it, "" where there is none."""
+    """A part of a document; `heading` is the path of headings above the passage, "" if it has none."""
 
     id: int
     document: int
@@ -77,15 +77,19 @@ class Passage:
     heading: str = ""
 
     def __post_init__(self) -> None:
-        require(0 <= self.start < self.end, "a passage must have a place in its text", (self.start, self.end))
+        require(
+            0 <= self.start < self.end,
+            "a passage must start at 0 or later and before its end",
+            (self.start, self.end),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PassageHit:
-    """A found passage with its scores and ranks (from 1; 0: not found that way).
+    """A found passage with its scores and its ranks (from 1; 0 if this search did not find it).
 
-    `bm25` is higher for better passages, `share` is how much of the question's words are in the passage,
-    `similarity` is the cosine to the question, `score` is the fused score."""
+    `bm25` is higher for better passages, `share` is the share of the question's words that are in the passage,
+    `similarity` is the cosine with the question, `score` is the fused score."""
 
     passage: Passage
     score: float
@@ -98,11 +102,12 @@ class PassageHit:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A source of an answer, as it is stored with it: [number] in the answer, and the place of the words.
+    """A source of an answer, stored with the answer: its [number], and the position of the cited words.
 
-    The words are stored in their document alone, so deleting it deletes them. `passage` and the offset `within` it
-    find the words after the document has changed; `passage` is 0 for a document that was given whole. Such a
-    citation has a `stamp` of its text: a changed text is another source ("" in answers of older versions)."""
+    The words are stored only in their document, so deleting the document deletes them. `passage` and the offset
+    `within` the passage find the words after the document has changed. For a document that was given whole
+    `passage` is 0, and `stamp` is a digest of its text, which shows whether the text has changed ("" in older
+    answers)."""
 
     number: int
     document: int
@@ -121,9 +126,9 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The tokens of a prompt by part, those reserved for the reply, and the size of the context.
+    """The tokens of each part of a prompt, the tokens reserved for the reply, and the size of the context.
 
-    Where that is unknown, 0, the others are estimated."""
+    If `context` is unknown (0), all other numbers are estimates."""
 
     system: int = 0
     sources: int = 0
@@ -135,12 +140,12 @@ class TokenBudget:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What was put before the model for one question.
+    """The sources that were put into the prompt for one question.
 
-    `searched` is the question as it was searched, made self-contained; `is_whole` says that the collections were
-    given whole; `left_out` passages were found but did not fit. No sources at all: nothing is near enough to the
-    question, or nothing that was found has room, and the answer says so. `unsupported` are the answer's markers
-    [n], counted from 0, whose sentence has nothing in common with source n."""
+    `searched` is the query, the question made self-contained; `is_whole` if the collections were given whole;
+    `left_out` passages were found but did not fit. If `cited` is empty, no passage is near enough to the question,
+    or no passage that was found fits, and the app's answer explains it. `unsupported` are the indices (from 0) of
+    the answer's markers [n] whose sentence has nothing in common with source n."""
 
     searched: str
     cited: tuple[Citation, ...] = ()
@@ -151,5 +156,5 @@ class Sources:
 
     @property
     def is_empty(self) -> bool:
-        """Whether documents were searched in vain."""
+        """Whether documents were searched and no passage was given to the model."""
         return not self.cited

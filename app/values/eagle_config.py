@@ -1,7 +1,8 @@
 """Reads the config.json of an EAGLE-3 head, without torch. The file comes from strangers and is not trusted.
 
-The format is that of vllm-project/speculators (`models/eagle3/config.py` there): the config names a
-`speculators_model_type`, and under `transformer_layer_config` what the decoder layer is made of.
+An EAGLE-3 head is a small network that drafts tokens for a larger model, its target. The format is that of
+vllm-project/speculators (`models/eagle3/config.py` there): `speculators_model_type` names the kind of head, and
+`transformer_layer_config` is the config of its decoder layers.
 """
 
 import re
@@ -18,14 +19,14 @@ from app.values.validation import require, require_one_of
 
 KIND = "speculators_model_type"
 LayerType = Literal["llama", "qwen3"]
-"""The kinds of layers that such a head may have."""
+"""The kinds of layers that a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
-"""The sizes of such a layer and their largest values."""
+"""The sizes of a layer and the largest accepted values."""
 OPTIONAL = {"num_key_value_heads", "head_dim"}
 OTHERS = (
     "hidden_act", "rms_norm_eps", "attention_bias", "mlp_bias", "rope_theta", "rope_scaling", "rope_parameters",
 )  # fmt: skip
-"""Other values of a layer. Only these and the sizes are given to transformers."""
+"""Other values of a layer. Only they and the sizes are passed to transformers."""
 FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 USUAL_STATES = 3
 MOST_STATES = 8
@@ -34,10 +35,11 @@ NAMED = re.compile(r"[\w.-]+(/[\w.-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class EagleConfig:
-    """An EAGLE-3 head. `layer` is the config of its layers, by transformers' names.
+    """The config of an EAGLE-3 head. `layer` is the config of its layers, with transformers' names.
 
-    `states` are the target's layers whose outputs it reads, counted from 1, () for the usual ones; `target_hidden`
-    is their width. `verifier` is the model that it was trained for, "" if its config does not tell."""
+    `states` are the target's layers (from 1) whose outputs the head reads, () for the usual layers; `target_hidden`
+    is the width of these outputs. `verifier` is the model for which it was trained, "" if the config does not name
+    it."""
 
     model_type: LayerType
     layer: Mapping[str, Any]
@@ -57,10 +59,16 @@ class EagleConfig:
                 _require_size(key, self.layer.get(key), most)
         _require_size("draft_vocab_size", self.draft_vocabulary, self.vocabulary)
         _require_size("target_hidden_size", self.target_hidden, LARGEST["hidden_size"])
-        require(len(self.states) <= MOST_STATES, f"it may read {MOST_STATES} states", len(self.states))
+        require(
+            len(self.states) <= MOST_STATES, f"it may read at most {MOST_STATES} states", len(self.states)
+        )
         for number in self.states:
             _require_size("eagle_aux_hidden_state_layer_ids", number, LARGEST_SIZES["num_hidden_layers"])
-        require(not (self.norm_before_fc and self.fc_norm), "there is one norm before fc", "two")
+        require(
+            not (self.norm_before_fc and self.fc_norm),
+            "only one of norm_before_fc and fc_norm may be on",
+            "both",
+        )
 
     @property
     def hidden(self) -> int:
@@ -68,11 +76,11 @@ class EagleConfig:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens its target knows."""
+        """The size of the target's vocabulary."""
         return int(self.layer["vocab_size"])
 
     def states_of(self, layers: int) -> tuple[int, ...]:
-        """Return the layers of its target whose outputs it reads; vLLM's choice if its config names none."""
+        """Return the target's layers, of `layers`, whose outputs the head reads; vLLM's choice by default."""
         return self.states or (2, layers // 2, layers - 3)
 
 
@@ -82,12 +90,12 @@ def _require_size(key: str, value: object, most: int) -> None:
 
 
 def is_speculator(folder: Path) -> bool:
-    """Tell whether this folder holds layers that draft for another model, and no model of its own."""
+    """Return whether this folder holds a draft head, which drafts for another model, instead of a model."""
     return KIND in _values(folder)
 
 
 def read_eagle_config(folder: Path, name: str) -> EagleConfig:
-    """Read the config of the head in this folder. Raises ModelBroken for an invalid one, or one of another kind."""
+    """Read the config of the head in this folder. Raises ModelBroken if it is invalid, or not an EAGLE-3 head."""
     values = _values(folder)
     kind = str(values.get(KIND))[:40]
     if kind != "eagle3":
@@ -106,7 +114,7 @@ def read_eagle_config(folder: Path, name: str) -> EagleConfig:
 
 
 def refuse_speculator(folder: ModelFolder) -> None:
-    """Raise OnlyDrafts if this only drafts for another model, ModelBroken if it is a head of an unknown kind."""
+    """Raise OnlyDrafts if this folder holds an EAGLE-3 head, ModelBroken if it holds a head of another kind."""
     if not is_speculator(folder.path):
         return
     config = read_eagle_config(folder.path, folder.name)
@@ -118,7 +126,7 @@ def refuse_speculator(folder: ModelFolder) -> None:
 
 
 def _values(folder: Path) -> dict[str, Any]:
-    """Return the values of the config.json; none if there is no valid one."""
+    """Return the values of the config.json; an empty dict if it is missing or invalid."""
     try:
         with (folder / CONFIG).open("rb") as file:
             content = file.read(LONGEST_CONFIG + 1)
@@ -131,7 +139,7 @@ def _values(folder: Path) -> dict[str, Any]:
 def _parsed(values: dict[str, Any]) -> EagleConfig:
     layer, wider = dict(values["transformer_layer_config"]), values.get("target_hidden_size")
     if "sliding_attention" in (layer.get("layer_types") or ()):
-        raise ValueError("its attention has a window")
+        raise ValueError("its attention has a sliding window")
     return EagleConfig(
         model_type=layer["model_type"],
         layer={key: layer[key] for key in (*LARGEST, *OTHERS) if layer.get(key) is not None},
@@ -144,7 +152,7 @@ def _parsed(values: dict[str, Any]) -> EagleConfig:
 
 
 def _verifier(values: dict[str, Any]) -> str:
-    """Return the target's name as a hint for people, unless it is the path of a folder."""
+    """Return the target's name for messages; "" if it is missing or may be the path of a folder."""
     about = values.get("speculators_config")
     verifier = about.get("verifier") if isinstance(about, dict) else None
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None

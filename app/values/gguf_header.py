@@ -2,7 +2,7 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-A long list, such as the vocabulary, is kept as the number of its entries.
+Of a long list, such as the vocabulary, only the number of entries is kept.
 """
 
 import struct
@@ -18,11 +18,11 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_TENSORS, MOST_VALUES = 200_000, 10_000
 MOST_ENTRIES = 4_000_000
-"""Entries of all lists: the largest vocabularies have 300,000 tokens, each with a type, a score and merges."""
+"""The most entries of all lists: large vocabularies have 300,000 tokens, each with a type, a score and merges."""
 LONGEST_TEXT = 4_000_000
-"""Bytes of one text; chat templates have some thousands."""
+"""The most bytes of one string; chat templates have some thousands."""
 KEPT_ENTRIES = 1_024
-"""A longer list is kept as its length. Lists with an entry for each layer are shorter."""
+"""Of a longer list only the length is kept. Lists with an entry for each layer are shorter."""
 ALIGNMENT = 32
 TEXT, LIST = 8, 9
 NUMBERS = {
@@ -38,12 +38,12 @@ BLOCKS: Mapping[int, tuple[str, int, int]] = {
     29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
 }  # fmt: skip
-"""The types of tensors: a type's name, and the numbers and the bytes of one of its blocks."""
+"""The types of tensors: each type's name, and how many numbers and how many bytes one block has."""
 
 
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
-    """One tensor: its sizes as torch has them, and where its bytes begin in the file."""
+    """One tensor: its type (`stored`), its shape in torch's order, and the offset and size of its bytes."""
 
     name: str
     stored: str
@@ -58,7 +58,7 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """The values and the tensors of a file. `size` is how many bytes the file must have."""
+    """The values and the tensors of a file. `size` is the least number of bytes that the file must have."""
 
     values: Mapping[str, Any]
     tensors: tuple[GgufTensor, ...]
@@ -66,21 +66,21 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """The architecture's name in llama.cpp."""
+        """The name that llama.cpp gives the model's architecture."""
         return str(self.values.get("general.architecture", ""))[:60]
 
     @property
     def numbers(self) -> int:
-        """Parameters as stored."""
+        """The number of parameters in all tensors."""
         return sum(tensor.numbers for tensor in self.tensors)
 
     def value(self, key: str) -> Any:
-        """Return a value of this architecture; None if the file has none."""
+        """Return the value of this key for the file's architecture; None if the file does not have it."""
         return self.values.get(f"{self.architecture}.{key}")
 
 
 def is_gguf(path: Path) -> bool:
-    """Tell whether this file begins as GGUF files do."""
+    """Return whether this file begins with GGUF's magic bytes; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -96,7 +96,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, size: int, _changed: int) -> GgufHeader:
-    """Read a header once while the file does not change: a large vocabulary takes tenths of a second."""
+    """Read a header, once until the file changes, because a large vocabulary takes tenths of a second."""
     with path.open("rb") as file:
         try:
             return _Reader(file, size).header()
@@ -112,7 +112,7 @@ class _Reader:
 
     def header(self) -> GgufHeader:
         if self._file.read(4) != MAGIC:
-            raise ValueError("it is no GGUF file")
+            raise ValueError("it is not a GGUF file")
         version = self._number("<I")
         if version not in VERSIONS:
             raise ValueError(f"its version is {version}")
@@ -151,7 +151,7 @@ class _Reader:
         self._entries += count
         if kind == TEXT:
             for _ in range(count):
-                # Within the buffer this only moves its pointer; a later read fails if the file is too short.
+                # Seeking inside the buffer is quick. If the file is too short, a later read fails.
                 self._file.seek(self._count("<Q", LONGEST_TEXT), 1)
             return count
         if count > KEPT_ENTRIES:

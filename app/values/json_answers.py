@@ -1,7 +1,7 @@
-"""Answers as JSON: whether a chat wants them, of which JSON Schema, and whether that is JSON at all.
+"""Answers as JSON: whether a chat wants them, by which JSON Schema, and whether the schema is a JSON object.
 
-Whether replies can be held to a schema is for the engine to say (`check_grammar`), which asks a process of its own:
-compiling a stranger's schema can end the process that does it, so nothing here compiles one.
+Nothing here compiles a schema, because compiling a stranger's schema can crash the process. The engine checks in a
+separate process whether replies can be made to match a schema (`check_grammar`).
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar
 
 LONGEST_SCHEMA = 500_000
-"""Characters of a schema that are looked at."""
+"""The most characters of a schema."""
 ANY_OBJECT = '{"type": "object"}'
 
 
@@ -24,7 +24,7 @@ class JsonAnswers:
 
     @property
     def grammar(self) -> Grammar | None:
-        """What an answer has to match. Raises BadOption if the text is not a schema."""
+        """The grammar that an answer has to match, if any. Raises BadOption if `schema` is not a JSON object."""
         if not self.is_on:
             return None
         if problem := schema_problem(self.schema):
@@ -33,11 +33,11 @@ class JsonAnswers:
 
 
 def schema_problem(text: str) -> str:
-    """Return a sentence on why this text is no JSON object; "" where it is one, or empty."""
+    """Return a sentence that explains why this text is not a JSON object; "" if it is one, or empty."""
     if not text.strip():
         return ""
     if (length := len(text)) > LONGEST_SCHEMA:
-        return f"The schema has {length:,} characters, at most {LONGEST_SCHEMA:,} are read. Shorten it."
+        return f"The schema has {length:,} characters; at most {LONGEST_SCHEMA:,} are allowed. Shorten it."
     try:
         found = parse_json(text)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""What the API asks of logits besides sampling: penalties, biases, a grammar, log probabilities.
+"""Options of the API that concern logits: penalties, biases, a grammar, log probabilities.
 
-They are no part of `Sampling`, which is kept with chats and in the settings.
+They are separate from `Sampling`, which is stored with chats and in the settings.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from app.values.validation import require, require_one_of
 
 GrammarKind = Literal["json_schema", "regex", "lark"]
 MOST_LOGPROBS = 20
-"""The likeliest tokens that a request may ask for at each place, as OpenAI's API has it."""
+"""The most alternative tokens that a request may ask for at each position, as in OpenAI's API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What a reply has to match: a JSON Schema as JSON, a regular expression, or a grammar in Lark's form."""
+    """A pattern that a reply has to match: a JSON Schema as JSON, a regular expression, or a Lark grammar."""
 
     kind: GrammarKind
     source: str
@@ -26,19 +26,20 @@ class Grammar:
 
 
 def control_rule(token: str) -> str:
-    """Return a control token, named as a part of a rule of a Lark grammar."""
+    """Return the text that stands for this control token in a rule of a Lark grammar."""
     return f"<[control:{token}]>"
 
 
 CONTROL_RULE = r"<\[control:(.+?)\]>"
-"""The pattern of what `control_rule` writes."""
+"""The regular expression that finds the texts of `control_rule`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogitsSettings:
-    """Penalties count the reply's own tokens. `logit_bias` is added to the logits of token ids.
+    """How a reply's logits are changed and reported. The penalties count the tokens of the reply only.
 
-    `top_logprobs` likeliest tokens are reported at each place, with the chosen one; -1 reports nothing."""
+    `logit_bias` has (token id, number to add to its logit). At each position the chosen token and the
+    `top_logprobs` likeliest tokens are reported; -1 reports nothing."""
 
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
@@ -67,7 +68,7 @@ class LikelyToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """The chosen token, and the likeliest ones at its place."""
+    """The chosen token, and the likeliest tokens at its position."""
 
     chosen: LikelyToken
     likeliest: tuple[LikelyToken, ...] = ()

@@ -1,4 +1,4 @@
-"""Frozen values that cross layers: requests to the engine, and the events of its replies.
+"""Frozen values that layers exchange: requests to the engine, and the events of its replies.
 
 A `Request` goes in; a reply is a series of events that ends with exactly one `Finished` or `Failed`:
 
@@ -32,12 +32,13 @@ DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 
 COLDEST = 1e-5
-"""The lowest temperature above 0: logits that are divided by far less are no float32 any more."""
+"""The lowest temperature above 0; logits divided by a far smaller number overflow float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is sampled; temperature 0 is greedy. Off: top_k 0, top_p 1, min_p 0, penalty 1."""
+    """How the next token is sampled; temperature 0 is greedy. Values that mean "off": top_k 0, top_p 1, min_p 0,
+    repetition_penalty 1."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -63,21 +64,22 @@ class Sampling:
 
 
 MAX_ROWS = 256
-"""The largest row budget of auto."""
+"""The largest number of rows per step that can be chosen for auto."""
 
 Preset = Literal["7b", "13b", "33b"]
 PRESETS: Mapping[Preset, tuple[int, int, int]] = MappingProxyType(
     {"7b": (15, 5, 15), "13b": (10, 5, 10), "33b": (7, 5, 7)}
 )
-"""W, N and G recommended by lookahead's authors for models of these sizes (Fu et al. 2024, table 1)."""
+"""W, N and G that lookahead's authors recommend for models of these sizes (Fu et al. 2024, table 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Which decoder runs and how wide.
+    """Which decoder runs, and how many rows (token positions) its steps have.
 
-    W, N and G (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE) are lookahead's; `rows` is auto's budget per step; 0 lets
-    the tuner choose. With `same_text` half-precision text is the same with every decoder."""
+    `window` W, `ngram` N and `guesses` G are lookahead's sizes (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE). `rows`
+    is auto's number of rows per step; 0 lets the tuner choose. With `same_text` every decoder writes the same text
+    in half precision, too."""
 
     decoder: DecoderName = "auto"
     window: int = 5
@@ -96,7 +98,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything about a reply except its prompt and its model."""
+    """All options of a reply besides its prompt and its model."""
 
     sampling: Sampling = field(default_factory=Sampling)
     decoding: Decoding = field(default_factory=Decoding)
@@ -111,9 +113,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model's files on this machine. `label` is shown next to the name: "demo", or nothing.
+    """A model's files on this machine. `label` is shown next to the name: "demo" or "".
 
-    `path` is a folder, or a GGUF file. `gguf` is the file that holds the weights of a folder made from one."""
+    `path` is a folder or a GGUF file. If the folder was made from a GGUF file, `gguf` is that file, which holds the
+    weights."""
 
     path: Path
     name: str
@@ -123,20 +126,21 @@ class ModelFolder:
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with (what is going on, done, total) while a model is loaded. An exception from it cancels loading."""
+"""Called with (description, done, total) while a model is loaded. If it raises, loading is cancelled."""
 Locate = Callable[[str, Progress], ModelFolder]
-"""The name of a model -> its files on this machine, downloaded if necessary."""
+"""Returns a model's files on this machine, by the model's name. Downloads them if necessary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for one reply.
+    """A request to the engine for one reply.
 
-    A chat that ends with an assistant message asks for its continuation; the pieces are what follows.
+    If the last message is the assistant's, the reply continues it, and the pieces have only the new text.
 
-    `documents` are texts that the reply may quote, `prediction` is what it will probably be: the n-gram pool learns
-    them. Before a cold request the cache and the pool of earlier ones are dropped, as benchmarks need it. `logits`
-    is what the API asks for. `tools` are told by the chat template, as JSON; the text shows `control` tokens."""
+    `documents` are texts that the reply may quote, and `prediction` is the probable reply; the n-gram pool learns
+    both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks need it.
+    `tools` are descriptions of tools as JSON, which the chat template puts into the prompt. `control` are the
+    control tokens that are kept in the reply's text."""
 
     model: ModelChoice
     prompt: Prompt
@@ -162,15 +166,16 @@ class ModelInfo:
     """The loaded model, with notes for people about how it runs and why it does not run better.
 
     Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
-    why no better `device`, `attention` or CUDA `graphs` are used, which layers run in our own kernels or why none
-    do (`fused`), which steps write the same text or why none do (`same-text`), why nothing was compiled here
-    (`compiler`), and whether the `heads` that its checkpoint carries draft.
+    why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
+    why no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing
+    was compiled here (`compiler`), and whether the draft heads in its checkpoint are used (`heads`).
 
-    `attention` is "" if the model keeps its own. `quantised_share` is a share of its parameters. `draft_model`
-    names the model or head that drafts for it; `heads` tells whether a head of its own checkpoint does.
-    `offloaded` are bytes of weights that stay in main memory and are copied to the card in each step. `server` is
-    the address of the server that runs it, "" if it is loaded here; of a model on a server hardly more than its
-    name is known. `devices` are several that share each step."""
+    `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
+    quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
+    checkpoint drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the
+    card in each step. `server` is the address of the server that runs it, "" if it is loaded here; of a server's
+    model hardly more than the name is known. `devices` are the devices that share each step if there are several.
+    """
 
     name: str
     label: str
@@ -194,16 +199,16 @@ class ModelInfo:
     notes: Mapping[NoteName, str] = field(default_factory=dict, hash=False)
 
     def note(self, *names: NoteName) -> str:
-        """Return the first note of these names; "" if there is none."""
+        """Return the first of these notes that is not empty; "" if all are."""
         return next(filter(None, (self.notes.get(name, "") for name in names)), "")
 
     def with_note(self, name: NoteName, text: str) -> "ModelInfo":
-        """Return the same model with this note in place of the one of that name."""
+        """Return this model with `text` as the note of this name."""
         return replace(self, notes={**self.notes, name: text})
 
     @property
     def refusals(self) -> dict[NoteName, str]:
-        """The notes that tell why something faster or more exact is not used here."""
+        """The notes that explain why something faster or more exact is not used here."""
         used = {"fused": self.fused, "same-text": self.same_text, "heads": self.heads}
         return {name: text for name in REFUSALS if (text := self.note(name)) and not used.get(name)}
 
@@ -211,12 +216,12 @@ class ModelInfo:
 REFUSALS: tuple[NoteName, ...] = (
     "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads"
 )  # fmt: skip
-"""The notes that may tell of a refusal. Those of `fused`, `same-text` and `heads` may also say that it is used."""
+"""Notes that may explain why something is not used; `fused`, `same-text` and `heads` may also report its use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The model is being loaded: `what` describes the step; `total` is 0 where it is unknown."""
+    """The model is being loaded: `what` describes the current part; `total` is 0 if it is unknown."""
 
     what: str
     done: int = 0
@@ -225,7 +230,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Prefilling:
-    """The prompt is being read: tokens done of tokens to do."""
+    """The prompt is being read: `done` of `total` tokens."""
 
     done: int
     total: int
@@ -233,10 +238,11 @@ class Prefilling:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one step added. `text` may be empty while a character or a stop string is incomplete.
+    """The text and the tokens that one step added. `text` may be empty while a character or a stop string is
+    incomplete.
 
     `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has text
-    of the newest token that was held back. `logprobs` has one for each token where the request asks for them."""
+    of the newest token that was held back. `logprobs` has an entry for each token if the request asks for them."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -249,7 +255,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The reply is complete. The joined texts of its pieces are the reply."""
+    """The last event of a complete reply, whose text is the joined texts of its pieces."""
 
     reason: StopReason
     statistics: Statistics
@@ -262,9 +268,9 @@ RefusedPart = Literal["", "options", "prompt", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The reply ended with an error, as one or two sentences. What was written before stays.
+    """The last event of a reply that ended with an error, in one or two sentences. Text written before stays.
 
-    `refused` is the part of the request that cannot be done: sent again it fails again."""
+    `refused` names the part of the request that is impossible, if any: the same request would fail again."""
 
     sentence: str
     refused: RefusedPart = ""
@@ -275,14 +281,14 @@ Terminal = Finished | Failed
 
 
 class EventSink(Protocol):
-    """Where a request's events go."""
+    """Receives the events of a request."""
 
     @property
     def is_stopping(self) -> bool:
         """Whether the person asked to stop."""
 
     def append(self, event: Event) -> None:
-        """Take the next event."""
+        """Add the next event."""
 
 
 EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"]
@@ -290,9 +296,9 @@ EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the engine does now. `note` is a sentence for the person; `model` is the loaded one, if any.
+    """What the engine is doing. `note` is a sentence for the person; `model` is the loaded model, if any.
 
-    `peak` is the model's peak memory in bytes, 0 where it is unknown."""
+    `peak` is the model's peak memory in bytes, 0 if it is unknown."""
 
     phase: EnginePhase
     note: str = ""

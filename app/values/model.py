@@ -1,4 +1,4 @@
-"""Values about models that cross layers: installed and remote models, whether they fit, and downloads."""
+"""Values about models that layers exchange: installed and remote models, whether they fit, and downloads."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,18 +7,18 @@ from typing import Literal
 from app.values.validation import require, require_one_of
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
-"""How a model's weights are kept in memory."""
+"""The type of a model's weights in memory."""
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]
 """The state of a download. A cancelled download no longer exists."""
 InstalledState = Literal["ready", "incomplete", "unusable", "draft head"]
-"""A draft head is no model itself: it drafts for one."""
+"""The state of an installed model. A draft head is not a model: it can only draft for a model."""
 ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama", "llama.cpp"]
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
 CONFIG = "config.json"
 LONGEST_CONFIG = 2_000_000
-"""Bytes of the largest accepted config.json. It comes from strangers and is not trusted."""
+"""Bytes of the largest accepted config.json, which comes from strangers and is not trusted."""
 LARGEST_SIZES = {
     "num_hidden_layers": 2_000,
     "hidden_size": 200_000,
@@ -33,11 +33,11 @@ LARGEST_SIZES = {
 DISK_RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
 USUAL_CONTEXT = 4096
-"""Tokens of context for which models are judged by default."""
+"""The context in tokens for which the memory of models is estimated by default."""
 UNKNOWN_CONTEXT = 32_768
-"""Tokens of context of a model whose config names no limit, such as a recurrent one."""
+"""The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9
-"""Bytes per second that a card reads from main memory: an assumption, below PCIe 4's 25 GB/s."""
+"""The assumed speed, in bytes per second, at which a card reads main memory; PCIe 4 reaches 25 GB/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Download:
     """The state of a download at one moment.
 
     `name` is org/name or org/name@revision, and identifies the download. `speed` is in bytes per second over the
-    last seconds. `note` is a sentence, such as why it failed, or that it will be retried. `asks_token`: the hub
-    requires a login. `page` is the model's page on the hub."""
+    last seconds. `note` is a sentence, such as why it failed, or that it will be retried. `asks_token` is
+    whether the hub requires a login. `page` is the model's page on the hub."""
 
     name: str
     state: DownloadState = "queued"
@@ -74,7 +74,7 @@ class Download:
 
     @property
     def size(self) -> int:
-        """Bytes of all files; 0 until they are known."""
+        """The size of all files in bytes; 0 until the files are known."""
         return sum(file.size for file in self.files)
 
     @property
@@ -84,7 +84,7 @@ class Download:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds left at the present speed; None when unknown."""
+        """Seconds left at the present speed; None if they are unknown."""
         if self.state != "running" or not self.speed or not self.size:
             return None
         return (self.size - self.done) / self.speed
@@ -128,9 +128,10 @@ class RowPrice:
 class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 
-    `longest_context` is how many tokens fit at this precision, 0 if the weights do not; `peak` is the largest
-    resident size of a process with the model, in bytes. `room` are the bytes that its weights may take of the
-    device; `offloaded` are those that stay in main memory if a card is too small, 0 if none need to or can."""
+    `longest_context` is how many tokens fit at this precision, 0 if the weights do not fit; `peak` is the largest
+    resident size in bytes of a process with the model. `room` is how many bytes of the device its weights may take.
+    `offloaded` is how many bytes of weights stay in main memory if a card is too small, 0 if that is not needed or
+    not possible."""
 
     need: MemoryNeed
     memory: Memory
@@ -146,9 +147,9 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
-    """A model on this machine. `path` is a folder, or a GGUF file.
+    """A model on this machine. `path` is a folder or a GGUF file.
 
-    `problem` says why it cannot be used; `size` is in bytes on disk."""
+    `problem` explains why it cannot be used; `size` is in bytes on disk."""
 
     name: str
     path: Path
@@ -161,7 +162,7 @@ class InstalledModel:
 
 @dataclass(frozen=True, slots=True)
 class DraftModels:
-    """The installed models that can draft for a model, and the hub id of one that is known to do it well."""
+    """The installed models that can draft for a model. `known` is the hub id of a draft model that does it well."""
 
     installed: tuple[InstalledModel, ...] = ()
     known: str = ""
@@ -169,7 +170,8 @@ class DraftModels:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: good to begin with."""
+    """A recommended model. `size` is its download in bytes, `context` is in tokens, `is_first` if it is good to
+    begin with, `wng` are the recommended W, N and G of lookahead."""
 
     repo: str
     family: str
@@ -191,7 +193,7 @@ class CatalogueEntry:
         require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
 
     def matches(self, words: str) -> bool:
-        """Tell whether its description contains all of these words."""
+        """Return whether the entry's description contains all of these words."""
         description = f"{self.repo} {self.family} {self.use} {self.good_for}".lower()
         return all(word in description for word in words.lower().split())
 
@@ -206,7 +208,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """The disk of the models: `free` of `total` bytes."""
+    """The disk that holds the models' folder: `free` of `total` bytes."""
 
     folder: Path
     free: int
@@ -215,7 +217,7 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A model found on the hub."""
+    """A model that a search found on the hub."""
 
     repo: str
     downloads: int = 0
@@ -225,7 +227,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class RemoteModel:
-    """A model on the hub before its download. `size` is that of the download.
+    """A model on the hub that is not downloaded. `size` is the download's size in bytes.
 
     `ggufs` are the files to choose from if the repository has no other weights; the smallest first."""
 
@@ -245,7 +247,7 @@ class RemoteModel:
 
 
 def copying_words(offloaded: int) -> str:
-    """Say what it costs that `offloaded` bytes of weights stay in main memory."""
+    """Explain in words what it costs that `offloaded` bytes of weights stay in main memory."""
     return (
         f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the card in each step, which "
         f"takes about {max(offloaded / COPIED, 0.1):.1f} s (at {gigabytes(COPIED)} a second)"
@@ -253,7 +255,7 @@ def copying_words(offloaded: int) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """Return a number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
+    """Return a number of bytes in words: "1.25 GB", "310 MB", "12 kB"."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size * 0.9995:
             value = count / size
@@ -262,9 +264,9 @@ def gigabytes(count: float) -> str:
 
 
 def parameters_label(count: int) -> str:
-    """Return a number of parameters as models are named: "260K", "7.3M", "1.5B"."""
+    """Return a number of parameters as in models' names: "260K", "7.3M", "1.5B"."""
     for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if count >= 0.9995 * unit:  # what would be 1000 of the smaller unit
+        if count >= 0.9995 * unit:  # a smaller number is not rounded to 1000 of the smaller unit
             size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
             return f"{size.removesuffix('.0')}{letter}"
     return str(count)

@@ -1,4 +1,4 @@
-"""Which model is loaded, and how: the value behind `--model` and the Load dialog."""
+"""Which model is loaded, and how: the value that `--model` and the Load dialog produce."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,9 +16,10 @@ AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
 class ModelChoice:
     """A model (folder or hub id), and its precision, device, quantisation and attention backend.
 
-    `context` is the longest context in tokens; 0 leaves it to the model. With the address of a `server` the model
-    runs there, and nothing but its name is used. `draft_model` is the folder or hub id of one that drafts for it,
-    loaded in the same way; "" for none. With `offload` what a card has no room for stays in main memory."""
+    `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
+    the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
+    for it, loaded in the same way; "" for none. With `offload` the weights for which a card has no room stay in
+    main memory."""
 
     name: str
     dtype: DType = "auto"

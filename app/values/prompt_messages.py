@@ -1,4 +1,4 @@
-"""What a model is asked: the messages of a chat, calls of tools among them, or raw text."""
+"""The prompt of a model: the messages of a chat, which may call tools, or raw text."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,7 +11,8 @@ PromptRole = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool. Its arguments are JSON; `arguments_as_text` where a template wants that text itself."""
+    """A call of a tool. `arguments` is JSON; with `arguments_as_text` the chat template gets it as a string, not
+    parsed."""
 
     id: str
     name: str
@@ -21,7 +22,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat. `calls` are the assistant's; a tool's message answers the call of its id and name."""
+    """One message of a chat. `calls` are the assistant's calls of tools. A tool's message answers the call with its
+    `call_id` and `name`."""
 
     role: PromptRole
     content: str
@@ -34,4 +36,4 @@ class Message:
 
 
 Prompt = tuple[Message, ...] | str
-"""A chat's messages, or raw text without a chat template."""
+"""A chat's messages, or raw text that is not put into a chat template."""

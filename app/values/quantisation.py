@@ -1,14 +1,14 @@
 """Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-A weight is stored as an integer of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an
-offset, in the precision of the activations (2 bytes in half precision):
+Each number of a weight is stored as an integer of 8 or 4 bits. Each group of neighbours in a row shares a scale, in
+int4 also an offset, in the precision of the activations (2 bytes in half precision):
 
     int8    one group for each row      1 byte                          in 4096: 1.0005 bytes a weight
     int4    groups of 32                half a byte, 4 bytes a group             0.625 bytes a weight
 
-Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head take 8
-bits, in int4 as well, because no later layer could correct their errors. Tied, they share one table. Rows that do
-not divide into groups take 8 bits, too.
+Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head have 8
+bits, in int4 as well, because no later layer could correct their errors; if they are tied, they share one table.
+Rows that cannot be divided into groups of 32 have 8 bits, too.
 """
 
 from collections.abc import Mapping
@@ -18,27 +18,27 @@ from typing import Literal
 Quantisation = Literal["none", "int8", "int4"]
 
 GROUP = 32
-"""Group size of int4: neighbours in a row that share a scale."""
+"""The group size of int4: how many neighbours in a row share a scale."""
 
 _TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word_embeddings.")
 _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
-"""How checkpoints name the tables by tokens and by positions."""
+"""Names that checkpoints give to the tables by tokens, and to the tables by positions."""
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Return the bits per number of a weight, in a Linear or in a table by tokens; 0 if it is not quantised."""
+    """Return the bits per number of a Linear's weight or of a table by tokens; 0 if it is not quantised."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8
 
 
 def group_of(bits: int, in_features: int) -> int:
-    """Return how many neighbours in a row share a scale."""
+    """Return how many neighbours in a row share a scale: all in 8 bits, GROUP in 4."""
     return in_features if bits == 8 else GROUP
 
 
 def weight_bytes(shape: tuple[int, int], itemsize: int, bits: int) -> int:
-    """Return the bytes of a weight [out, in] of `bits` per number; `itemsize` is that of the activations."""
+    """Return the bytes of a weight [out, in] with `bits` per number; `itemsize` is that of the activations."""
     if not bits:
         return prod(shape) * itemsize
     groups = shape[0] * shape[1] // group_of(bits, shape[1])

@@ -3,7 +3,8 @@
     speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
     identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
-Without padding both are the same plain decoding; otherwise the race runs what is missing in addition to its lanes.
+Without padding, one plain decoding serves for both. With padding, the race also runs the plain decodings that are
+not among its lanes.
 """
 
 from collections.abc import Iterable
@@ -16,19 +17,19 @@ from app.values.trace import Margin, Statistics
 from app.values.validation import require, require_one_of
 
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]
-"""What kind of text a race's prompt asks for."""
+"""The kind of text for which a race's prompt asks."""
 FEWEST_LANES, MOST_LANES = 2, 3
 LONGEST_PROMPT = 200_000
-"""Most characters of a race's prompt."""
+"""The most characters of a race's prompt."""
 FASTER = 1.02
-"""The ratio of two speeds from which on one counts as faster; less is noise."""
+"""The smallest ratio of two speeds that counts as faster; smaller ratios are noise."""
 ONE_TOKEN = 1.005
-"""Tokens per step below which they are written as 1.00: that is no more than plain decoding."""
+"""A lane with fewer tokens per step than this counts as writing one per step, as plain decoding does."""
 
 
 @dataclass(frozen=True, slots=True)
 class RacePrompt:
-    """A ready-made prompt."""
+    """A prompt for a race, and the kind of text for which it asks."""
 
     kind: TextKind
     text: str
@@ -39,7 +40,7 @@ class RacePrompt:
 
 
 def lane_name(lane: Decoding) -> str:
-    """The display name of a lane: "plain", "auto 32 rows", "lookahead 5/4/5"."""
+    """Return the display name of a lane: "plain", "auto 32 rows", "lookahead 5/4/5"."""
     match lane.decoder:
         case "lookahead":
             return f"lookahead {lane.window}/{lane.ngram}/{lane.guesses}"
@@ -64,7 +65,7 @@ class RacePlan:
     def __post_init__(self) -> None:
         names = [lane_name(lane) for lane in self.lanes]
         require(FEWEST_LANES <= len(names) <= MOST_LANES, "a race has two or three lanes", len(names))
-        require(len(set(names)) == len(names), "the lanes must be different ones", ", ".join(names))
+        require(len(set(names)) == len(names), "all lanes must be different", ", ".join(names))
         length = len(self.prompt.text)
         require(
             length <= LONGEST_PROMPT, f"a race's prompt has at most {LONGEST_PROMPT:,} characters", length
@@ -72,12 +73,12 @@ class RacePlan:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The prompt as a chat."""
+        """The prompt as the messages of a chat."""
         return (Message("user", self.prompt.text),)
 
     @property
     def same_text(self) -> bool:
-        """Whether lanes must write the same text in half precision, too."""
+        """Whether all lanes must write the same text in half precision, too."""
         return self.options.decoding.same_text
 
 
@@ -95,26 +96,26 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
-        """The spread of these values; unknown ones (0) are left out."""
+        """Return the spread of these values; unknown values (0) are left out."""
         known = [value for value in values if value]
         return cls(median(known), min(known), max(known)) if known else cls()
 
     @property
     def is_faster(self) -> bool:
-        """Whether this ratio of two speeds is above 1 by more than it differs from round to round."""
+        """Whether this ratio of two speeds is above 1 by more than it varies from round to round."""
         return self.median >= FASTER and self.median * self.low > self.high
 
 
 Curve = tuple[tuple[float, int], ...]
-"""(seconds since the first token, tokens so far) for each step."""
+"""Pairs (seconds since the first token, tokens so far), one for each step."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRun:
-    """What a decoder has written so far, and how it grew. `reason` is None until it is complete.
+    """One run of a decoder so far: its text, its tokens and their times. `reason` is None until it has ended.
 
-    `ends` are the ends of the tokens in the text. `decoder` is the one that really ran: a model without lookahead
-    support decodes plainly."""
+    `ends` are the ends of the tokens in the text. `decoder` is the decoder that really ran, because a model without
+    lookahead support decodes plainly."""
 
     decoding: Decoding
     decoder: DecoderName
@@ -132,7 +133,7 @@ class LaneRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens written, including the first one from the prefill."""
+        """The number of tokens written, including the first token from the prefill."""
         return self.curve[-1][1] if self.curve else 0
 
     @property
@@ -142,15 +143,17 @@ class LaneRun:
 
     @property
     def writes_one_token(self) -> bool:
-        """Whether it wrote one token per step, as plain decoding does."""
+        """Whether the run wrote one token per step, as plain decoding does."""
         return self.statistics.tokens_per_step < ONE_TOKEN
 
     def tokens_at(self, seconds: float) -> int:
-        """Counts the tokens at this time of the run's own clock."""
+        """Returns how many tokens were written at this time of the run's own clock."""
         return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
 
     def around(self, index: int) -> tuple[str, str, str]:
-        """Splits the text: before a token, the token itself ("" after the last one), and after it."""
+        """Split the text at token `index`: the text before it, its own, and the text after it.
+
+        After the last token the token's own text is ""."""
         start = self.ends[index - 1] if 0 < index <= len(self.ends) else 0
         end = self.ends[index] if index < len(self.ends) else start
         return self.text[:start], self.text[start:end], self.text[end:]
@@ -158,7 +161,9 @@ class LaneRun:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token at which a lane and plain differ, counted from 0; `margin` if it is known."""
+    """The first token at which a lane and plain decoding differ: its index from 0, and both texts of the token.
+
+    `margin` is None if it is not known."""
 
     index: int
     said: str
@@ -168,8 +173,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """A finished lane. `speeds` are its tokens per second in each round; without a `difference` the text is
-    identical in each. `run` is the round that differs, or else the one with the median speed."""
+    """A finished lane. `speeds` are its tokens per second in each round. Without a `difference` its text is
+    identical to plain decoding's in each round. `run` is the run that differs, or else the run of median speed."""
 
     run: LaneRun
     speeds: tuple[float, ...] = ()
@@ -178,23 +183,23 @@ class LaneResult:
 
     @property
     def speed(self) -> Spread:
-        """Tokens per second."""
+        """The lane's tokens per second."""
         return Spread.of(self.speeds)
 
     def speed_over(self, other: "LaneResult") -> Spread:
-        """Its speed relative to another lane's, round by round."""
+        """Return the ratio of this lane's speed to another lane's, over all rounds."""
         pairs = zip(self.speeds, other.speeds, strict=True)
         return Spread.of(ours / theirs if theirs else 0.0 for ours, theirs in pairs)
 
     @property
     def is_identical(self) -> bool:
-        """Whether its text is that of plain."""
+        """Whether the text is the same as that of plain decoding."""
         return self.difference is None
 
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """A finished race. Speed-ups are measured against `fastest_plain`; leader and winner are among `lanes`."""
+    """A finished race. Speed-ups are relative to `fastest_plain`, which need not be one of `lanes`."""
 
     plan: RacePlan
     model: ModelInfo
@@ -211,9 +216,9 @@ class RaceResult:
 
     @property
     def winner(self) -> LaneResult | None:
-        """The leader, if it is faster than every other lane; None if that is too close to call.
+        """The leader, if it is faster than every other lane by more than noise; else None.
 
-        A decoder that drafts wins by more than one token per step, or not at all."""
+        A decoder that drafts can only win if it wrote more than one token per step."""
         leader = self.leader
         if leader.run.decoding.decoder != "plain" and leader.run.writes_one_token:
             return None
@@ -254,5 +259,5 @@ class SpeedByKind:
 
     @property
     def is_faster(self) -> bool:
-        """Whether it is faster than plain decoding, and by more than one token per step."""
+        """Whether the lane is faster than plain decoding and writes more than one token per step."""
         return self.speed_up >= FASTER and self.tokens_per_step >= ONE_TOKEN

@@ -1,4 +1,4 @@
-"""Values about servers that other machines, or other programs on this one, run: addresses, keys, models."""
+"""Values about model servers on other machines or in other programs of this machine: addresses, keys, models."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ NOT_LOCAL = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds that a server may take: to connect, to list its models, between two pieces of a reply."""
+    """How many seconds a server may take to connect, to list its models, and between two pieces of a reply."""
 
     connect: float = 10.0
     listing: float = 20.0
@@ -39,7 +39,7 @@ class Server:
 
     @property
     def host(self) -> str:
-        """Return the host with its port, as people call the server."""
+        """The host with its port, which is shown as the server's name."""
         return server_name(self.address)
 
     @property
@@ -49,14 +49,14 @@ class Server:
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine: then nothing leaves it."""
+        """Whether the server runs on this machine, so that nothing is sent to another machine."""
         name = self.hostname
         address = _ip_address(name)
         return address.is_loopback if address else name == "localhost" or name.endswith(".localhost")
 
     @property
     def warning(self) -> str:
-        """What the person must know of its address; "" for one that is encrypted, or in a private network."""
+        """A warning about the address; "" if it is encrypted, on this machine or in a private network."""
         if self.address.startswith("https:") or self.is_here or _is_private(self.hostname):
             return ""
         return (
@@ -66,14 +66,14 @@ class Server:
 
 
 def server_name(address: str) -> str:
-    """The host with its port, without a name and a password before it."""
+    """Return the host with its port, without a user name and a password before it."""
     return urlsplit(address).netloc.rpartition("@")[2]
 
 
 def read_address(text: str) -> str:
-    """The address of a server's API as the person typed it: with its scheme, and /v1 where no path is given.
+    """Return the address of a server's API from the text that the person typed.
 
-    Raises BadOption."""
+    A missing scheme (https, or http in a private network) and a missing path (/v1) are added. Raises BadOption."""
     typed = text.strip()
     parts = _split(typed if "://" in typed else f"http://{typed}")
     name = parts.hostname or ""
@@ -90,7 +90,7 @@ def read_address(text: str) -> str:
 
 
 def remote_info(choice: ModelChoice) -> ModelInfo:
-    """Describe a model on a server by what is known of it."""
+    """Describe a model on a server, of which little more than the name is known."""
     host = server_name(choice.server)
     return ModelInfo(
         name=choice.name,
@@ -112,7 +112,7 @@ def _split(address: str) -> SplitResult:
         _ = parts.port
     except ValueError as error:
         raise BadOption(
-            f"{address} is no address ({error}). Enter one like http://192.168.1.20:8000/v1."
+            f"{address} is not an address ({error}). Enter one like http://192.168.1.20:8000/v1."
         ) from error
     return parts
 
@@ -122,7 +122,7 @@ def _host(address: str) -> str:
 
 
 def _is_private(name: str) -> bool:
-    """Return whether the name is local: without a dot, with a local ending, or a private address."""
+    """Return whether the name is local: without a dot, with a local suffix, or a private address."""
     address = _ip_address(name)
     return not address.is_global if address else "." not in name or name.endswith(LOCAL_NAMES)
 

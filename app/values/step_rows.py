@@ -1,10 +1,10 @@
-"""The rows that a step feeds to the model, by the chosen sizes: one formula for engine and settings.
+"""Computes how many rows (token positions) a step feeds to the model, for the engine and for the settings.
 
 With W=5, N=4, G=5:
 
     tree      1 + G·(N-1) = 16    the current token, and 5 guesses of 3 tokens without common prefixes
-    window    W·(N-1) - 1 = 14    its first token is the current token
-    logits         16 + 5 = 21    every row of the tree, and the window's top row
+    window    W·(N-1) - 1 = 14    5 columns of 3 tokens; the first token is the current token, already in the tree
+    logits         16 + 5 = 21    every row of the tree, and the newest row of the window
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from app.values.messages import Decoding
 
 PROMPT_LOOKUP_DRAFTS = 10
-"""Most tokens that prompt lookup copies."""
+"""The most tokens that prompt lookup copies in one step."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """The most rows of a step: of the tree, including the current token; of the window; and with logits."""
+    """The most rows of a step: in the tree (with the current token), in the window, and with logits (`read`)."""
 
     tree: int
     window: int
@@ -25,22 +25,22 @@ class StepRows:
 
     @property
     def total(self) -> int:
-        """All rows."""
+        """The rows of tree and window."""
         return self.tree + self.window
 
 
 def tree_rows(guesses: int, ngram: int) -> int:
-    """The current token, and G guesses of N-1 tokens."""
+    """Return the rows of the tree: the current token, and G guesses of N-1 tokens."""
     return 1 + guesses * (ngram - 1)
 
 
 def window_rows(width: int, ngram: int) -> int:
-    """W columns of N-1 guesses, of which the first one is the current token."""
+    """Return the rows of the window: W columns of N-1 tokens, less the first, which is the current token."""
     return width * (ngram - 1) - 1 if width else 0
 
 
 def step_rows(decoding: Decoding) -> StepRows | None:
-    """The largest step with these sizes; None where auto chooses while it decodes."""
+    """Return the rows of the largest step with these sizes; None if auto chooses them while it decodes."""
     match decoding.decoder:
         case "plain":
             return StepRows(1, 0, 1)

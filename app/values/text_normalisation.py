@@ -1,7 +1,8 @@
-"""Text made fit for the full-text index, for storage and for display.
+"""Prepares text for the full-text index, for storage and for display.
 
-FTS5's unicode61 tokenizer takes a run of letters for one word, so a script without spaces would have one word a
-sentence. Each of its characters is set apart, in the index and in the query, where a phrase joins them again:
+FTS5's unicode61 tokenizer takes a run of letters for one word, so in a script without spaces a whole sentence would
+be one word. Spaces are put around each character of such a script, in the index and in the query. The query
+searches for the characters as a phrase:
 
     "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
 """
@@ -16,9 +17,10 @@ UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
     "\U00020000-\U0003ffff]"
 )
-"""A character that is a word of its own."""
+"""A character that is indexed as a word of its own."""
 MOST_MARKS = 30
-"""Combining marks that a letter keeps. No script has more; Unicode's stream-safe format has the same limit."""
+"""The most combining marks that a letter keeps. No script needs more; Unicode's stream-safe format has this limit,
+too."""
 _MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -26,8 +28,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 UNSHOWN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line ends, bytes that are no UTF-8
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction: exe.txt may be named txt.exe
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line ends, bytes that are not UTF-8
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # direction marks, which can show txt.exe as exe.txt
 )
 """A character that a file's name may contain and that is not displayed."""
 
@@ -38,19 +40,20 @@ def shown_name(name: str) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return a name without what is hard to see: case, blanks, Unicode forms, invisible characters."""
+    """Return a key that is equal for names that look alike: it ignores case, extra spaces, Unicode forms and
+    invisible characters."""
     shown = " ".join(normalized("NFC", name).split())
     return "".join(filter(str.isprintable, shown)).casefold().strip()
 
 
 def spaced(text: str) -> str:
-    """Prepare a text for the index: separate characters of scripts without spaces, in Unicode's form NFKC."""
+    """Return a text for the index: in Unicode's form NFKC, with spaces around characters of unspaced scripts."""
     return UNSPACED.sub(r" \g<0> ", normalized("NFKC", storable(text)))
 
 
 def normalized(form: Form, text: str) -> str:
-    """Normalise a text by a Unicode form. Marks beyond MOST_MARKS on one letter are left out: sorting them takes
-    quadratic time."""
+    """Return a text in a Unicode form. Marks beyond MOST_MARKS on one letter are left out, because sorting them
+    takes quadratic time."""
     if text.isascii():
         return text
     classes, kept, at = bytes(map(unicodedata.combining, text)), [], 0
@@ -61,10 +64,10 @@ def normalized(form: Form, text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Replace surrogates, which UTF-8 cannot encode, by question marks."""
+    """Replace surrogates, which UTF-8 cannot encode, with question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def without_surrogates(text: str) -> str:
-    """Replace each surrogate (half a character, or a byte of another encoding) by U+FFFD."""
+    """Replace each surrogate (half a character, or a byte of another encoding) with U+FFFD."""
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,6 +1,6 @@
-"""Tells whether two models have the same tokenizer, by the vocabulary in their tokenizer.json.
+"""Computes a digest of a model's vocabulary from its tokenizer.json, to find models with the same tokenizer.
 
-The file is not trusted: an invalid one equals no other.
+The file is not trusted. An invalid file gives "", which must not be taken as equal to another digest.
 """
 
 from functools import lru_cache
@@ -11,12 +11,12 @@ from typing import Any
 from app.values.dataclass_json import parse_json
 
 LARGEST = 100_000_000
-"""Bytes of the largest accepted tokenizer.json; one for 256,000 tokens has 33 million."""
+"""Bytes of the largest accepted tokenizer.json; the file for 256,000 tokens has 33 million bytes."""
 NO_VOCABULARY = ""
 
 
 def vocabulary_digest(folder: Path) -> str:
-    """Return a digest of all tokens and their ids; "" if the model has no tokenizer.json that lists them."""
+    """Return a digest of all tokens and their ids; "" if the model has no valid tokenizer.json."""
     try:
         file = folder / "tokenizer.json"
         about = file.stat()
@@ -36,13 +36,14 @@ def _digest(file: Path, size: int, _changed: int) -> str:
 
 
 def digest_of(vocabulary: dict[str, int]) -> str:
-    """Return the digest of a vocabulary: token -> id."""
+    """Return the digest of a vocabulary, which maps tokens to ids."""
     listed = sorted((number, token) for token, number in vocabulary.items())
     return sha256("\0".join(f"{number} {token}" for number, token in listed).encode()).hexdigest()
 
 
 def _read(tokenizer: dict[str, Any]) -> dict[str, int]:
-    """Return token -> id, with added tokens. Unigram models list their tokens, others map them."""
+    """Return the map from tokens to ids, with added tokens. Unigram models list their tokens, other models map
+    them."""
     tokens = tokenizer["model"]["vocab"]
     if isinstance(tokens, list):
         known = {str(token): number for number, (token, _) in enumerate(tokens)}

@@ -1,12 +1,12 @@
-"""What is told of a reply's steps: the running numbers, and a trace of each of the newest ones. A trace has the
-draft tree, the window, the accepted path, and what the model predicted in each row.
+"""Numbers about a reply's steps, and traces of the newest steps. A trace has the draft tree, the window, the
+accepted path, and the model's prediction in each row.
 
-The current token is 7, drafts are 8 (then 9) and 5; the model predicts 8 after 7 and 4 after 8:
+An example: the current token is 7, drafts are 8 (then 9) and 5; the model predicts 8 after 7 and 4 after 8:
 
 tokens    7  8  9  5        row 0 is the current token
 parents  -1  0  1  0
 predicted 8  4  .  .        the model's likeliest token after each row
-accepted  0  1              the rows whose keys were kept; the step wrote 8 and 4
+accepted  0  1              the rows whose keys and values were kept; the step wrote 8 and 4
 """
 
 from dataclasses import dataclass, field
@@ -26,16 +26,16 @@ Origin = Literal[
     "grammar",
     "draft",
 ]
-"""Who proposed a token: the model itself, the source in the n-gram pool that drafted it, the reply's grammar,
-the draft model, or a head that the checkpoint carries."""
+"""Who proposed a token: the model itself, a source of the n-gram pool, the reply's grammar, the draft model, or a
+head in the model's checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
-    """The draft tree of one step by its rows, and the window by its rows of tokens, oldest guesses first.
+    """The draft tree of one step, with an entry for each row, and the window as rows of tokens, the oldest first.
 
-    All tokens are ids. A step without drafts has only row 0; the first token from the prefill has no rows. The
-    window's first token is the current token; without a window it has no rows."""
+    All tokens are ids. A step without drafts has only row 0; the first token, from the prefill, has no rows. The
+    window's first token is the current token; without a window `window` is ()."""
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
@@ -47,19 +47,21 @@ class StepTrace:
     def __post_init__(self) -> None:
         rows = len(self.tokens)
         columns = (self.parents, self.origins, self.predicted)
-        require(all(len(column) == rows for column in columns), "a trace has one of each a row", columns)
-        require(all(0 <= row < rows for row in self.accepted), "accepted rows must be rows", self.accepted)
+        require(all(len(column) == rows for column in columns), "each row needs one value of each", columns)
+        require(all(0 <= row < rows for row in self.accepted), "accepted rows must exist", self.accepted)
 
 
 NO_TRACE = StepTrace()
-"""The trace of what is not a step, and of steps whose trace is no longer kept."""
+"""The trace of a piece that is not a step, and of a step whose trace is no longer kept."""
 TRACED_STEPS = 256
-"""A reply keeps the traces of this many newest steps: the X-ray goes back as far."""
+"""The number of newest steps whose traces a reply keeps; the X-ray cannot show earlier steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Rows of the newest step's draft tree and window, and its cost relative to a plain step (0: not measured)."""
+    """The rows of the newest step's draft tree and window, and the step's cost relative to a plain step.
+
+    `cost` is 0 if it is not measured."""
 
     tree: int = 1
     window: int = 0
@@ -68,7 +70,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Running numbers of one reply. The prefill's first token counts in neither tokens nor steps."""
+    """Running numbers of one reply. The first token, from the prefill, counts in neither `tokens` nor `steps`.
+
+    `hits` are steps in which a draft was accepted, `covered` are steps that had drafts."""
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -84,7 +88,7 @@ class Statistics:
 
     @property
     def tokens_per_step(self) -> float:
-        """Committed tokens per forward pass; exactly 1.0 for plain decoding, 0.0 before the first step."""
+        """Tokens written per forward pass; exactly 1.0 for plain decoding, 0.0 before the first step."""
         return self.tokens / self.steps if self.steps else 0.0
 
     @property
@@ -94,17 +98,17 @@ class Statistics:
 
     @property
     def coverage(self) -> float:
-        """Share of steps for which the pool had any draft."""
+        """Share of steps that had at least one draft."""
         return self.covered / self.steps if self.steps else 0.0
 
     @property
     def rows_per_step(self) -> float:
-        """Mean rows of a block."""
+        """Mean number of rows (token positions) that a step feeds to the model."""
         return self.rows / self.steps if self.steps else 0.0
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of decoding, prefill excluded."""
+        """Speed of decoding, without the prefill."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
@@ -117,4 +121,4 @@ class Margin:
     margin: float
 
     def __post_init__(self) -> None:
-        require(self.margin >= 0, "the likeliest token leads", self.margin)
+        require(self.margin >= 0, "the margin must not be negative", self.margin)

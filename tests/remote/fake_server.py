@@ -167,7 +167,7 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
 
 SENTENCES: dict[Misbehaviour, str] = {
     "page": "There is no OpenAI-compatible API at {address}. Check the address: on most servers it ends with /v1.",
-    "no json": "{host} answered with something that is no JSON. Check the address, or update the server.",
+    "no json": "{host} sent an answer that is not valid JSON. Check the address, or update the server.",
     "cut off": "The connection to {host} broke before the reply was complete. Try again.",
     "no end": "The connection to {host} broke before the reply was complete. Try again.",
     "error in stream": "{host} ended the reply with an error: the card fell over. Try again, or look at its log.",

@@ -18,7 +18,7 @@ SCHEMA = json.dumps({"type": "object", "properties": {"name": {"type": "string"}
         ("[" * 100_000, "The schema is not JSON ("),
         ("[]", "A JSON Schema is an object, such as"),
         ("true", "A JSON Schema is an object, such as"),
-        ('{"a": "' + "x" * 500_000 + '"}', "The schema has 500,009 characters, at most 500,000 are read."),
+        ('{"a": "' + "x" * 500_000 + '"}', "The schema has 500,009 characters; at most 500,000 are allowed."),
     ],
 )
 def test_a_text_that_is_no_schema_gets_one_sentence(text: str, sentence: str) -> None:

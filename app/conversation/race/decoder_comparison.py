@@ -1,7 +1,7 @@
-"""Comparing decoders on the same prompts: cold runs in turn (A B A B), speed-ups over plain in the same round, and
-the first token that differs.
+"""Compares decoders on the same prompts: cold runs in turn (A B A B), speed-ups over plain decoding in the same
+round, and the first token that differs.
 
-The race and `bench` both use it. A lane is one decoding of the comparison, and its column is its runs.
+The race and `bench` both use it. A lane is one decoding of the comparison; a column is the list of a lane's runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,29 +18,29 @@ WARM_UP_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A decoding under the name that the person gave it."""
+    """A decoding with the name that the person gave it."""
 
     name: str
     decoding: Decoding
 
 
 def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding: Decoding) -> Request:
-    """The request of one lane. It is cold: another lane's cache and pool would be a head start."""
+    """Return a lane's request. It is cold: the cache and the pool of another lane would give it an advantage."""
     return Request(model, prompt, replace(options, decoding=decoding), is_cold=True)
 
 
 def warm_up_request(request: Request) -> Request:
-    """The same request for a few tokens, so that no lane pays for what is set up once."""
+    """Return the same request for a few tokens. Running it first keeps one-time work out of the measured runs."""
     return replace(request, options=warm_up_options(request.options))
 
 
 def warm_up_options(options: Options) -> Options:
-    """These options for a few tokens."""
+    """Return these options with at most WARM_UP_TOKENS tokens."""
     return replace(options, max_new_tokens=min(WARM_UP_TOKENS, options.max_new_tokens))
 
 
 def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
-    """Submits a request and waits for its end. Raises ReplyFailed. An interrupt (Ctrl+C) stops the reply."""
+    """Submits a request, waits for its end and returns it. Raises ReplyFailed. Ctrl+C stops the reply."""
     engine.submit(request, reply)
     try:
         *_, last = reply.events()
@@ -56,7 +56,8 @@ def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
 class LaneReader:
     """Follows one lane's reply from its start. For one thread.
 
-    The clock is the engine's own and starts at the first token: reading the prompt is not the decoder's work."""
+    The clock is the engine's own. It starts at the first token, because reading the prompt is not the decoder's
+    work."""
 
     def __init__(self, decoding: Decoding, reply: Reply) -> None:
         self.run = LaneRun(decoding, decoding.decoder)
@@ -85,36 +86,36 @@ class LaneReader:
 
 
 def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
-    """A lane as far as it is written."""
+    """Return a lane's run as far as its reply is written."""
     return LaneReader(decoding, reply).read()
 
 
 def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
-    """The column of the fastest plain decoding: on most machines, but not on all, the one with one row a step.
+    """Return the column of the fastest plain decoding, which on most machines is the one with one row per step.
 
-    Only finished runs count; without any the column is empty."""
+    Only finished runs count; if there are none, the column is empty."""
     plains = [[run for run in column if run.decoding.decoder == "plain" and run.reason] for column in columns]
     return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 
 
 def speed(run: LaneRun) -> float:
-    """Tokens per second."""
+    """Return a run's tokens per second."""
     return run.statistics.tokens_per_second
 
 
 def median_run(column: Sequence[LaneRun]) -> LaneRun:
-    """The run with the median speed."""
+    """Return the run of median speed."""
     return sorted(column, key=speed)[len(column) // 2]
 
 
 def speed_up(column: Sequence[LaneRun], plain: Sequence[LaneRun]) -> Spread:
-    """Tokens per second over those of plain in the same round, as far as both have run."""
+    """Return the ratio of a lane's tokens per second to plain's, over the rounds that both have run."""
     pairs = zip(column, plain, strict=False)
     return Spread.of(speed(run) / speed(reference) if speed(reference) else 0.0 for run, reference in pairs)
 
 
 def first_difference(run: LaneRun, plain: LaneRun) -> Difference | None:
-    """The first token at which a lane and plain differ; None if the texts are identical."""
+    """Return the first token at which a lane and plain decoding differ; None if all tokens are identical."""
     if run.token_ids == plain.token_ids:
         return None
     pairs = zip(run.token_ids, plain.token_ids, strict=False)

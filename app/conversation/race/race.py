@@ -1,18 +1,20 @@
-"""A race: one prompt through several decoders, in turn and in rounds on the one engine, on the race's own thread.
+"""A race: several decoders write a reply to one prompt, in turn and in rounds, on the one engine.
 
     warm-up of every lane -> (references -> lanes) * rounds -> margins at differences -> the history
 
-Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves.
+A race has a thread of its own, and each run is a reply of its own. `state` is an immutable snapshot; readers follow
+the replies' logs themselves.
 
-In half precision with same text on, plain is padded to a bucket of rows. A speed-up over that plain would flatter
-the lane, and a text identical to one-row plain would be luck. So `auto` and `lookahead 5/4/5` need four runs:
+In half precision with same text on, plain decoding is padded to a bucket of rows. A speed-up over padded plain
+decoding would flatter a lane, and a text identical to that of one row per step would be luck. So `auto` and
+`lookahead 5/4/5` need four runs:
 
-    plain, same text off    reference   usually the fastest plain: speed-ups are measured against it
-    plain, same text on     reference   texts are compared with it
+    plain, same text off    reference   usually the fastest plain decoding, with which speeds are compared
+    plain, same text on     reference   plain decoding with which texts are compared
     auto                    lane
     lookahead 5/4/5         lane
 
-In float32, or with same text off, both references are one; if it is a lane, nothing more is run.
+In float32, or with same text off, both references are the same decoding; if a lane has it, nothing more is run.
 """
 
 import json
@@ -49,13 +51,13 @@ log = logging.getLogger(__name__)
 RacePhase = Literal["idle", "warming", "racing", "judging", "done", "stopped", "failed"]
 RUNNING: tuple[RacePhase, ...] = ("warming", "racing", "judging")
 ROUNDS = 3
-"""How often each decoding runs, in turn (A B A B A B): one run alone says nothing about which is faster."""
+"""How often each decoding runs, in turn (A B A B A B), because single runs do not show which one is faster."""
 HALF = ("bfloat16", "float16")
 MARGIN_SECONDS = 60.0
-"""How long to wait for a margin: the model reads the prompt and the reply up to there again."""
+"""Seconds to wait for a margin, for which the model reads the prompt and the reply up to the difference again."""
 BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 STOPPED = "The race was stopped. It has no result."
-REMOTE = "The lanes race on a model of this machine: choose an installed one first."
+REMOTE = "A race needs a model on this machine: choose an installed model first."
 RACING = "A race is already running. Wait until it ends, or stop it first."
 
 Runs = Sequence[LaneRun]
@@ -64,7 +66,7 @@ Runs = Sequence[LaneRun]
 
 @dataclass(frozen=True, slots=True)
 class LaneReply:
-    """One run of a race and its event log. `is_reference` for a run that is no lane and only measured against."""
+    """One run of a race and its event log. `is_reference` marks a run with which lanes are only compared."""
 
     lane: Decoding
     reply: Reply
@@ -74,7 +76,7 @@ class LaneReply:
 
 @dataclass(frozen=True, slots=True)
 class RaceState:
-    """A snapshot of a race. The newest of `replies` may still be running; `note` tells why a race ended early."""
+    """A snapshot of a race. The newest of `replies` may still be running; `note` says why a race ended early."""
 
     phase: RacePhase = "idle"
     plan: RacePlan | None = None
@@ -93,7 +95,7 @@ class Race:
     def __init__(
         self, engine: Engine, is_chat_busy: Callable[[], bool], log: RaceLog, machine: Callable[[str], str]
     ) -> None:
-        """`machine` gives the name of a device's processor."""
+        """Create a race that is idle. `machine` returns the name of a device's processor."""
         self.log = log
         self._engine = engine
         self._is_chat_busy = is_chat_busy
@@ -129,23 +131,23 @@ class Race:
             self._current.stop()
 
     def wait(self, timeout: float) -> None:
-        """Waits until the race has ended."""
+        """Waits until the race has ended, at most `timeout` seconds."""
         if self._thread.ident:
             self._thread.join(timeout)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Stops, and waits until nothing more is saved. Then engine and history may be closed."""
+        """Stops the race and waits until its result is saved. After that engine and history may be closed."""
         self.stop()
         self.wait(timeout)
 
     def _run(self, plan: RacePlan) -> None:
-        """The race's thread. Every error becomes a sentence in the state."""
+        """Runs on the race's thread. Saves the result; every error becomes a sentence in the state."""
         phase: RacePhase = "done"
         note, result = "", None
         try:
             result = self._race(plan)
         except AppError as error:
-            # If it is stopped while the model loads, the engine fails the reply with a sentence of its own.
+            # If the race is stopped while the model loads, the engine fails the reply with a sentence of its own.
             phase, note = ("stopped", STOPPED) if self._is_stopping.is_set() else ("failed", str(error))
         except Exception as error:
             log.exception("a race failed")
@@ -158,7 +160,7 @@ class Race:
         self._state = replace(self._state, phase=phase, note=note, result=result)
 
     def _race(self, plan: RacePlan) -> RaceResult:
-        """Runs the race. Raises ReplyFailed, also when it is stopped."""
+        """Runs the race and returns its result. Raises ReplyFailed if a reply fails or the race is stopped."""
         first, *others = lanes_of(plan)
         model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
         for lane in (*extra_references(plan, model), *others):
@@ -201,7 +203,7 @@ class Race:
         return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """How close the model's decision was; None if the model cannot tell."""
+        """Returns the model's two likeliest tokens at the difference and their margin; None if it cannot be had."""
         written = run.token_ids[: difference.index]
         try:
             return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)
@@ -211,7 +213,9 @@ class Race:
 
 
 def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
-    """Every run of the race. References first, so that every lane's speed-up is known when it ends."""
+    """Yields every run of the race.
+
+    In each round the references run first, so that a lane's speed-up is known when the lane ends."""
     references = extra_references(plan, model)
     for number in range(1, ROUNDS + 1):
         yield from (LaneReply(each, Reply(), number, is_reference=True) for each in references)
@@ -219,36 +223,36 @@ def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
 
 
 def lanes_of(plan: RacePlan) -> tuple[Decoding, ...]:
-    """The plan's lanes, each with the plan's `same_text`."""
+    """Returns the plan's lanes, each with the plan's `same_text`."""
     return tuple(replace(lane, same_text=plan.same_text) for lane in plan.lanes)
 
 
 def text_reference(plan: RacePlan) -> Decoding:
-    """Plain decoding, padded like the lanes: the lane that is it, if there is one."""
+    """Returns plain decoding padded like the lanes: the plain lane itself, if the plan has one."""
     lane = next((lane for lane in lanes_of(plan) if lane.decoder == "plain"), None)
     return lane or Decoding("plain", same_text=plan.same_text)
 
 
 def extra_references(plan: RacePlan, model: ModelInfo) -> tuple[Decoding, ...]:
-    """The references that are not lanes and must be run, too: one row a step for speed, padded for the text."""
+    """Returns the references to run besides the lanes: one row per step for the speed, padded for the text."""
     is_padded = plan.same_text and model.dtype in HALF
     one_row = (Decoding("plain", same_text=False),) if is_padded else ()
     return tuple(plain for plain in (*one_row, text_reference(plan)) if plain not in lanes_of(plan))
 
 
 def race_request(plan: RacePlan, lane: Decoding) -> Request:
-    """The request of one run of the race."""
+    """Returns the engine's request for one run."""
     return lane_request(plan.model, plan.messages, plan.options, lane)
 
 
 def ready_prompts() -> tuple[RacePrompt, ...]:
-    """The prompts of assets/race/prompts.jsonl, one `{"kind": "code", "text": "..."}` a line."""
+    """Reads the prompts of assets/race/prompts.jsonl, one `{"kind": "code", "text": "..."}` a line."""
     lines = (assets_dir() / "race" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
     return tuple(RacePrompt(**json.loads(line)) for line in lines if line.strip())
 
 
 def next_prompt(prompts: tuple[RacePrompt, ...], kind: TextKind, text: str) -> str:
-    """The prompt of this kind after the one with this text, cyclically; "" if there is none."""
+    """Returns the prompt that follows this text among those of its kind, cyclically; "" if the kind has none."""
     texts = [prompt.text for prompt in prompts if prompt.kind == kind]
     if not texts:
         return ""

@@ -1,6 +1,6 @@
 """The history of races in SQLite, by model, dtype, device and quantisation.
 
-Older versions also raced models on servers: lanes with the name of their server. They are skipped.
+Older versions also raced models on servers. Their lanes have the name of a server, and are skipped.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from app.values.race import LaneSummary, RaceResult, RaceSummary, SpeedByKind
 
 OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
 PROMPT_EXCERPT = 200
-"""Characters of a prompt that are saved."""
+"""Number of characters of a prompt that are saved."""
 LANE_COLUMNS = "name, speed_up, tokens_per_second, tokens_per_step, is_identical"
 
 
@@ -24,7 +24,7 @@ class RaceLog:
         self._database = database
 
     def add(self, result: RaceResult) -> None:
-        """Saves a race's numbers."""
+        """Saves a race's numbers and the beginning of its prompt."""
         prompt = result.plan.prompt
         row = (result.at, *_key(result.model), prompt.kind, prompt.text[:PROMPT_EXCERPT])
         with self._database.writing() as connection:
@@ -49,7 +49,7 @@ class RaceLog:
                 )
 
     def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
-        """The newest races of this model as it runs now, newest first."""
+        """Returns the latest races of this model with its dtype, device and quantisation, the newest first."""
         with self._database.reading() as connection:
             races = connection.execute(
                 f"SELECT id, at, kind, prompt FROM races WHERE {OF_MODEL} ORDER BY id DESC LIMIT ?",
@@ -60,7 +60,7 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """The medians of each lane on each kind of text; unknown speeds are left out."""
+        """Returns the medians of each lane on each kind of text; unknown speeds are left out."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"

@@ -1,7 +1,7 @@
-"""The lanes of a race as bars, at one time of its clock.
+"""Draws the lanes of a race as bars at one moment of the race's clock.
 
 While a lane runs, the lanes that have finished this round are shown at the same elapsed time. After the last round
-all are shown at the time when the fastest lane finished, each by its run of median speed.
+every lane is shown at the time at which the fastest one finished, by its run of median speed.
 """
 
 import json
@@ -29,20 +29,20 @@ from app.values.messages import Decoding
 from app.values.race import Curve, LaneResult, LaneRun, RacePlan, RaceResult, Spread, lane_name
 
 LaneStatus = Literal["waiting", "running", "finished", "done"]
-"""A lane is "finished" while others run, and "done" once all have finished."""
+"""A lane is "finished" while other lanes run, and "done" once all lanes have finished."""
 TEMPLATE = "race.html"
 MOST_POINTS = 400
-"""Points of a lane's curve that are sent to the page."""
+"""The most points of a lane's curve that are sent to the page, approximately."""
 MOST_STEPS_SHOWN = 240
-"""Tokens of the longest track on which single steps can be told apart."""
+"""Tokens of the longest track on which single steps are still visible; on a longer track they are not drawn."""
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
-"""Possible distances of the marks below the lanes."""
+"""Possible distances, in tokens, between the marks below the lanes."""
 
 
 def chart_html(state: RaceState, runs: Sequence[LaneRun]) -> Markup:
-    """The lanes as bars against the clock; an introduction before the first race.
+    """Return the lanes as bars against the clock; before the first race, an introduction.
 
-    `runs` are those of the race's replies so far, in their order."""
+    `runs` are the runs of the race's replies so far, in the order of the replies."""
     plan, result = state.plan, state.result
     if plan is None:
         return render_macro(TEMPLATE, "introduction")
@@ -85,7 +85,7 @@ def _finished_lane(lane: LaneResult, result: RaceResult, clock: float, length: i
 def _running_lanes(
     plan: RacePlan, runs: Sequence[LaneRun], number: int, clock: float, length: int
 ) -> Iterator[dict[str, object]]:
-    """The lanes in round `number`. A lane's speed-up is relative to the plain runs that have finished by now."""
+    """Yield the lanes in round `number`. Speed-ups are relative to the plain runs that have finished so far."""
     columns: dict[Decoding, list[LaneRun]] = {lane: [] for lane in lanes_of(plan)}
     for run in runs:
         columns.setdefault(run.decoding, []).append(run)
@@ -102,7 +102,7 @@ def _bar(
     name: str, status: LaneStatus, run: LaneRun | None, speed_up: Spread, clock: float, length: int,
     speed: float = 0.0,
 ) -> dict[str, object]:  # fmt: skip
-    """What the template shows of a lane; `speed` is the median of all rounds if it is known."""
+    """Return the template's values for a lane; `speed` is the median of all rounds, or 0 if it is not known yet."""
     tokens, whole = (run.tokens_at(clock), run.tokens) if run else (0, 0)
     written = counted(tokens, "token") if run else ""
     return {
@@ -115,7 +115,7 @@ def _bar(
         "fell_back": False,
         "speed": times(speed_up.median),
         "range": between(speed_up) if speed_up.low < speed_up.high else "",
-        "curve": "[]",  # a running race cannot be replayed
+        "curve": "[]",  # the page replays finished races only
         "written": f"{tokens:,} of {whole:,} tokens" if run and run.reason else written,
         "spoken": f"{title(name)}: {tokens:,} of {length:,} tokens after {clock_words(clock)}",
         "done": f"{tokens / length:.2%}",
@@ -126,20 +126,20 @@ def _bar(
 
 
 def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
-    """At most about `most` points of a curve, always with the last one."""
+    """Return about `most` points of a curve or fewer, always with the last point."""
     every = max(1, -(-len(curve) // most))
     return (*curve[::-1][::every][::-1],)
 
 
 def _step_path(run: LaneRun | None, length: int) -> str:
-    """Lines between the steps, as the path of an SVG."""
+    """Return the lines between the steps as the path of an SVG; "" if there are too many to see."""
     if run is None or length > MOST_STEPS_SHOWN:
         return ""
     return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
 
 
 def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
-    """The numbers of a run, with the median `speed` of all rounds if it is known."""
+    """Return (name, value) of a run's numbers; `speed`, the median of all rounds, replaces the run's own speed."""
     names = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in names]

@@ -1,4 +1,4 @@
-"""How a race is written: its numbers, its verdicts, and the whole as a JSON file."""
+"""Writes a race in words: its numbers, its verdicts, and the whole race as a JSON file."""
 
 import json
 from dataclasses import asdict
@@ -16,45 +16,45 @@ KINDS: dict[TextKind, str] = {
 }
 UNKNOWN = "—"
 ROUNDING = 0.1
-"""Scores that are closer than this may change their order by rounding."""
+"""Two scores (logits) that are closer than this may change their order by rounding."""
 
 
 def title(name: str) -> str:
-    """A lane's name as a title: "Lookahead 5/4/5"."""
+    """Return a lane's name with a capital: "Lookahead 5/4/5"."""
     return name[:1].upper() + name[1:]
 
 
 def times(speed_up: float) -> str:
-    """ "1.74x"."""
+    """Return a speed-up as "1.74x"; a dash if it is unknown."""
     return f"{speed_up:.2f}x" if speed_up else UNKNOWN
 
 
 def between(speed_up: Spread) -> str:
-    """The lowest and the highest speed-up of the rounds: "1.70x to 1.81x"."""
+    """Return the lowest and the highest speed-up of the rounds: "1.70x to 1.81x"."""
     return f"{times(speed_up.low)} to {times(speed_up.high)}"
 
 
 def rate(tokens_per_second: float) -> str:
-    """Tokens per second: "41.3", "412", "1,203"."""
+    """Return tokens per second as "41.3", "412" or "1,203"; a dash if they are unknown."""
     if not tokens_per_second:
         return UNKNOWN
     return f"{tokens_per_second:,.0f}" if tokens_per_second >= 99.95 else f"{tokens_per_second:.1f}"
 
 
 def seconds(value: float) -> str:
-    """A duration: "84 ms", "1.24 s", "63.0 s"."""
+    """Return a duration as "84 ms", "1.24 s" or "63.0 s"."""
     if value < 1:
         return f"{value * 1000:.0f} ms"
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
 
 
 def clock_words(value: float) -> str:
-    """The time of the race's clock, always with two digits: "0.31 s"."""
+    """Return the time of the race's clock with two decimals: "0.31 s"."""
     return f"{value:.2f} s"
 
 
 def badge_words(lane: LaneResult) -> str:
-    """ "identical text", or from which token on the texts differ, and the margin."""
+    """Return "identical text", or the first token that differs with its margin if that is known."""
     difference = lane.difference
     if difference is None:
         return "identical text"
@@ -63,7 +63,9 @@ def badge_words(lane: LaneResult) -> str:
 
 
 def difference_words(lane: LaneResult, result: RaceResult) -> str:
-    """What was written where the texts differ, and how close the model's scores were; "" for an identical text."""
+    """Explain what was written where the texts first differ, and how close the model's scores were.
+
+    Returns "" for an identical text."""
     difference, sampling = lane.difference, result.plan.options.sampling
     if difference is None:
         return ""
@@ -73,7 +75,7 @@ def difference_words(lane: LaneResult, result: RaceResult) -> str:
     if margin is None:
         return texts
     if sampling.temperature or sampling.repetition_penalty != 1:
-        why = " before sampling"  # then the margin alone does not tell
+        why = " before sampling"  # the margin alone does not explain a sampled difference
     else:
         is_close = margin.margin < ROUNDING
         why = ": close enough for rounding to decide" if is_close else ": more than rounding explains"
@@ -86,7 +88,7 @@ def _quoted(token: str) -> str:
 
 
 def race_json(result: RaceResult) -> str:
-    """The prompt, the options, the model, the machine, and each lane's text, tokens, curve and statistics."""
+    """Return the race as JSON: prompt, options, model, machine, and each lane's text, tokens, curve and numbers."""
     plan = result.plan
     report = {
         "app": f"Foresight {result.app}",
@@ -102,7 +104,7 @@ def race_json(result: RaceResult) -> str:
 
 
 def json_file(result: RaceResult) -> str:
-    """The race as a file that the page downloads."""
+    """Return the HTML that makes the page download the race as a JSON file."""
     at = datetime.fromtimestamp(result.at).strftime("%Y-%m-%d-%H%M%S")
     name = f"foresight-race-{result.plan.prompt.kind}-{at}.json"
     return file_html(name, race_json(result), "application/json")

@@ -1,4 +1,4 @@
-"""What the Race view shows: reads the race and its log and renders the parts of assets/ui/templates/race.html."""
+"""Renders the Race view: reads the race and its log and fills the parts of assets/ui/templates/race.html."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,9 +18,9 @@ from app.values.race import LaneRun, RaceResult, RaceSummary, SpeedByKind, TextK
 
 LAST_RACES = 8
 ENOUGH_RACES = 3
-"""Races of a kind of text before anything is said about it."""
+"""The fewest races on a kind of text after which the page judges whether a decoder is faster on it."""
 SHORT_RACE = 1.0
-"""Seconds of plain decoding below which the numbers mean little."""
+"""Seconds of plain decoding below which the numbers are not reliable."""
 WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work is not measured."
 
 
@@ -37,11 +37,11 @@ class RaceRenderer:
         self._history = Markup()
 
     def reads_database(self) -> bool:
-        """Whether the next `render` reads the database."""
+        """Return whether the next `render` reads the database."""
         return self._history_key != _history_key(self._race.state, self._status().model)
 
     def render(self) -> Parts:
-        """The view's parts; the same object while nothing has changed."""
+        """Return the view's parts; the same object while nothing has changed."""
         state, status = self._race.state, self._status()
         runs, model = self._read_runs(state), status.model
         loading = status.note if state.phase == "warming" and status.phase == "loading" else ""
@@ -56,11 +56,11 @@ class RaceRenderer:
                 "is-racing": state.is_running,
                 "has-raced": state.result is not None,
             }
-            self._inputs = inputs  # not before: if something fails above, the next call tries again
+            self._inputs = inputs  # set last: if rendering fails, the next call renders again
         return self._parts
 
     def _read_runs(self, state: RaceState) -> list[LaneRun]:
-        """Each run so far. Only what is new is read."""
+        """Return each run so far. Only new events are read."""
         known = self._readers
         self._readers = {
             each.reply: known.get(each.reply) or LaneReader(each.lane, each.reply) for each in state.replies
@@ -68,7 +68,7 @@ class RaceRenderer:
         return [reader.read() for reader in self._readers.values()]
 
     def _render_history(self, state: RaceState, model: ModelInfo | None) -> Markup:
-        """Reads the database only after another race or for another model."""
+        """Return the history's HTML. Reads the database only after another race or for another model."""
         key = _history_key(state, model)
         if key != self._history_key:
             log = self._race.log
@@ -83,7 +83,7 @@ def _history_key(state: RaceState, model: ModelInfo | None) -> object:
 
 
 def status_html(state: RaceState, loading: str = "") -> Markup:
-    """What the race is doing, or how it ended; `loading` is how far the model is loaded."""
+    """Return the race's status: the model's progress `loading`, if any, or what the race does or how it ended."""
     words = loading or _status_words(state)
     return render_macro(
         TEMPLATE, "status", words=words, failed=state.phase == "failed", running=state.is_running
@@ -110,7 +110,7 @@ def _status_words(state: RaceState) -> str:
 
 
 def verdict_words(result: RaceResult) -> str:
-    """Tells which lane was fastest, if one was, and whether all texts are the same."""
+    """Say which lane was fastest, if any was, and whether all lanes wrote plain's text."""
     who = "All" if all(lane.is_identical for lane in result.lanes) else "Not all"
     return f"{_fastest_words(result)} {who} lanes wrote the same text as plain decoding."
 
@@ -123,14 +123,16 @@ def _fastest_words(result: RaceResult) -> str:
     if winner is None and leader.run.decoder != "plain" and leader.run.writes_one_token:
         return f"No lane was faster than plain decoding: {leader.run.name} wrote one token per step, too."
     if winner is None:
-        return "Too close to call: the fastest lanes differ by no more than their speeds did from round to round."
+        return (
+            "Too close to call: the fastest lanes differ by no more than each lane did from round to round."
+        )
     if leader.run.decoder == "plain":
         return "Plain decoding was fastest."
     return f"{name} was fastest: {times(faster.median)} the speed of plain decoding ({between(faster)})."
 
 
 def notes_html(result: RaceResult | None) -> Markup:
-    """How the race was measured."""
+    """Return notes on how the race was measured."""
     if result is None:
         return Markup()
     is_short = result.fastest_plain.statistics.seconds < SHORT_RACE
@@ -140,8 +142,8 @@ def notes_html(result: RaceResult | None) -> Markup:
     bucket = " in the same bucket, because same text is on" if result.plan.same_text else ""
     notes = {
         "Short race": short,
-        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. Each "
-                    f"round has its own: shown is the median of {ROUNDS} rounds, with the lowest and the highest.",
+        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. It is computed "
+                    f"in each round; shown are the median of {ROUNDS} rounds, the lowest and the highest.",
         "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
                 "two highest scores.",
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "
@@ -161,7 +163,7 @@ def _plain_words(result: RaceResult) -> str:
 
 
 def outputs_html(result: RaceResult | None) -> Markup:
-    """What each lane wrote, with a mark where it differs from plain decoding."""
+    """Return the text of each lane, marked at the first token that differs from plain decoding."""
     if result is None:
         return Markup()
     outputs = [
@@ -181,7 +183,7 @@ def outputs_html(result: RaceResult | None) -> Markup:
 def history_html(
     model: ModelInfo | None, speeds: Sequence[SpeedByKind], races: Sequence[RaceSummary]
 ) -> Markup:
-    """A chart of speed-ups by kind of text, and the last races."""
+    """Return a chart of speed-ups by kind of text, and the last races."""
     if model is None:
         words = "Load a model to see its races."
     else:
@@ -200,8 +202,9 @@ def history_html(
 
 
 def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
-    """The fastest decoder for each kind of text, of those with enough races if there are any; in the order of the
-    page. Plain decoding is the baseline."""
+    """Return the fastest decoder for each kind of text, in the order of the page.
+
+    Decoders with enough races come before all others. Plain decoding is the baseline, and is left out."""
     by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {
         kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.is_faster, one.speed_up))
@@ -211,7 +214,7 @@ def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
 
 
 def history_summary(best: dict[TextKind, SpeedByKind]) -> str:
-    """On which kinds of text a decoder is faster than plain decoding, and on which none is."""
+    """Say on which kinds of text a decoder is faster than plain decoding, and on which none is."""
     known = {kind: one for kind, one in best.items() if one.races >= ENOUGH_RACES}
     words = {
         "Faster on": [kind for kind, one in known.items() if one.is_faster],

@@ -17,7 +17,7 @@ from app.values.messages import Decoding, ModelChoice, Options
 from app.values.race import MOST_LANES, RacePlan, RacePrompt, TextKind
 
 NO_LANE = "none"
-"""The value of a lane's decoder box without a lane."""
+"""The value of a decoder box that stands for no lane."""
 DECODERS = (
     ("Auto", "auto"),
     ("Plain", "plain"),
@@ -28,18 +28,18 @@ DECODERS = (
 DEFAULT_LANES = ("plain", "auto", NO_LANE)
 DEFAULT_TOKENS = 128
 USED_SIZES = {"lookahead": 3, "jacobi": 1}
-"""How many of the sizes W, N and G a decoder uses, from the first on."""
+"""How many of the sizes W, N and G, in this order, a decoder uses; decoders not listed use none."""
 
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the person's own prompt, kept while examples are shown."""
+    """One page's state in this view: the person's own prompt, which is kept while examples are shown."""
 
     own_prompt: str = ""
 
 
 class RaceActions:
-    """The view's event handlers."""
+    """The event handlers of the view."""
 
     def __init__(
         self,
@@ -54,17 +54,19 @@ class RaceActions:
         self._model = model
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
-        """The first example of a kind of text, or the next one; the person's own prompt for its kind."""
+        """Return the first or the next example of a kind of text, or the person's own prompt if the kind is "own".
+
+        A text that is not an example is kept in `state` as the person's own prompt."""
         if text.strip() and not any(prompt.text == text.strip() for prompt in self._prompts):
             state.own_prompt = text
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text
 
     def own(self) -> TextKind:
-        """The kind of a prompt that the person has edited."""
+        """Return the kind of text of a prompt that the person has edited."""
         return "own"
 
     def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:
-        """Start a race. Returns the HTML of what is wrong, or ""."""
+        """Start a race. Returns the HTML of the problem, or "" if it started."""
         try:
             plan = read_plan(self._kind(kind, text), text, tokens, lanes, self._options(), self._model())
             self._race.start(plan)
@@ -73,16 +75,16 @@ class RaceActions:
         return ""
 
     def stop(self) -> None:
-        """Stop the race. It is not kept in the history."""
+        """Stop the race, which is not added to the history."""
         self._race.stop()
 
     def export(self) -> str:
-        """The finished race as a JSON file that the page downloads; "" without one."""
+        """Return the HTML that makes the page download the finished race as JSON; "" if none has finished."""
         result = self._race.state.result
         return json_file(result) if result else ""
 
     def _kind(self, kind: TextKind, text: str) -> TextKind:
-        """The chosen kind, unless the prompt is no longer one of its examples."""
+        """Return the chosen kind, or "own" if the prompt is not one of its examples."""
         is_example = any(prompt.kind == kind and prompt.text == text.strip() for prompt in self._prompts)
         return kind if is_example else "own"
 
@@ -98,7 +100,7 @@ class LaneControls:
 
 @dataclass(frozen=True, slots=True)
 class RaceView:
-    """The view's components."""
+    """The components of the Race view."""
 
     state: PageValue[RaceViewState]
     kind: gr.Radio
@@ -119,7 +121,7 @@ class RaceView:
         return [self.kind, self.text, self.tokens, *lanes]
 
     def connect(self, actions: RaceActions, events: PageEvents) -> None:
-        """Join events with actions."""
+        """Connect the components' events with actions."""
         for chosen in (self.kind.input, self.another.click):
             events.on(chosen, actions.choose_prompt, [self.state, self.kind, self.text], self.text)
         events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
@@ -131,7 +133,7 @@ class RaceView:
 
 
 def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
-    """Create the components inside the current Blocks, with these sizes of lookahead."""
+    """Create the components inside the current Blocks, with these sizes for lookahead."""
     with gr.Row(elem_id="race"):
         with gr.Column(elem_id="race-main", scale=1):
             with gr.Row(elem_id="race-kinds"):
@@ -188,7 +190,7 @@ def _lane(number: int, sizes: Decoding) -> LaneControls:
 
 
 def _visible_sizes(decoder: str) -> tuple[Any, ...]:
-    """Shows the row of sizes with W if the decoder has any, and N and G if it has all."""
+    """Show the row of sizes with W if the decoder uses any, and N and G if it uses all three."""
     return tuple(gr.update(visible=USED_SIZES.get(decoder, 0) > number) for number in range(3))
 
 
@@ -200,7 +202,7 @@ def read_plan(
     options: Options,
     model: ModelChoice,
 ) -> RacePlan:
-    """The plan for these values; `lanes` has a decoder, W, N and G for each lane, and None for an emptied box.
+    """Make the plan from these values. `lanes` has a decoder, W, N and G for each lane; an empty box is None.
 
     Sampling and same text are those of the chat. Raises BadOption."""
     if not text.strip():
@@ -213,7 +215,7 @@ def read_plan(
 
 
 def _decoding(lane: Sequence[Any], chosen: Decoding) -> Decoding:
-    """Sizes that this decoder does not use stay as in the chat."""
+    """Make a lane's decoding. Sizes that its decoder does not use stay as in the chat."""
     decoder, *boxes = lane
     named = list(zip(("window", "ngram", "guesses"), "WNG", boxes, strict=True))
     used = named[: USED_SIZES.get(decoder, 0)]

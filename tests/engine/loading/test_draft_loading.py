@@ -245,10 +245,14 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "true": ({"num_attention_heads": True}, {}, "num_attention_heads must be from 1"),
     "names more": ({}, {"draft_vocab_size": VOCABULARY + 1}, "draft_vocab_size must be from 1 to 4,096"),
     "no layer 0": ({}, {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}, "layer_ids must be from 1"),
-    "many states": ({}, {"eagle_aux_hidden_state_layer_ids": [1] * 9}, "it may read 8 states, got 9"),
+    "many states": ({}, {"eagle_aux_hidden_state_layer_ids": [1] * 9}, "it may read at most 8 states, got 9"),
     "layers in words": ({}, {"eagle_aux_hidden_state_layer_ids": "low"}, "layer_ids must be from 1"),
-    "two norms": ({}, {"norm_before_fc": True, "fc_norm": True}, "there is one norm before fc"),
-    "window": ({"layer_types": ["sliding_attention"]}, {}, "its attention has a window"),
+    "two norms": (
+        {},
+        {"norm_before_fc": True, "fc_norm": True},
+        "only one of norm_before_fc and fc_norm may be on",
+    ),
+    "window": ({"layer_types": ["sliding_attention"]}, {}, "its attention has a sliding window"),
 }
 
 

@@ -165,7 +165,7 @@ def test_without_a_file_it_says_which_to_choose(hub: Hub) -> None:
     ("broken", "problem"),
     [
         (b"GGUF" + bytes(100), "is damaged on Hugging Face: its version is 0"),
-        (b"no model at all", "is damaged on Hugging Face: it is no GGUF file"),
+        (b"no model at all", "is damaged on Hugging Face: it is not a GGUF file"),
     ],
 )
 def test_a_damaged_file_is_a_problem_in_words(
