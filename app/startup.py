@@ -52,7 +52,7 @@ LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 class Opening:
     """How the page is opened: its port, in the browser or a native window, with or without a token and the API.
 
-    `plan` is which devices share each step."""
+    `plan` names the devices that share each step."""
 
     port: int
     in_browser: bool

@@ -99,7 +99,7 @@ def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
 def _without_unanswered(path: list[sqlite3.Row], then: Role) -> list[sqlite3.Row]:
     """Leaves out questions whose answers were deleted, because some templates refuse two questions in a row.
 
-    The next message will be by `then`."""
+    `then` is the role of the message that will follow the path."""
     roles = [*(row["role"] for row in path), then]
     return [row for at, row in enumerate(path) if roles[at : at + 2] != ["user", "user"]]
 

@@ -103,7 +103,7 @@ def insert(
 def write(connection: sqlite3.Connection, message: int, content: MessageContent) -> None:
     """Replaces the content of a message, unless it was deleted.
 
-    Content in state "writing" comes too late if the stored content is complete, and is dropped."""
+    Content in state "writing" is dropped if the stored content is complete already."""
     updated = connection.execute(
         "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?,"
         " sources = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
