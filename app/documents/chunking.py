@@ -364,7 +364,7 @@ class _Window:
         return text
 
     def _split(self, text: str) -> list[tuple[int, str]]:
-        """Returns the places and texts of the chunks, except blank ones."""
+        """Returns the start and the text of each chunk of a text, except blank chunks."""
         blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines
         found = self._splitter.chunk_indices(text.strip())
         return [(blank + start, chunk) for start, chunk in found if chunk.strip()]

@@ -78,10 +78,10 @@ class Documents(Store):
     replaced_since = reads(document_table.replaced_since)
 
     def paste(self, collection: int, text: str, title: str = "") -> int:
-        """Adds a text. Returns its document, which may be one with the same text, or an older version of it.
+        """Adds a text. Returns its document, which may be an existing one with the same text or an older version.
 
-        A long text is added like a file; `imported_into` then tells its document. Raises DocumentUnreadable for an
-        empty text, or one that is too long."""
+        A long text is added like a file, and may later be merged into another document: see `imported_into`. Raises
+        DocumentUnreadable if the text is empty or too long."""
         kept, note = cleaned(text)
         if not kept.strip():
             raise DocumentUnreadable("There is nothing to read in this text: paste some words.")
@@ -156,9 +156,9 @@ class Documents(Store):
         return other
 
     def imported_into(self, document: int) -> int:
-        """Returns, after `wait`, the document that has an added text: another one for a duplicate or a new version.
+        """Returns the document that has the text of an added document, once `wait` has returned.
 
-        Only imports of this process are known."""
+        It is another document if the text was a duplicate or a new version. Only imports of this process are known."""
         return self._worker.imported_into(document)
 
     # What is in them

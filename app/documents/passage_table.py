@@ -164,9 +164,9 @@ def cited_words(connection: sqlite3.Connection, cited: Citation) -> str:
 
 
 def _place(connection: sqlite3.Connection, about: Document, cited: Citation) -> tuple[int, int]:
-    """Finds the cited part of a passage; (0, 0) or less if the passage is deleted.
+    """Returns the start and end of the cited part in the text; an empty range if the passage was deleted.
 
-    While a newer text is being indexed, the passages still belong to the older one."""
+    Raises DocumentNotFound unless the document is ready, because until then passages may belong to an older text."""
     if about.state in ("failed", "cancelled"):
         raise DocumentNotFound(f"{about.title} was not indexed: try it again in the list of documents.")
     if about.state != "ready":

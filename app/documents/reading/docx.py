@@ -68,9 +68,9 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Writes parts of one document as Markdown, with its names of styles by their ids, and its notes not read yet.
+    """Writes parts of a document as Markdown. `styles`: the styles' names by id; `notes`: those not written yet.
 
-    Each note is read once, because notes that refer to each other would make a text without end."""
+    Each note is written once, because notes that refer to each other would make an endless text."""
 
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]

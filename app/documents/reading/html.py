@@ -1,7 +1,7 @@
-"""HTML as Markdown: its words and its structure, read tag by tag, so that no tree is ever built.
+"""Reads HTML as Markdown, tag by tag, without building a tree.
 
-Python's HTMLParser takes quadratic time for what is never closed, and so do lxml and justhtml for some pages. Here
-one pattern splits a page and consumes what it looks at. As in a browser, what is never closed ends with the page.
+Python's HTMLParser takes quadratic time for markup that is never closed, and so do lxml and justhtml for some pages.
+Here a single pattern splits a page in one pass. As in a browser, markup that is never closed ends with the page.
 """
 
 import codecs

@@ -142,9 +142,10 @@ def self_contained(question: str, earlier: Sequence[str]) -> str:
 
 
 def is_follow_up(question: str) -> bool:
-    """Whether a question has too few words to be searched by itself.
+    """Returns whether a question has too few words to be searched by itself.
 
-    It has next to no words, or few words and refers back (it, that one) or continues (And …, What about …)."""
+    Such a question has next to no words, or it has few and refers back (it, that one) or continues (And …, What
+    about …)."""
     count = len(content_words(question))
     refers_back = not REFERRING.isdisjoint(map(str.lower, _LETTERS.findall(question)))
     continues = CONTINUING.match(question) is not None
