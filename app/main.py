@@ -61,13 +61,13 @@ Port = Annotated[
 ]
 WithoutBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the page in the browser.")]
 AppModel = Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)]
-Native = Annotated[bool, typer.Option("--native", help="Open a window of its own instead of the browser (needs pywebview).")]
+Native = Annotated[
+    bool, typer.Option("--native", help="Open a window of its own instead of the browser (needs pywebview).")
+]
 WithoutToken = Annotated[
     bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
 ]
-WithApi = Annotated[
-    bool, typer.Option("--api", help="Also serve the API for other programs.")
-]
+WithApi = Annotated[bool, typer.Option("--api", help="Also serve the API for other programs.")]
 
 
 @cli.callback(invoke_without_command=True)

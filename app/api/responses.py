@@ -239,9 +239,7 @@ def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
 def _function(tool: Json, place: int) -> FunctionFields:
     param = f"tools[{place}]"
     if tool.get("type") != "function":
-        raise ApiError(
-            f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type"
-        )
+        raise ApiError(f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type")
     try:
         return FunctionFields.model_validate(tool)
     except ValidationError as error:

@@ -92,7 +92,10 @@ def export_chats(
         list[int] | None, typer.Argument(metavar="[CHAT]...", help="Numbers from `chats list`; default: all.")
     ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Write only the shown messages, for reading; they cannot be imported again.")
+        bool,
+        typer.Option(
+            "--markdown", help="Write only the shown messages, for reading; they cannot be imported again."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
     overwrite: Overwrite = False,
@@ -189,7 +192,11 @@ def rescue_chats(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Save to this file; default: a new file in the folder of the damaged one."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Save to this file; default: a new file in the folder of the damaged one.",
+        ),
     ] = None,
     overwrite: Overwrite = False,
     data_dir: DataDir = None,

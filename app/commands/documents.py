@@ -56,7 +56,8 @@ def add_documents(
         ),
     ],
     collection: Annotated[
-        str, typer.Option(metavar="NAME", help="The collection to add to; it is created if it does not exist.")
+        str,
+        typer.Option(metavar="NAME", help="The collection to add to; it is created if it does not exist."),
     ] = "Documents",
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title of standard input.")] = "",
     data_dir: DataDir = None,
@@ -69,7 +70,9 @@ def add_documents(
 
 @documents_cli.command("list")
 def list_documents(
-    collection: Annotated[str, typer.Option(metavar="NAME", help="List the documents of this collection.")] = "",
+    collection: Annotated[
+        str, typer.Option(metavar="NAME", help="List the documents of this collection.")
+    ] = "",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

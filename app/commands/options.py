@@ -47,9 +47,7 @@ CollectionNames = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
-DRAFT_MODEL_HELP = (
-    "A smaller model (best with the same tokenizer) or an EAGLE-3 head that proposes tokens, which are verified."
-)
+DRAFT_MODEL_HELP = "A smaller model (best with the same tokenizer) or an EAGLE-3 head that proposes tokens, which are verified."
 DraftModel = Annotated[str, typer.Option("--draft-model", metavar="ID_OR_PATH", help=DRAFT_MODEL_HELP)]
 OtherDraftModel = Annotated[
     str | None,
@@ -98,15 +96,16 @@ PresetOption = Annotated[
     ),
 ]
 Rows = Annotated[
-    int | None, typer.Option("--rows", metavar="ROWS", help="Most positions that auto checks per step; 0 lets it choose.")
+    int | None,
+    typer.Option(
+        "--rows", metavar="ROWS", help="Most positions that auto checks per step; 0 lets it choose."
+    ),
 ]
 SameText = Annotated[
     OnOff, typer.Option("--same-text", help="Whether half-precision text is the same with every decoder.")
 ]
 Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
-Temperature = Annotated[
-    float | None, typer.Option(help="0 is greedy. [default: 0, or the prompts file's]")
-]
+Temperature = Annotated[float | None, typer.Option(help="0 is greedy. [default: 0, or the prompts file's]")]
 TopK = Annotated[int, typer.Option(help="0 is off.")]
 TopP = Annotated[float, typer.Option(help="1 is off.")]
 MinP = Annotated[float, typer.Option(help="0 is off.")]

@@ -34,7 +34,9 @@ AppModel = Annotated[
     str | None, typer.Option("--model", metavar="ID_OR_PATH", help="[default: the app's model]")
 ]
 Port = Annotated[int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")]
-Host = Annotated[str, typer.Option(help="The address to listen at. If other machines can reach it, a key is needed.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen at. If other machines can reach it, a key is needed.")
+]
 Key = Annotated[
     str | None,
     typer.Option(
@@ -47,7 +49,9 @@ Key = Annotated[
 GivenKeyFile = Annotated[
     Path | None, typer.Option("--api-key-file", metavar="FILE", help="A file with the key and nothing else.")
 ]
-WithoutKey = Annotated[bool, typer.Option("--no-key", help="Let every program on this machine use the API without a key.")]
+WithoutKey = Annotated[
+    bool, typer.Option("--no-key", help="Let every program on this machine use the API without a key.")
+]
 
 
 def serve(
@@ -125,7 +129,9 @@ def chosen_key(
         raise BadOption(f"Choose one of {' and '.join(given_ways)}.")
     if has_none:
         if host not in LOOPBACKS:
-            raise BadOption(f"At {host} other machines can use the API, so a key is needed: leave out --no-key.")
+            raise BadOption(
+                f"At {host} other machines can use the API, so a key is needed: leave out --no-key."
+            )
         return NoKey()
     if option is not None:
         return FixedKey(checked_key(option, "--api-key"))

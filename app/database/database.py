@@ -332,7 +332,9 @@ def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], 
     """Copies all pages, as they are at one moment, into a new file. Returns the first damage in it; "" if it is whole."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
-        source.execute("SELECT count(*) FROM sqlite_master")  # from here on, changes by other connections are not seen
+        source.execute(
+            "SELECT count(*) FROM sqlite_master"
+        )  # from here on, changes by other connections are not seen
         if progress:
             source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
         else:

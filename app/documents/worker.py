@@ -142,7 +142,10 @@ class DocumentWorker:
         try:
             if not self._has_work():
                 return False
-            with suppress(Timeout), self._lock.acquire(POLL_SECONDS):  # another process works on documents: look again
+            with (
+                suppress(Timeout),
+                self._lock.acquire(POLL_SECONDS),
+            ):  # another process works on documents: look again
                 self._do_next()
                 self._on_change()
             return True

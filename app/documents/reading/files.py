@@ -168,7 +168,9 @@ class TextFileReader:
             yield ReadNote(f"Its encoding was guessed: {encoding.name}.")
         if replaced > 0:
             count = f"{replaced:,} characters" if replaced > 1 else "1 character"
-            yield ReadNote(f"{count} could not be read and {'are' if replaced > 1 else 'is'} shown as {REPLACED}.")
+            yield ReadNote(
+                f"{count} could not be read and {'are' if replaced > 1 else 'is'} shown as {REPLACED}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
