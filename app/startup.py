@@ -1,4 +1,5 @@
-"""Builds the app (log, database, engine, models, documents, conversations and page), and closes its parts in order."""
+"""Builds the app (log, database, engine, models, documents, conversations and page), and closes its parts in
+order."""
 
 import logging
 from collections.abc import Iterator
@@ -163,7 +164,9 @@ def _open_database(data_dir: Path) -> Database:
 
 
 def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir: Path) -> ApiSwitch:
-    """Make the switch of the API that is served with the page and uses its model. It is built when first turned on."""
+    """Make the switch of the API that is served with the page and uses its model.
+
+    It is built when first turned on."""
 
     def build(key: KeyFile) -> ASGIApp:
         from app.api.application import build_api

@@ -69,7 +69,8 @@ class AccessCheck:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Report the client as disconnected once a body has more than LARGEST_BODY bytes; its header may give no length."""
+    """Report the client as disconnected once a body has more than LARGEST_BODY bytes; its header may give no
+    length."""
     received = 0
 
     async def receive_some() -> Message:
@@ -82,7 +83,9 @@ def _limited(receive: Receive) -> Receive:
 
 
 class ApiSwitch:
-    """ASGI app that passes requests to the API while it is on, and else answers 404. Replies in progress continue."""
+    """ASGI app that passes requests to the API while it is on, and else answers 404.
+
+    Replies in progress continue."""
 
     def __init__(self, build: Callable[[KeyFile], ASGIApp], key: KeyFile) -> None:
         self._build = build

@@ -45,8 +45,8 @@ def checked_key(given: str, source: str) -> str:
         raise BadOption(f"The key of {source} has several lines: keep the key there alone.")
     if len(key) > LONGEST or not (key.isascii() and key.isprintable()) or " " in key:
         raise BadOption(
-            f"The key of {source} has characters that a key cannot have, or is too long: use up to {LONGEST:,} letters, "
-            "digits and punctuation marks."
+            f"The key of {source} has characters that a key cannot have, or is too long: use up to "
+            f"{LONGEST:,} letters, digits and punctuation marks."
         )
     return key
 

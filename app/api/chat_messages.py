@@ -110,7 +110,8 @@ def _call(call: CalledTool, number: int, syntax: CallSyntax) -> ToolCall:
 
 
 def _said(text: str, calls: Sequence[ToolCall], syntax: CallSyntax) -> list[Message]:
-    """Return the assistant's text and calls as one message, or a message per call if the template takes only one."""
+    """Return the assistant's text and calls as one message, or a message per call if the template takes only
+    one."""
     if syntax.can_repeat or not calls:
         return [Message("assistant", text, tuple(calls))]
     return [Message("assistant", text if not place else "", (call,)) for place, call in enumerate(calls)]

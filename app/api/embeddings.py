@@ -39,7 +39,7 @@ def embeddings_router(services: ApiServices) -> APIRouter:
         folder = await asyncio.to_thread(services.embedder)
         if folder is None:
             raise ApiError(
-                "There is no embedding model on this machine: download the one that is named in Foresight's Settings.",
+                "There is no embedding model on this machine: download the one that Foresight's Settings name.",
                 "model", 404, "model_not_found",
             )  # fmt: skip
         inputs, counts = _inputs(asked.input), list[int]()

@@ -40,7 +40,9 @@ class ApiError(AppError):
 def error_body(
     sentence: str, status: int, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """Return an error in OpenAI's form. Its sentence is shortened, because it may quote a long part of the request."""
+    """Return an error in OpenAI's form.
+
+    Its sentence is shortened, because it may quote a long part of the request."""
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
     place = param and _cut(param, LONGEST_PARAM)
     return {"error": {"message": _cut(sentence, LONGEST), "type": kind, "param": place, "code": code}}

@@ -1,4 +1,5 @@
-"""What the API uses of the app: the engine, the models that clients may name, and the lock by which they take turns."""
+"""What the API uses of the app: the engine, the models that clients may name, and the lock by which they take
+turns."""
 
 import asyncio
 import threading
@@ -57,10 +58,11 @@ def served_model(choice: ModelChoice) -> ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What the routes use. `current` returns the model of requests that name none; `template` reads a chat template.
+    """What the routes use.
 
-    Requests take turns: only one request of the API is in the engine's queue at a time, so that the page waits for
-    at most one of them. The other requests wait in the order in which they came."""
+    `current` returns the model of requests that name none; `template` reads a chat template. Requests take turns:
+    only one request of the API is in the engine's queue at a time, so that the page waits for at most one of them.
+    The other requests wait in the order in which they came."""
 
     engine: Engine
     current: Callable[[], ServedModel]

@@ -109,7 +109,9 @@ class ToolCallParser:
         self._read = self._first
 
     def push(self, text: str) -> list[Delta]:
-        """Return the deltas of this text. The beginning of a tag or of a call is held back until more text comes."""
+        """Return the deltas of this text.
+
+        The beginning of a tag or of a call is held back until more text comes."""
         self._held += text
         found = list[Delta]()
         while (part := self._read()) is not None:
@@ -117,7 +119,9 @@ class ToolCallParser:
         return found
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Return what is left at the end. A call that ended before its name is text; if the reply `is_cut`, it is dropped."""
+        """Return what is left at the end.
+
+        A call that ended before its name is text; if the reply `is_cut`, it is dropped."""
         rest, self._held = self._held, ""
         if self._read == self._arguments:
             return [ArgumentsDelta(self._calls - 1, rest)] if rest else []
@@ -129,7 +133,8 @@ class ToolCallParser:
         return [TextDelta(text)] if text else []
 
     def _first(self) -> list[Delta] | None:
-        """Decide from the reply's beginning whether it starts with text or with a call; None if more text is needed."""
+        """Decide from the reply's beginning whether it starts with text or with a call; None if more text is
+        needed."""
         start = self._held.lstrip()
         if self._syntax.is_open:
             if ALL.startswith(self._held):
@@ -232,7 +237,7 @@ Parser = TextParser | ToolCallParser
 
 
 def _typed(text: str, schema: Any) -> Any:
-    """Parse an argument's value as JSON, unless its schema wants a string or there is no schema."""
+    """Parse an argument's value as JSON, unless its schema wants a string or is missing."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string" or (kind is None and not isinstance(schema, dict)):
         return text

@@ -39,8 +39,8 @@ class CallSyntax:
 
     A call has an `opening`, a `head` up to its arguments, the arguments, and a `tail`; if the tail's group `more`
     matches, the head of another call follows at once. Head and tail are patterns of `regex`, which reports whether
-    more text could complete a match. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply begins after
-    an opening, and goes on with text if the name is `all`.
+    more text could complete a match. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply
+    begins after an opening, and goes on with text if the name is `all`.
 
     A grammar writes `begin`, calls with `between` them, and `end`. Each call is `before_name`, the name,
     `after_name`, the arguments, and `after_arguments`. `control` are the form's control tokens, which a reply's
@@ -159,7 +159,8 @@ class ToolTemplate:
 
 
 def tool_template(template: str) -> ToolTemplate:
-    """Recognise the form of tool calls in a chat template; if it has no known form, the Hermes form is explained."""
+    """Recognise the form of tool calls in a chat template; if it has no known form, the Hermes form is
+    explained."""
     if "tools" not in template:
         return ToolTemplate()
     for syntax, words, others in _SIGNS:

@@ -91,7 +91,8 @@ class ToolUse:
 
     @property
     def prompt(self) -> str:
-        """The part of the system prompt that explains the tools; "" if there are none or the template writes them."""
+        """The part of the system prompt that explains the tools; "" if there are none or the template writes
+        them."""
         if not self.offered or self.template.is_native:
             return ""
         return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))
@@ -211,7 +212,9 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax
 
 
 def _written(text: str, syntax: CallSyntax) -> str:
-    """Quote a string for a grammar. Control tokens in it are named, because spelt out they would be other tokens."""
+    """Quote a string for a grammar.
+
+    Control tokens in it are named, because spelt out they would be other tokens."""
     names = "|".join(map(re.escape, syntax.control))
     parts = re.split(f"({names})", text) if names else [text]
     return " ".join(control_rule(part) if part in syntax.control else _quoted(part) for part in parts if part)

@@ -1,8 +1,8 @@
 """The tables of chats, folders, drafts and presets, which the sidebar lists.
 
 A chat's row holds its title, folder, pin and settings, and when it was last used. A folder is made by hand or with
-the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet; chat
-0 is the chat that has not begun yet. A preset is a chat's settings with a name.
+the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet;
+chat 0 is the chat that has not begun yet. A preset is a chat's settings with a name.
 """
 
 import json

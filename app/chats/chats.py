@@ -1,4 +1,5 @@
-"""The chats of one database, for all threads, and the two stores of chats: saved chats, and private chats in memory.
+"""The chats of one database, for all threads, and the two stores of chats: saved chats, and private chats in
+memory.
 
 Each call is one short transaction, or several if it does much. Changes to a chat's messages take a `ChatVersion`
 and return the next version; everything else takes a chat's id. All methods raise StoreError when the file fails,
@@ -104,7 +105,9 @@ class Chats(Store):
         return removed
 
     def purge(self, seconds: float = PURGE_SECONDS) -> bool:
-        """Erases deleted chats for about `seconds`. They cannot be restored any more. Returns whether there is more to do."""
+        """Erases deleted chats for about `seconds`. They cannot be restored any more.
+
+        Returns whether there is more to do."""
         with self.database.writing() as connection:
             deletion.claim(connection)
         return self.erase(seconds)

@@ -247,8 +247,9 @@ class _ForkedChat(_NewChat):
 
 
 class _KnownChats:
-    """Finds chats of a file that exist here already. Existing chats are read once for each creation time, because in
-    some files all chats have the same creation time.
+    """Finds chats of a file that exist here already.
+
+    Existing chats are read once for each creation time, because in some files all chats have the same one.
 
     Each existing chat matches only one chat of the file, so that two chats with the same text are both added."""
 

@@ -53,8 +53,8 @@ def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
 def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
     """Returns the messages that the model reads down to a message, by default the shown leaf; no system prompt.
 
-    Replies that failed or stayed empty are left out with their questions. If the last reply is empty, it is about to
-    be written, so only the reply is left out, and its question stays."""
+    Replies that failed or stayed empty are left out with their questions. If the last reply is empty, it is about
+    to be written, so only the reply is left out, and its question stays."""
     return _texts(_prompt_path(_path(connection, chat, upto)))
 
 
@@ -64,7 +64,8 @@ def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int,
 
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """Returns the messages that the model reads before a new question below a message, by default the shown leaf."""
+    """Returns the messages that the model reads before a new question below a message, by default the shown
+    leaf."""
     return _texts(_without_unanswered(_without_failed_turns(_path(connection, chat, upto)), "user"))
 
 
@@ -89,7 +90,8 @@ def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
 
 
 def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """Leaves out an empty last reply, and failed or unanswered turns before the last message, which always stays."""
+    """Leaves out an empty last reply, and failed or unanswered turns before the last message, which always
+    stays."""
     if path and path[-1]["role"] == "assistant" and not path[-1]["text"]:
         path = path[:-1]
     before = _without_failed_turns(path[:-1])
@@ -131,7 +133,9 @@ def add(
     state: WritingState = "done",
     parent: int | None = None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it. Returns its id."""
+    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
+
+    Returns its id."""
     return _add(connection, now, version, role, MessageContent(text, state), parent)
 
 
@@ -207,7 +211,9 @@ def _add(
     content: MessageContent,
     parent: int | None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message and shows it. A first question becomes the chat's title, unless the user has named the chat."""
+    """Adds a message and shows it.
+
+    A first question becomes the chat's title, unless the user has named the chat."""
     shown = _claim(connection, version, now)
     if parent is None:
         parent = shown
@@ -220,7 +226,9 @@ def _add(
 
 
 def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
-    """Increments the chat's version, notes the use at `now`, and returns the shown leaf. Raises ChatNotFound, StaleChat."""
+    """Increments the chat's version, notes the use at `now`, and returns the shown leaf.
+
+    Raises ChatNotFound, StaleChat."""
     row = require_chat(connection, version.chat)
     if row["version"] != version.number:
         raise StaleChat

@@ -1,4 +1,5 @@
-"""The runs of `bench`: contestants answer the same prompts in turn, so that changes of the machine's speed cancel out."""
+"""The runs of `bench`: contestants answer the same prompts in turn, so that changes of the machine's speed cancel
+out."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from app.values.messages import ModelChoice, Options, Prompt
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One reply: all its tokens; its counts of tokens, steps, seconds, rows and hits exclude the first forward pass."""
+    """One reply: all its tokens; its counts of tokens, steps, seconds, rows and hits exclude the first forward
+    pass."""
 
     token_ids: tuple[int, ...]
     tokens: int
@@ -38,7 +40,9 @@ class BenchRun:
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A decoder that answers prompts. `settings` names all that its runs depend on: the model and the decoder's sizes."""
+    """A decoder that answers prompts.
+
+    `settings` names all that its runs depend on: the model and the decoder's sizes."""
 
     name: str
     settings: str
@@ -46,7 +50,8 @@ class Contestant:
     is_plain: bool = False
 
     def key(self, place: str, prompt: Prompt, options: Options) -> str:
-        """Return the key of a run: its place, this contestant's name, and a hash of settings, prompt and options."""
+        """Return the key of a run: its place, this contestant's name, and a hash of settings, prompt and
+        options."""
         asked = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
         return f"{place}, {self.name}, {asked[:16]}"
 
@@ -131,7 +136,9 @@ Runs = MutableMapping[str, BenchRun]
 
 
 def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
-    """Measure the sets; yield the results of each as soon as it is measured. Adds runs to `known`. Raises ReplyFailed."""
+    """Measure the sets; yield the results of each as soon as it is measured. Adds runs to `known`.
+
+    Raises ReplyFailed."""
     _warm_up(plan)
     for prompt_set in plan.sets:
         columns = list(zip(*_runs(plan, prompt_set, known), strict=True))

@@ -48,7 +48,9 @@ class DecoderSizes:
         return tuple(name for name, size in asdict(self).items() if size is not None)
 
     def apply(self, decoding: Decoding) -> Decoding:
-        """Return the decoding with these sizes. Explicit sizes override the preset, which overrides the decoding's own."""
+        """Return the decoding with these sizes.
+
+        Explicit sizes override the preset, which overrides the decoding's own."""
         sizes = (decoding.window, decoding.ngram, decoding.guesses)
         window, ngram, guesses = PRESETS[self.preset] if self.preset else sizes
         with impossible_values():

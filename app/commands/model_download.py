@@ -30,7 +30,9 @@ Show = Callable[[Download], None]
 
 
 def download(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Download a model and show the progress. Asks for a token on a terminal if the hub needs one. Raises ModelError."""
+    """Download a model and show the progress. Asks for a token on a terminal if the hub needs one.
+
+    Raises ModelError."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = require_hub_id(name, hub.endpoint)
@@ -96,7 +98,8 @@ def _json_lines() -> Show:
 
 
 def _into(bars: Progress) -> Show:
-    """Return a function that shows a bar for the whole download, and a bar for each file that is being downloaded."""
+    """Return a function that shows a bar for the whole download, and a bar for each file that is being
+    downloaded."""
     tasks: dict[str, TaskID] = {}
 
     def show(download: Download) -> None:

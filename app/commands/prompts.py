@@ -105,7 +105,9 @@ def read_prompts(
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:
-    """Read a prompt set from each file, or all shipped sets. If two have the same name, their paths are their names."""
+    """Read a prompt set from each file, or all shipped sets.
+
+    If two have the same name, their paths are their names."""
     paths = list(files) or [assets_dir() / "bench" / f"{name}.jsonl" for name in SHIPPED_SETS]
     stems = [path.stem for path in paths]
     return [
@@ -128,7 +130,9 @@ def _lines(file: Path) -> list[str]:
 
 
 def _override(item: dict[str, Any], where: str) -> SamplingOverride:
-    """Read a line's own sampling values. They are checked here, so that the error names the line. Raises BadOption."""
+    """Read a line's own sampling values. They are checked here, so that the error names the line.
+
+    Raises BadOption."""
     temperature, seed = item.get("temperature"), item.get("seed")
     if not isinstance(temperature, float | int | None) or not isinstance(seed, int | None):
         raise BadOption(f"{where}: the temperature must be a number and the seed an integer.")

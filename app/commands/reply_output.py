@@ -1,4 +1,5 @@
-"""Runs a request for a command: shows progress on standard error, prints the text, and returns the finished reply."""
+"""Runs a request for a command: shows progress on standard error, prints the text, and returns the finished
+reply."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field

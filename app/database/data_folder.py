@@ -53,7 +53,9 @@ def default_data_dir() -> Path:
 
 
 def data_dir_or_default(chosen: Path | None) -> Path:
-    """Returns the chosen folder or the default one. Makes it and marks it as the app's own. Raises DataFolderRefused."""
+    """Returns the chosen folder or the default one. Makes it and marks it as the app's own.
+
+    Raises DataFolderRefused."""
     folder = _expanded(chosen) if chosen else default_data_dir()
     _require_own(folder)
     try:
@@ -128,7 +130,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path counts as content that could be lost: not litter, our marker or an empty folder of ours."""
+    """Returns whether a path counts as content that could be lost: not litter, our marker or an empty folder of
+    ours."""
     if path.is_symlink():
         return True
     if path.is_dir():

@@ -1,7 +1,7 @@
 """The SQLite database of chats and documents.
 
-One connection, protected by a lock, serves all threads: queries take a few milliseconds, a database in memory has only
-one connection anyway, and threads never wait for each other's file locks. Long reads (checking, copying) use a
+One connection, protected by a lock, serves all threads: queries take a few milliseconds, a database in memory has
+only one connection anyway, and threads never wait for each other's file locks. Long reads (checking, copying) use a
 connection of their own. Other processes may read and write at the same time: the file is in WAL mode.
 
 A commit is on the disk when it returns (synchronous = FULL), so that a power cut loses nothing that was saved.
@@ -228,7 +228,8 @@ class Database:
 
     @contextmanager
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
-        """Opens a connection for long reads, so that the app is not blocked; if that is impossible, locks the shared one."""
+        """Opens a connection for long reads, so that the app is not blocked; if that is impossible, locks the
+        shared one."""
         if self._is_memory or self._file_id() != self._inode:  # a file that was moved away can still be saved
             with self._lock:
                 yield self._connection
@@ -237,7 +238,7 @@ class Database:
                 yield connection
 
     def _file_id(self) -> tuple[int, int] | None:
-        """Returns the device and inode of the file at the path; None if there is no file."""
+        """Returns the device and inode of the file at the path; None if the file is missing."""
         try:
             found = self.path.stat()
         except OSError:
@@ -329,7 +330,9 @@ def _writing(target: Path, advice: str) -> Iterator[None]:
 
 
 def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], None] | None) -> str:
-    """Copies all pages, as they are at one moment, into a new file. Returns the first damage in it; "" if it is whole."""
+    """Copies all pages, as they are at one moment, into a new file.
+
+    Returns the first damage in it; "" if it is whole."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
         source.execute(

@@ -1,7 +1,7 @@
 """Schema migrations: assets/migrations/0001_chats.sql, 0002_… are run in order, each once.
 
-SQLite's `user_version` counts them. All missing migrations run in one transaction, so that a crash leaves the schema
-as it was. A released file is never changed; a new file is added.
+SQLite's `user_version` counts them. All missing migrations run in one transaction, so that a crash leaves the
+schema as it was. A released file is never changed; a new file is added.
 """
 
 import shutil

@@ -1,8 +1,9 @@
 """Saves what can still be read of a damaged database into a new one.
 
-SQLite reaches a row through a tree of pages, so a damaged page hides all pages below it. But the rows themselves are
-in the leaves of the tree, and a leaf by itself is a tree, too. So in a copy of the file the first page is replaced by
-a page with a single table, whose root is set to each leaf in turn. The types of a row's values show its table:
+SQLite reaches a row through a tree of pages, so a damaged page hides all pages below it. But the rows themselves
+are in the leaves of the tree, and a leaf by itself is a tree, too. So in a copy of the file the first page is
+replaced by a page with a single table, whose root is set to each leaf in turn. The types of a row's values show
+its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
@@ -56,7 +57,8 @@ LISTED = {
 }
 """Queries that list the ids of a table from an index, which may be whole although the table is not."""
 LONG_TEXTS = {"message": 5, "document_text": 3}
-"""Tables with long texts, and the number of columns up to the text. If such a row is cut, its beginning is saved."""
+"""Tables with long texts, and the number of columns up to the text. If such a row is cut, its beginning is
+saved."""
 TYPES: dict[str, tuple[type, ...]] = {
     "INTEGER": (int,),
     "REAL": (float, int),
@@ -72,8 +74,8 @@ Mend = Callable[[sqlite3.Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The number of rows that are missing according to the indexes, the number of rows that are cut, and whether the
-    indexes are whole, so that the numbers are exact."""
+    """The number of rows that are missing according to the indexes, the number of rows that are cut, and whether
+    the indexes are whole, so that the numbers are exact."""
 
     rows: int
     cut: int

@@ -127,7 +127,9 @@ def damage_in(connection: sqlite3.Connection) -> str:
 
 
 def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first: bool) -> bool:
-    """Merges about `pages` pages of an FTS5 index, which removes deleted words. Returns whether there is more to do."""
+    """Merges about `pages` pages of an FTS5 index, which removes deleted words.
+
+    Returns whether there is more to do."""
     before = connection.total_changes
     # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
     connection.execute(
@@ -137,6 +139,8 @@ def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first
 
 
 def quick_damage_in(connection: sqlite3.Connection) -> str:
-    """Checks all pages, but not whether indexes match their tables. Returns the first damage; "" if there is none."""
+    """Checks all pages, but not whether indexes match their tables.
+
+    Returns the first damage; "" if there is none."""
     found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if found == "ok" else " ".join(found.split())

@@ -33,8 +33,8 @@ class MenuFile:
 class MenuEntry:
     """The files to write, the commands to run afterwards, and the name of the menu.
 
-    `made` are files that the commands make. `folder` belongs to the entry alone. If the file `main` exists but does not
-    contain `mark`, it belongs to another program."""
+    `made` are files that the commands make. `folder` belongs to the entry alone. If the file `main` exists but
+    does not contain `mark`, it belongs to another program."""
 
     files: tuple[MenuFile, ...]
     where: str
@@ -267,7 +267,9 @@ def _is_ours(entry: MenuEntry, path: Path) -> bool:
 
 
 def _run(command: tuple[str, ...], is_needed: bool) -> None:
-    """Run a command. Raises MenuNotWritten if it fails and `is_needed`; a command that only refreshes the menu may fail."""
+    """Run a command.
+
+    Raises MenuNotWritten if it fails and `is_needed`; a command that only refreshes the menu may fail."""
     name, *arguments = command
     try:
         subprocess.run(

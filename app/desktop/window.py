@@ -51,7 +51,8 @@ def show_window(address: str, storage: Path, closing: threading.Event, raise_wan
         )
     with process as child:
         stderr = _StderrReader(child)
-        # Not as an argument, because the address has the page's token, and every user can read a process's arguments.
+        # Not as an argument, because the address has the page's token, and every user can read a process's
+        # arguments.
         _send(child, f"{address}\n".encode())
         try:
             while child.poll() is None and not closing.wait(LOOK_SECONDS):
@@ -113,7 +114,9 @@ class PyWebViewWindow(Protocol):
 
 
 def main() -> None:
-    """Show the page whose address is the first line of standard input. The argument is the folder of browser data."""
+    """Show the page whose address is the first line of standard input.
+
+    The argument is the folder of browser data."""
     (storage,) = sys.argv[1:]
     address = sys.stdin.buffer.readline().decode().strip()
     import webview  # seldom installed, and slow

@@ -1,8 +1,8 @@
 """Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
 semantic-text-splitter finds where to cut. It needs a whole text, so it gets one window of the text at a time. The
-last chunk of a window ends only because the window ends, so the next window begins with that chunk. A section begins
-a new chunk, unless the section before it is very short.
+last chunk of a window ends only because the window ends, so the next window begins with that chunk. A section
+begins a new chunk, unless the section before it is very short.
 
     for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
 """
@@ -142,7 +142,8 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 
 
 def _whole_characters(text: str) -> int:
-    """Returns the length of a part that separates no letter from its combining marks: MAX_LINE, or a little less."""
+    """Returns the length of a part that separates no letter from its combining marks: MAX_LINE, or a little
+    less."""
     end = MAX_LINE
     while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
         end -= 1

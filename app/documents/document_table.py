@@ -19,7 +19,8 @@ SELECT_DOCUMENT = """
 SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
 BUSY = "('waiting', 'reading', 'indexing')"
 LEAVING, REPLACED = "leaving", "replaced"
-"""Internal states of hidden documents: their rows are being deleted; they are an older version of another document."""
+"""Internal states of hidden documents: their rows are being deleted; they are an older version of another
+document."""
 HIDDEN = (LEAVING, REPLACED)
 KEPT_VERSIONS = 5
 """Number of older versions that are kept of each document."""
@@ -38,7 +39,9 @@ LONGEST = 100
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """A document's state and digest, by which a change is noticed. The digest is None until the text is complete."""
+    """A document's state and digest, by which a change is noticed.
+
+    The digest is None until the text is complete."""
 
     state: str
     digest: bytes | None
@@ -65,7 +68,9 @@ def collections(connection: sqlite3.Connection) -> tuple[Collection, ...]:
 
 
 def create_collection(connection: sqlite3.Connection, now: float, name: str) -> int:
-    """Adds an empty collection. Returns its id. Raises BadOption if the name is empty, taken or reserved for chats."""
+    """Adds an empty collection. Returns its id.
+
+    Raises BadOption if the name is empty, taken or reserved for chats."""
     return _insert(connection, now, _free_name(connection, name))
 
 

@@ -26,7 +26,9 @@ PASTED_AT_ONCE = 1_000_000
 
 
 class Documents(Store):
-    """Collections of documents, their passages, and citations of them. Methods raise DocumentError and StoreError."""
+    """Collections of documents, their passages, and citations of them.
+
+    Methods raise DocumentError and StoreError."""
 
     def __init__(
         self,
@@ -106,7 +108,9 @@ class Documents(Store):
         return document
 
     def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Adds copies of files. Returns their documents. Adds none and raises DocumentUnreadable if a file is unusable."""
+        """Adds copies of files. Returns their documents.
+
+        Adds none and raises DocumentUnreadable if a file is unusable."""
         for path in paths:
             require_file(path)
         return tuple(
@@ -115,7 +119,9 @@ class Documents(Store):
         )
 
     def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Adds files that a browser uploaded, of which only the names are kept and not the paths. Returns their documents."""
+        """Adds files that a browser uploaded, of which only the names are kept and not the paths.
+
+        Returns their documents."""
         for path in paths:
             require_file(path)
         return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
@@ -158,7 +164,8 @@ class Documents(Store):
     def imported_into(self, document: int) -> int:
         """Returns the document that has the text of an added document, once `wait` has returned.
 
-        It is another document if the text was a duplicate or a new version. Only imports of this process are known."""
+        It is another document if the text was a duplicate or a new version. Only imports of this process are
+        known."""
         return self._worker.imported_into(document)
 
     # What is in them
@@ -201,11 +208,13 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in time."""
+        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in
+        time."""
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the worker begin no long transaction while `has_to_wait()` is true, such as while a reply is written."""
+        """Makes the worker begin no long transaction while `has_to_wait()` is true, such as while a reply is
+        written."""
         self._worker.give_way(has_to_wait)
 
     # Its end
@@ -221,7 +230,8 @@ class Documents(Store):
         self._embedding_worker.close()
 
     def _paste_long(self, collection: int, pasted: PastedText) -> int:
-        """Adds a text as a file, which is imported in parts, because storing it at once would block the database."""
+        """Adds a text as a file, which is imported in parts, because storing it at once would block the
+        database."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / PASTED
             file.write_text(pasted.text, encoding="utf-8-sig", newline="")

@@ -27,7 +27,8 @@ NOT_REPLACED = "Another document has this title but a different text, so both ar
 COMPARED = 250_000
 """Characters at the beginning of each text that are compared."""
 COMPARED_IN_ALL = 4_000_000
-"""Most characters of older texts that a text is compared with, so that hundreds with the same title take no longer."""
+"""Most characters of older texts that a text is compared with, so that hundreds with the same title take no
+longer."""
 MIN_SHARED = 0.6
 """Least share of an older text that a newer version contains. If the newer text has less, both texts are kept."""
 MOST_REPLACED = 4_000_000
@@ -175,7 +176,8 @@ def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> 
 
 
 def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) -> None:
-    """Adds a note that a document's text was added again, and retries the document if it failed or was cancelled."""
+    """Adds a note that a document's text was added again, and retries the document if it failed or was
+    cancelled."""
     about = document_table.document(connection, document)
     if about.state in ("failed", "cancelled"):
         document_table.set_state(connection, document, "waiting")

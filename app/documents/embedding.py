@@ -1,8 +1,9 @@
-"""The vectors of passages: the protocol of an embedding model, the table of vectors, their search, and their thread.
+"""The vectors of passages: the protocol of an embedding model, the table of vectors, their search, and their
+thread.
 
-The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are the
-work to do, so a kill loses nothing. The engine embeds a small batch when it generates no reply; until then documents
-are found by their words. When another model is chosen, the vectors of the previous one are deleted first.
+The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are
+the work to do, so a kill loses nothing. The engine embeds a small batch when it generates no reply; until then
+documents are found by their words. When another model is chosen, the vectors of the previous one are deleted first.
 
 A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384 numbers
 take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer than the last one
@@ -27,7 +28,8 @@ from app.errors import AppError
 from app.values.document import Passage
 
 Vectors = NDArray[np.float32]
-"""Vectors [texts, width], or one vector [width]. They have length one, so that the product of two is their cosine."""
+"""Vectors [texts, width], or one vector [width]. They have length one, so that the product of two is their
+cosine."""
 Ids = NDArray[np.int64]
 
 BATCH = 32
@@ -69,7 +71,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The model's name, which changes whenever its vectors do; "" if there is no model."""
+        """The model's name, which changes whenever its vectors do; "" if the model is missing."""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
         """Computes the vectors of these texts when the engine has time. `result()` raises AppError on failure."""
@@ -145,7 +147,8 @@ class VectorIndex:
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int
     ) -> list[tuple[int, float]]:
-        """Returns the passages of these documents nearest to a vector of this model, with their cosines, best first."""
+        """Returns the passages of these documents nearest to a vector of this model, with their cosines, best
+        first."""
         asked = np.asarray(documents, np.int64)
         found = [
             _cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)
@@ -189,7 +192,9 @@ class VectorIndex:
         return len(rows) == READ_AT_ONCE
 
     def _add(self, block: VectorBlock) -> None:
-        """Adds a block. It is joined to the last block if that one is small, so that there are never many blocks."""
+        """Adds a block.
+
+        It is joined to the last block if that one is small, so that there are never many blocks."""
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
             self._blocks[-1] = last.joined(block)

@@ -49,7 +49,9 @@ class PendingFiles:
         return self._folder / f"{document}{Path(source).suffix.lower()[:MAX_SUFFIX]}"
 
     def copy(self, file: Path) -> Path:
-        """Copies a file into this folder as a draft, for `keep`. Raises DocumentUnreadable, StoreFull, StoreNotUsable."""
+        """Copies a file into this folder as a draft, for `keep`.
+
+        Raises DocumentUnreadable, StoreFull, StoreNotUsable."""
         self._make_folder()
         draft = self._folder / f"draft-{uuid4().hex}"
         try:

@@ -1,7 +1,7 @@
 """Work on one document in short transactions: indexing it, deleting its rows, and repairing it after a rescue.
 
-A task sets the document's state, and remembers the state and the text's digest. Cancelling, removing or replacing the
-text, in this process or another, changes one of the two, and the next transaction of the task notices this:
+A task sets the document's state, and remembers the state and the text's digest. Cancelling, removing or replacing
+the text, in this process or another, changes one of the two, and the next transaction of the task notices this:
 
     begin "indexing", text A  ->  write  ->  (pasted: "waiting", text B)  ->  write: TaskCancelled
 

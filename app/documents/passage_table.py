@@ -1,7 +1,7 @@
 """The tables of passages and of their index of words, and the current position of a citation.
 
-The text of a passage is stored only in its document. A citation of a passage follows the passage's row. A citation of
-a whole document is valid only while the document's text stays exactly the same.
+The text of a passage is stored only in its document. A citation of a passage follows the passage's row. A citation
+of a whole document is valid only while the document's text stays exactly the same.
 """
 
 import hashlib
@@ -166,7 +166,8 @@ def cited_words(connection: sqlite3.Connection, cited: Citation) -> str:
 def _place(connection: sqlite3.Connection, about: Document, cited: Citation) -> tuple[int, int]:
     """Returns the start and end of the cited part in the text; an empty range if the passage was deleted.
 
-    Raises DocumentNotFound unless the document is ready, because until then passages may belong to an older text."""
+    Raises DocumentNotFound unless the document is ready, because until then passages may belong to an older
+    text."""
     if about.state in ("failed", "cancelled"):
         raise DocumentNotFound(f"{about.title} was not indexed: try it again in the list of documents.")
     if about.state != "ready":

@@ -86,7 +86,8 @@ class Searcher:
         return with_similarity(fuse(by_words, by_meaning), known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in time."""
+        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in
+        time."""
         if not self._embedder.model:
             return ()
         vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)
@@ -114,10 +115,10 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
 
     score(passage) = WORDS_WEIGHT * share^2 / (RANK_OFFSET + rank by words)  +  1 / (RANK_OFFSET + rank by meaning)
 
-    Plain reciprocal rank fusion weighs both rankings alike. But the ranking by words is hardly ever wrong if a passage
-    has most words of the question, and arbitrary if the best passage only happens to share one of them. The share of
-    the question that a passage covers distinguishes the two cases. With the share, the fused ranking is better than
-    either ranking; without it, worse than meaning alone (docs/retrieval.md has the numbers)."""
+    Plain reciprocal rank fusion weighs both rankings alike. But the ranking by words is hardly ever wrong if a
+    passage has most words of the question, and arbitrary if the best passage only happens to share one of them.
+    The share of the question that a passage covers distinguishes the two cases. With the share, the fused ranking
+    is better than either ranking; without it, worse than meaning alone (docs/retrieval.md has the numbers)."""
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
     meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
     nowhere = (0, Bm25Hit(0, 0.0, 0.0))

@@ -75,7 +75,8 @@ def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:
-    """Yields the parts of a document's text, each in a transaction of its own, so that others can use the database."""
+    """Yields the parts of a document's text, each in a transaction of its own, so that others can use the
+    database."""
     number = 0
     while True:
         with database.reading() as connection:

@@ -68,7 +68,8 @@ class DocumentWorker:
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the thread begin no long transaction while `has_to_wait()` is true, such as while a reply is written."""
+        """Makes the thread begin no long transaction while `has_to_wait()` is true, such as while a reply is
+        written."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
@@ -87,7 +88,8 @@ class DocumentWorker:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that now has the text of an added document: another one if it was a duplicate or a version."""
+        """Returns the document that now has the text of an added document: another one if it was a duplicate or a
+        version."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:
@@ -162,7 +164,8 @@ class DocumentWorker:
             self._import_and_index(document)
 
     def _delete(self, gone: Sequence[int]) -> None:
-        """Deletes the rows of all hidden documents, merges the index, and then deletes these documents themselves."""
+        """Deletes the rows of all hidden documents, merges the index, and then deletes these documents
+        themselves."""
         is_more = True
         while is_more and not self._is_closing:
             with self._database.writing() as connection:

@@ -99,7 +99,8 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
 
 
 def _tensors(shape: ModelConfig, parameters: int) -> Iterator[Tensor]:
-    """Yield tensors that stand for a model's weights: its embedding and head, all layers as one matrix, and the rest."""
+    """Yield tensors that stand for a model's weights: its embedding and head, all layers as one matrix, and the
+    rest."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
     if not shape.is_tied:

@@ -19,7 +19,8 @@ KNOWN_PAIRS = (
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Return the installed models that can draft for this model, heads first, then the smallest; and a known one."""
+    """Return the installed models that can draft for this model, heads first, then the smallest; and a known
+    one."""
     installed, digest = list(installed), vocabulary_digest(model.path)
     heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]
@@ -31,7 +32,9 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
-    """Return whether a head's sizes of states and vocabulary are the model's. More is checked when both are loaded."""
+    """Return whether a head's sizes of states and vocabulary are the model's.
+
+    More is checked when both are loaded."""
     try:
         wanted, found = read_eagle_config(head.path, head.name), read_config(model.path, model.name)
     except (ModelError, OSError):
@@ -40,7 +43,8 @@ def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
 
 
 def _parameters(model: InstalledModel) -> int:
-    """Return the number of weights in a model's files; 0 if they are invalid. (File sizes depend on the precision.)"""
+    """Return the number of weights in a model's files; 0 if they are invalid. (File sizes depend on the
+    precision.)"""
     try:
         return read_weights(model.path, model.name).numbers
     except (ModelError, OSError):

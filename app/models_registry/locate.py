@@ -112,7 +112,9 @@ def _kind(name: str) -> str:
 
 
 def _on_hub(name: str, progress: Progress, hub: Hub) -> ModelFolder:
-    """Return a model of the hub, downloaded if necessary. Raises a ModelError, also if the name is not a model's."""
+    """Return a model of the hub, downloaded if necessary.
+
+    Raises a ModelError, also if the name is not a model's."""
     wanted = parse_hub_id(name, hub.endpoint)
     if wanted:
         path = hub.cached(wanted) or download(hub, wanted, progress)

@@ -1,6 +1,7 @@
 """The library of models: one object over the catalogue, the hub, downloads, and what is installed.
 
-It reads the hub, the disk or the GPU driver's tool at every call, so callers should keep the answers that they show.
+It reads the hub, the disk or the GPU driver's tool at every call, so callers should keep the answers that they
+show.
 """
 
 import platform
@@ -100,7 +101,9 @@ class ModelLibrary:
         return judge_folder(model.path, model.name, memory, precision, context, draft)
 
     def draft_models(self, model: InstalledModel) -> DraftModels:
-        """Return the models that can draft for an installed model. Reads the vocabularies of all installed models."""
+        """Return the models that can draft for an installed model.
+
+        Reads the vocabularies of all installed models."""
         return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
@@ -121,7 +124,8 @@ class ModelLibrary:
         return search(self.hub, words)
 
     def hub_id(self, text: str) -> str:
-        """Return the hub id in this string, which may be an id or the address of a hub page; "" if it is neither."""
+        """Return the hub id in this string, which may be an id or the address of a hub page; "" if it is
+        neither."""
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
@@ -145,7 +149,8 @@ def fast_quantisation(
 ) -> Quantisation:
     """Return "int8" if it was measured to be fastest on machines like this one, else "none".
 
-    That is the case on an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row"."""
+    That is the case on an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per
+    row"."""
     name, machine = system or (platform.system(), platform.machine())
     if gpus or name != "Linux" or machine not in X86 or not has_package("torchao"):
         return "none"

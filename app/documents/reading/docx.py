@@ -1,5 +1,5 @@
-"""Reads Word documents as Markdown, element by element, because python-docx leaves out the words of tracked changes,
-content controls and text boxes.
+"""Reads Word documents as Markdown, element by element, because python-docx leaves out the words of tracked
+changes, content controls and text boxes.
 
     <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
     The rent is 740 euros
@@ -157,7 +157,9 @@ def _on_a_line(text: str) -> str:
 
 
 def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a Word document, with progress and notes. Raises DocumentUnreadable for files it cannot read."""
+    """Yields the text of a Word document, with progress and notes.
+
+    Raises DocumentUnreadable for files it cannot read."""
     _require_docx(path, name)
     document = Document(str(path))
     body = document.element.body

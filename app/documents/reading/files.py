@@ -80,7 +80,8 @@ GUESSED = 20_000
 """Number of bytes from which the encoding is guessed."""
 COMMONEST = "cp1252"
 WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le", "utf_7"]
-"""Encodings that are never guessed, because any bytes can be decoded with them. Marks or zeros show them instead."""
+"""Encodings that are never guessed, because any bytes can be decoded with them. Marks or zeros show them
+instead."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -216,7 +217,8 @@ def _guessed(sample: bytes) -> str:
 
 
 def _wide(sample: bytes) -> str:
-    """Recognises UTF-16 without a mark, because every other byte of a Western text is zero; "" if it is not that."""
+    """Recognises UTF-16 without a mark, because every other byte of a Western text is zero; "" if it is not
+    that."""
     pairs = len(sample) // 2
     low, high = sample[1::2].count(0), sample[0::2].count(0)
     if low > 0.4 * pairs and high < 0.1 * pairs:
@@ -232,7 +234,8 @@ def _is_utf8(sample: bytes) -> bool:
 
 
 def _accented(sample: bytes) -> bytes:
-    """Returns the part of a sample around its first byte above ASCII, because ASCII does not depend on the encoding."""
+    """Returns the part of a sample around its first byte above ASCII, because ASCII does not depend on the
+    encoding."""
     first = next((at for at, byte in enumerate(sample) if byte > 127), 0)
     begin = max(0, first - GUESSED // 4)
     return sample[begin : begin + GUESSED]

@@ -1,7 +1,8 @@
 """Reads HTML as Markdown, tag by tag, without building a tree.
 
-Python's HTMLParser takes quadratic time for markup that is never closed, and so do lxml and justhtml for some pages.
-Here a single pattern splits a page in one pass. As in a browser, markup that is never closed ends with the page.
+Python's HTMLParser takes quadratic time for markup that is never closed, and so do lxml and justhtml for some
+pages. Here a single pattern splits a page in one pass. As in a browser, markup that is never closed ends with the
+page.
 """
 
 import codecs
@@ -30,7 +31,9 @@ LONGEST_ENTITY = 40
 
 
 def _markup(end: str, value: str) -> re.Pattern[str]:
-    """Compiles the pattern of markup. `end` is an alternative to the closing sign; `value` matches an attribute's value."""
+    """Compiles the pattern of markup.
+
+    `end` is an alternative to the closing sign; `value` matches an attribute's value."""
     name = r"[a-zA-Z][^\s/>\0]*+"
     return re.compile(
         rf"<!--(?:-?>|.*?(?:--(?:\s*+|!)>{end}))|<!\[CDATA\[.*?(?:\]\]>{end})|<[!?](?!--|\[CDATA\[)[^>]*+(?:>{end})"
@@ -88,7 +91,9 @@ class Page:
         self._has_begun = False
 
     def feed(self, piece: str, is_last: bool = False) -> None:
-        """Reads the next piece. A tag that is cut off is held until the text is twice as long, so it is seldom reread."""
+        """Reads the next piece.
+
+        A tag that is cut off is held until the text is twice as long, so it is seldom reread."""
         self._held.append(piece)
         self._length += len(piece)
         if self._length < self._wanted and not is_last:

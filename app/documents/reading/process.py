@@ -1,7 +1,7 @@
 """Reads a file in a process of its own, so that a crash or a leak of a reader does not touch the app.
 
-The process has limits of memory, of processor time, and of the time that is spent waiting for it; messages from it do
-not extend them. It can be killed at any time.
+The process has limits of memory, of processor time, and of the time that is spent waiting for it; messages from it
+do not extend them. It can be killed at any time.
 """
 
 import json

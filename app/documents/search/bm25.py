@@ -1,9 +1,9 @@
 """Ranks passages by BM25: the words they share with a question, rare words first.
 
-A score alone does not show how well a passage answers, because it grows with the length of the question. So each passage also has
-a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by its rarity. Words
-that no passage has count, too, so that a question about something else has a small share everywhere. Words that only
-ask to look in the documents ("What do the sources say about …") do not count:
+A score alone does not show how well a passage answers, because it grows with the length of the question. So each
+passage also has a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by
+its rarity. Words that no passage has count, too, so that a question about something else has a small share
+everywhere. Words that only ask to look in the documents ("What do the sources say about …") do not count:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32

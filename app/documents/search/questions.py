@@ -110,8 +110,8 @@ def is_conversational(message: str, has_answer: bool) -> bool:
     Translate that to French    is not searched once there is an answer; before one it is
     Translate the lease         is always searched, because "lease" cannot be about the answer
 
-    A message about the answer has only words of conversation, and at least one of them is a wish. No model is used. A
-    question that begins with a question word is searched, except for a few set phrases."""
+    A message about the answer has only words of conversation, and at least one of them is a wish. No model is
+    used. A question that begins with a question word is searched, except for a few set phrases."""
     words = _WORD.findall(normalized("NFC", message).lower())
     line = " ".join(words)
     if _PLEASANTRIES.fullmatch(line):
@@ -126,9 +126,9 @@ def is_conversational(message: str, has_answer: bool) -> bool:
 
 
 def self_contained(question: str, earlier: Sequence[str]) -> str:
-    """Returns a follow-up question with the words that it refers to added; other questions as they are. Uses no model.
+    """Returns a follow-up question with the words that it refers to added; other questions as they are.
 
-    What is the Caucus-race of the Dodo?
+    Uses no model. What is the Caucus-race of the Dodo?
     Who won it?                             ->  Who won it? (Caucus-race Dodo)
 
     `earlier` are the questions before it, oldest first. The last of them is made self-contained in the same way."""

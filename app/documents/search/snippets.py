@@ -53,7 +53,8 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
-    """Returns whether a sentence ends here: no small letter follows, and the word is not an abbreviation or a letter."""
+    """Returns whether a sentence ends here: no small letter follows, and the word is not an abbreviation or a
+    letter."""
     stop = found.start()
     if line[stop] != ".":
         return True

@@ -7,8 +7,8 @@ the beginning of the real file, and its length is the position at which to resum
     have 4        GET  Range: bytes=4-         ----#####
     have 9 of 9   checksum, rename into blobs
 
-Several files are fetched at once. The caller's thread reports progress ten times a second; an exception in its report
-function ends all transfers.
+Several files are fetched at once. The caller's thread reports progress ten times a second; an exception in its
+report function ends all transfers.
 """
 
 import asyncio
@@ -70,8 +70,8 @@ def require_space(plan: DownloadPlan, missing: int, folder: Path, free: FreeByte
     if missing and left < missing + DISK_RESERVE:
         raise DiskFull(
             f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
-            f"free and {gigabytes(DISK_RESERVE)} should stay free: delete something there, or keep models on another "
-            "disk."
+            f"free and {gigabytes(DISK_RESERVE)} should stay free: delete something there, or keep models on "
+            "another disk."
         )
 
 
@@ -94,7 +94,9 @@ class InvalidPartialFile(Exception):
 
 @dataclass(slots=True)
 class TransferState:
-    """Downloaded bytes of each file, and a note for the user. Transfers write it, and the reporting thread reads it."""
+    """Downloaded bytes of each file, and a note for the user.
+
+    Transfers write it, and the reporting thread reads it."""
 
     done: dict[str, int]
     note: str = ""
@@ -162,7 +164,9 @@ class _Transfer:
         return RepoCache(self.fetcher.root, self.plan.repo).partial(self.file)
 
     def run(self) -> None:
-        """Fetch the file, check it, and rename it to its checksum. Raises ModelBroken if it is damaged every time."""
+        """Fetch the file, check it, and rename it to its checksum.
+
+        Raises ModelBroken if it is damaged every time."""
         while not self.state.stop.is_set():
             try:
                 with disk_full(self.plan.repo):

@@ -24,7 +24,7 @@ from app.values.validation import require
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequest:
-    """A model to fetch. If there is no plan, the process first asks the hub for the model's files."""
+    """A model to fetch. If `plan` is None, the process first asks the hub for the model's files."""
 
     wanted: HubId
     plan: DownloadPlan | None = None

@@ -43,8 +43,8 @@ LARGEST_TEMPLATE_CONFIG = 20_000_000
 class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
-    `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`: how
-    many numbers of hidden states are kept for each token, for a draft head that reads them."""
+    `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
+    how many numbers of hidden states are kept for each token, for a draft head that reads them."""
 
     model_type: str
     architecture: str
@@ -77,7 +77,9 @@ def read_config(folder: Path, name: str) -> ModelConfig:
 
 
 def config_of(folder: Path, name: str) -> bytes:
-    """Return the bytes of the folder's config.json, or of a config made from a GGUF file's header. Raises ModelError."""
+    """Return the bytes of the folder's config.json, or of a config made from a GGUF file's header.
+
+    Raises ModelError."""
     if folder.is_file():
         return json.dumps(gguf_config(folder, name)).encode()
     with (folder / CONFIG).open("rb") as file:
@@ -142,7 +144,8 @@ def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
 
 
 def _require_few(config: Mapping[str, Any], name: str) -> None:
-    """Raise ModelBroken if any part of the config counts more than MAX_COUNT layers, heads, experts and the like."""
+    """Raise ModelBroken if any part of the config counts more than MAX_COUNT layers, heads, experts and the
+    like."""
     parts: list[Any] = [config]
     while parts:
         part = parts.pop()
@@ -156,7 +159,8 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
 
 
 def is_known(model_type: str) -> bool:
-    """Return whether transformers has this kind of model, judged by its folders, because importing it takes seconds."""
+    """Return whether transformers has this kind of model, judged by its folders, because importing it takes
+    seconds."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
         return False
@@ -178,7 +182,8 @@ def _impossible(key: str, value: object, name: str) -> ModelBroken:
 
 
 def own_temperature(folder: Path) -> float:
-    """Return the temperature in generation_config.json: 0 if it turns sampling off, the usual one if it names none."""
+    """Return the temperature in generation_config.json: 0 if it turns sampling off, the usual one if it names
+    none."""
     file = folder / "generation_config.json"
     try:
         is_here = file.is_file() and file.stat().st_size <= LARGEST_GENERATION_CONFIG

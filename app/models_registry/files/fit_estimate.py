@@ -111,8 +111,8 @@ class Estimator:
     def offloaded(self, precision: Precision, room: int) -> int:
         """Return the bytes of weights that stay in main memory if a card has `room` bytes for weights.
 
-        Returns 0 if none have to, or if it is impossible, because the card must hold the embedding and the largest other
-        piece."""
+        Returns 0 if none have to, or if it is impossible, because the card must hold the embedding and the largest
+        other piece."""
         weights = replace(self, draft_models=()).need(precision, 1).weights
         if weights <= room or self.device == "cpu" or precision not in STORED_AS or self.weights.is_gguf:
             return 0
@@ -144,7 +144,9 @@ class Estimator:
         return self._kept(precision) + second
 
     def _kept(self, precision: Precision) -> int:
-        """Count the bytes of the weights, each once. Weights of a GGUF file count as not quantised, as they are loaded."""
+        """Count the bytes of the weights, each once.
+
+        Weights of a GGUF file count as not quantised, as they are loaded."""
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
         if self.weights.is_gguf or self.is_head:
@@ -160,7 +162,8 @@ class Estimator:
         return rows * row_price(self.shape, self._width(precision)).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
-        """Count the bytes of intermediate results for reading the prompt or for a lookahead step, whichever is more."""
+        """Count the bytes of intermediate results for reading the prompt or for a lookahead step, whichever is
+        more."""
         shape, width = self.shape, self._width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate
         chunk = min(CHUNK, context)

@@ -57,10 +57,11 @@ MAX_TEXT_BYTES = 100_000_000
 
 
 def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
-    """Return the files of a repository that are needed for loading: no pickles, no code, no second copies of weights.
+    """Return the files of a repository that are needed for loading: no pickles, no code, no second copies of
+    weights.
 
-    If a repository has both model.safetensors and shards, transformers reads model.safetensors, and so do we. `shards` are the
-    weight files that the index names."""
+    If a repository has both model.safetensors and shards, transformers reads model.safetensors, and so do we.
+    `shards` are the weight files that the index names."""
     names = list(names)
     weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
     pooling = [POOLING] if MODULES in names and POOLING in names else []

@@ -121,8 +121,8 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 def check_model(folder: Path, name: str) -> None:
     """Raise a ModelError, with advice, if the model in this folder or GGUF file cannot be loaded.
 
-    The config.json is compared with the weights, so that no layer is built that has no weights. Raises OnlyDrafts for
-    a draft head whose files are in order."""
+    The config.json is compared with the weights, so that no layer is built that has no weights. Raises OnlyDrafts
+    for a draft head whose files are in order."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder)
     refuse_speculator(ModelFolder(folder, name))
     sizes = check_config(config_of(folder, name), name)

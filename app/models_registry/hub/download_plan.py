@@ -1,8 +1,8 @@
 """What the hub lists of a repository, and the plan of the files that a download fetches from it.
 
 The hub gives two kinds of checksum. A large file has the SHA-256 of its bytes (64 digits); a small file is in git
-itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. The checksum is
-also the name of the file in the hub's cache.
+itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. The checksum
+is also the name of the file in the hub's cache.
 
 Everything here comes from a server and is not trusted: a value of a wrong type is refused, and an invalid file name
 or checksum never becomes part of a path.

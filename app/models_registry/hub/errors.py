@@ -30,7 +30,8 @@ OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQU
 
 @contextmanager
 def as_model_errors(repo: str, revision: str, page: str = "") -> Iterator[None]:
-    """Turn the hub client's exceptions about this model, and errors of the network and the disk, into ModelErrors."""
+    """Turn the hub client's exceptions about this model, and errors of the network and the disk, into
+    ModelErrors."""
     try:
         yield
     except (
@@ -83,8 +84,8 @@ def _odd_answer(error: Exception, repo: str, page: str) -> str:
         return f"Hugging Face {error} ({repo}): try again later, or from another network."
     if isinstance(error, NoJson):
         return (
-            f"The answer did not come from Hugging Face, but perhaps from the login page of a network: open {page} in a "
-            "browser, then try again."
+            "The answer did not come from Hugging Face, but perhaps from the login page of a network: "
+            f"open {page} in a browser, then try again."
         )
     if isinstance(error, TimeoutError):
         return (

@@ -68,7 +68,8 @@ async def open_stream(
 
 
 def _raise_for_status(answer: Any) -> None:
-    """Raise the hub client's error for a refusal, made from its status and headers alone, so that its text is not shown."""
+    """Raise the hub client's error for a refusal, made from its status and headers alone, so that its text is not
+    shown."""
     if answer.status_code in (200, 206):
         return
     headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]

@@ -1,8 +1,8 @@
 """The Hugging Face hub, and its cache on this machine, which other programs share.
 
-A download is pinned to one commit: the revision's commit is looked up once, every file is fetched at that commit, and
-a snapshot of the files is made only when all of them are complete and checked. So an interrupted download is never
-taken for a model, and the next try fetches only the missing bytes.
+A download is pinned to one commit: the revision's commit is looked up once, every file is fetched at that commit,
+and a snapshot of the files is made only when all of them are complete and checked. So an interrupted download is
+never taken for a model, and the next try fetches only the missing bytes.
 """
 
 import json
@@ -112,7 +112,9 @@ class Hub:
         return config
 
     def _read(self, wanted: HubId, commit: str, file: RemoteFile) -> bytes:
-        """Return a small file of a repository, from the cache or the hub. Raises ModelError, also for a wrong checksum."""
+        """Return a small file of a repository, from the cache or the hub.
+
+        Raises ModelError, also for a wrong checksum."""
         blob = self.root / (PREFIX + wanted.repo.replace("/", "--")) / "blobs" / file.digest
         if blob.is_file() and blob.stat().st_size == file.size:
             content = blob.read_bytes()

@@ -29,7 +29,8 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, the wanted revision ("" means the newest), and the only wanted file ("" means the whole model)."""
+    """A repository, the wanted revision ("" means the newest), and the only wanted file ("" means the whole
+    model)."""
 
     repo: str
     revision: str = ""

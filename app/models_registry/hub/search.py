@@ -1,7 +1,7 @@
 """Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
 
-All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. Loading dequantises them, so a
-single header shows how much memory any of the files takes.
+All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. Loading dequantises them, so
+a single header shows how much memory any of the files takes.
 """
 
 import fnmatch
@@ -136,7 +136,9 @@ def remote_gguf(hub: Hub, wanted: HubId, commit: str) -> tuple[ModelConfig, Weig
 
 
 def _read_beginning(url: str, file: Path, name: str) -> None:
-    """Write as much of a GGUF file as its header needs into `file`. Raises ModelBroken if it is not a text model."""
+    """Write as much of a GGUF file as its header needs into `file`.
+
+    Raises ModelBroken if it is not a text model."""
     content = b""
     while True:
         wanted = min(max(FIRST_GGUF_BYTES, 2 * len(content)), MAX_GGUF_BYTES)
