@@ -104,10 +104,7 @@ def test_a_footnote_stands_behind_its_paragraph(tmp_path: Path) -> None:
 
 def test_what_stands_above_each_page_is_left_out_and_told(tmp_path: Path) -> None:
     paper = files.marked_docx(tmp_path / "lease.docx", "<w:p>[Signed.]</w:p>", header="Draft, page 1")
-    assert read(paper) == (
-        "Signed.\n\n",
-        ["What stands at the top and the bottom of each page was left out."],
-    )
+    assert read(paper) == ("Signed.\n\n", ["The headers and footers of the pages were left out."])
     numbered = files.marked_docx(tmp_path / "numbered.docx", "<w:p>[Signed.]</w:p>", header="1")
     assert read(numbered)[1] == []
 
@@ -158,7 +155,7 @@ def test_damaged_characters_are_replaced_and_counted(tmp_path: Path) -> None:
     path.write_bytes("Grüße an alle Köche, die Eier für die Gäste wärmen: ".encode() * 3 + b"\xff\xfe!")
     text, notes = read(path)
     assert text.endswith("wärmen: \ufffd\ufffd!")
-    assert notes == ["2 characters could not be read and stand as \ufffd."]
+    assert notes == ["2 characters could not be read and are shown as \ufffd."]
 
 
 @pytest.mark.parametrize("beginning", ["ID3", "GIF89a", "RIFF", "GGUF", "Rar!", "BZh", "    ftyp"])
