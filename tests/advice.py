@@ -130,8 +130,8 @@ KINDS = {
         Give it once
         Leave it out
         nothing at temperature 0
-        that no key has
-        Quit it first to open
+        that (no key has|a key cannot have)
+        Quit it and start again
     """,
     "tests/labs/test_bench_runs.py": r"""
         is not a run of a benchmark

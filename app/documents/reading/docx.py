@@ -195,7 +195,7 @@ def _require_docx(path: Path, name: str) -> None:
             names = archive.namelist()
             size = sum(info.file_size for info in archive.infolist())
     except zipfile.BadZipFile as error:
-        raise DocumentUnreadable(f"{name} is damaged: save it again and add the new file.") from error
+        raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
     if MAIN not in names:
         raise DocumentUnreadable(f"{name} is an archive, not a Word document: add the files in it instead.")
     if size > LARGEST:
