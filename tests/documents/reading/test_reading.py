@@ -188,7 +188,7 @@ SCANNED = b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"
         ("broken.pdf", lambda path: path.write_bytes(SCANNED), "broken.pdf is damaged"),
         ("bomb.docx", files.bomb, "unpacks to 400 MB, and up to 300 MB"),
         ("broken.docx", lambda path: path.write_bytes(b"PK\x03\x04 and no more"), "broken.docx is damaged"),
-        ("things.docx", files.archive, "an archive and no Word document"),
+        ("things.docx", files.archive, "an archive, not a Word document"),
         ("old.doc", lambda path: path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), "old or encrypted Office"),
         ("tiny.png", lambda path: path.write_bytes(b"\x89PNG\r\n"), "tiny.png is a picture"),
         ("named.png", lambda path: path.write_bytes(b"Eggs boil."), "named.png is a picture"),
