@@ -52,7 +52,7 @@ cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 cli.add_typer(documents_cli, name="documents")
 SWITCH_SECONDS = 0.0005
-"""How long a page thread may hold the GIL. Python's default, 5 ms, is as long as a whole step."""
+"""How long a thread of the page may hold the GIL. Python's default, 5 ms, is as long as a whole decoding step."""
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
@@ -61,13 +61,13 @@ Port = Annotated[
 ]
 WithoutBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the page in the browser.")]
 AppModel = Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)]
-Native = Annotated[bool, typer.Option("--native", help="Open a window instead of the browser (pywebview).")]
+Native = Annotated[
+    bool, typer.Option("--native", help="Open a window of its own instead of the browser (needs pywebview).")
+]
 WithoutToken = Annotated[
     bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
 ]
-WithApi = Annotated[
-    bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
-]
+WithApi = Annotated[bool, typer.Option("--api", help="Also serve the API for other programs.")]
 
 
 @cli.callback(invoke_without_command=True)
@@ -83,11 +83,11 @@ def desktop(
     api: WithApi = False,
     devices: DevicesOption = None,
 ) -> None:
-    """Open the app."""
+    """Open the app, or the window of a running instance. Does nothing if a command is given."""
     if context.invoked_subcommand:
         return
     from app.startup import ModelAsked, Opening, run_app
-    from app.ui import prepare_environment  # the other commands do not need the page's packages
+    from app.ui import prepare_environment  # other commands do not import the page's packages
 
     network_log = start_network_log()
     with errors_as_sentences():
@@ -98,7 +98,7 @@ def desktop(
         except DataFolderInUse as in_use:
             typer.echo(switch(folder, in_use, None if no_browser else webbrowser.open))
             if unused := [one for one in options_given(context) if one not in ("--data-dir", "--no-browser")]:
-                typer.echo(f"It goes on without {' and '.join(unused)}. Quit it first to open it with that.")
+                typer.echo(f"It runs without {' and '.join(unused)}. Quit it and start again to use that.")
             return
         try:
             if native:
@@ -113,7 +113,7 @@ def desktop(
 @cli.command()
 def install(
     native: Annotated[
-        bool, typer.Option("--native", help="The entry opens a window instead of the browser.")
+        bool, typer.Option("--native", help="Let the entry open a window of its own instead of the browser.")
     ] = False,
 ) -> None:
     """Add Foresight to the system's application menu."""
@@ -150,8 +150,8 @@ def main() -> None:
     os.environ.update(settled(os.environ))
     # The hub's Xet transfer cannot be cancelled; its HTTP transfer can. No telemetry.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
-    # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses as
-    # well, they waste their share of it: a step took up to 200 times as long.
+    # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses
+    # too, spinning uses up their share of time: a step took up to 200 times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     notes = prepare(os.environ)
     # Every file that this process and its libraries create is readable by this user only.
@@ -169,12 +169,12 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once. Everything that is kept is on the disk by now.
+    """End the process at once. All that is to be kept is on the disk by now.
 
     A normal exit of the interpreter would take seconds to free the objects of Gradio and torch, and would wait for
     a thread that still imports torch."""
     logging.shutdown()
-    with suppress(OSError):  # the reader of the output has gone
+    with suppress(OSError):  # nothing reads the output any more
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,5 @@
-"""Builds the app: log, database, engine, models, documents, conversations and page; and closes them in order."""
+"""Builds the app (log, database, engine, models, documents, conversations and page), and closes its parts in
+order."""
 
 import logging
 from collections.abc import Iterator
@@ -43,16 +44,16 @@ if TYPE_CHECKING:
     from app.models_registry import Hub
 
 CLOSING_SECONDS = 0.2
-"""How long closing waits for each thread; in total it takes at most two seconds."""
+"""How long closing waits for each thread. All of closing takes at most two seconds."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
-"""Bytes of the log, and how many older ones are kept."""
+"""Most bytes of the log file, and the number of older log files that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """How the page is opened: its port, in the browser or a native window, with or without a token and the API.
 
-    `plan` is which devices share each step."""
+    `plan` names the devices that share each step."""
 
     port: int
     in_browser: bool
@@ -64,7 +65,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked:
-    """The model of the command line, and its draft model; None for those of the last time."""
+    """The model of the command line, and its draft model; None means the one that was used last."""
 
     name: str | None = None
     draft_model: str | None = None
@@ -72,7 +73,7 @@ class ModelAsked:
 
 def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log: NetworkLog) -> None:
     """Run the app until the person closes it. Raises AppError."""
-    # The hub's client reads its environment while it is imported: see main.
+    # Imported here, because the hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here
 
     file = SettingsFile(folder.path)
@@ -82,7 +83,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
-    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the hub may be another one
+    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the hub may be a mirror
 
     def embedding_model() -> ModelFolder | None:
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded later
@@ -108,7 +109,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, note)
         page = _open(services, app_context, opening, folder)
         backups.start()
-        # After the page: importing torch takes longer than showing the page.
+        # After the page is shown, because importing torch takes longer.
         engines.load(settings.model)
         try:
             _stay(page, folder, opening)
@@ -118,7 +119,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:
-    """Serve the page, and the API if it is on; print where they are."""
+    """Serve the page, and the API if it is on, and print their addresses."""
     settings, api = services.settings, app_context.api
     services.follow_model(settings.local_model.name)
     api.turn(opening.has_api or settings.has_api)
@@ -133,9 +134,9 @@ def _open(services: Services, app_context: AppContext, opening: Opening, folder:
 
 
 def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
-    """End what runs: replies first, so that their texts are stored."""
+    """Stop everything that runs: replies first, so that their texts are stored."""
     race.stop()
-    conversations.stop_all()  # a server's; the engine ends its own, and those that wait
+    conversations.stop_all()  # replies of servers; the engine's own are stopped below
     engine.stop()
     page.close()
     race.close(CLOSING_SECONDS)
@@ -143,7 +144,7 @@ def _close(page: Running, race: Race, conversations: Conversations, engine: Engi
 
 
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
-    """Wait until the person closes the app."""
+    """Show the native window if one is wanted, and wait until the user closes the app."""
     try:
         if opening.is_native:
             show_window(
@@ -155,7 +156,7 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
 
 
 def _open_database(data_dir: Path) -> Database:
-    """Open the database, after a staged backup has taken its place."""
+    """Put a staged backup in the database's place if there is one, and open the database."""
     restored = apply_staged(data_dir, (PENDING_FOLDER,))
     database = database_in(data_dir)
     database.note = " ".join(filter(None, (restored, database.note)))
@@ -163,7 +164,9 @@ def _open_database(data_dir: Path) -> Database:
 
 
 def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir: Path) -> ApiSwitch:
-    """Make the API beside the page, with the page's model. It is built when it is first turned on."""
+    """Make the switch of the API that is served with the page and uses its model.
+
+    It is built when first turned on."""
 
     def build(key: KeyFile) -> ASGIApp:
         from app.api.application import build_api
@@ -178,7 +181,9 @@ def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir
 
 @contextmanager
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
-    """Delete what was attached to deleted chats: at the end, or after a kill at the next start."""
+    """Delete the documents that were attached to deleted chats, now and at the end.
+
+    What a killed app has left is so deleted at the next start."""
 
     def delete() -> None:
         with suppress(AppError):  # with a full disk it stays until the next start
@@ -193,7 +198,9 @@ def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[No
 
 @contextmanager
 def _ended_at_once(engine: Engine) -> Iterator[Engine]:
-    """Close the engine without waiting for its thread, which may be importing torch. Replies are stored by then."""
+    """Close the engine at the end, hardly waiting for its thread, which may be importing torch.
+
+    Replies are stored by then."""
     try:
         yield engine
     finally:
@@ -201,12 +208,12 @@ def _ended_at_once(engine: Engine) -> Iterator[Engine]:
 
 
 def log_path(data_dir: Path) -> Path:
-    """Return where the log of this data folder is."""
+    """Return the path of the log file of this data folder."""
     return data_dir / "logs" / "foresight.log"
 
 
 class LogFile(RotatingFileHandler):
-    """A log file of limited size, whose disk may be full or gone."""
+    """A log file of limited size, whose disk may be full or missing."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the name is logging's)
         """Drop the line instead of printing a traceback."""
@@ -214,7 +221,7 @@ class LogFile(RotatingFileHandler):
 
 
 def write_log(path: Path) -> logging.Handler | None:
-    """Write warnings to this file from now on. Returns None when it cannot be made; the app starts anyway."""
+    """Write warnings to this file from now on. Returns None if its folder cannot be made; the app starts anyway."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = LogFile(path, maxBytes=LONGEST_LOG, backupCount=OLD_LOGS, encoding="utf-8", delay=True)
@@ -226,11 +233,11 @@ def write_log(path: Path) -> logging.Handler | None:
 
 
 def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
-    """Return the settings with the model of the command line. Raises BadOption for an impossible one."""
+    """Return the settings with the model of the command line. Raises BadOption if the choice is impossible."""
     if asked.draft_model and asked.name is None and settings.model.server:
         raise BadOption(
-            f"{settings.model.name} runs on a server, so --draft-model is not asked. "
-            "Add --model with one of this machine, or leave it out."
+            f"{settings.model.name} runs on a server, so --draft-model would not be used. "
+            "Name a model of this machine with --model, or leave it out."
         )
     with impossible_values():
         choice = settings.model if asked.name is None else settings.choice_of(asked.name)
@@ -241,9 +248,9 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 
 @contextmanager
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
-    """Open the stored chats, and an empty store for private ones.
+    """Open the stored chats, and an empty store for private chats in memory.
 
-    Deleted chats are erased at the end, or after the next start if that took too long."""
+    Deleted chats are erased at the end; what that leaves is erased after the next start."""
     if database.note:
         typer.echo(database.note)
     stored, is_over = Chats(database), Event()
@@ -258,12 +265,12 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
     finally:
         is_over.set()
         erasing.join()
-        with suppress(StoreError):  # the next start erases them
+        with suppress(StoreError):  # the next start erases the rest
             stored.purge()
 
 
 def _erase_rest(stored: Chats, is_over: Event) -> None:
-    """Erase the rest of the deleted chats while no reply is written, because a step of FTS5 may take long."""
+    """Erase the rest of the deleted chats while no reply is being written, because a step of FTS5 may take long."""
     with suppress(StoreError):
         while not is_over.is_set():
             if stored.is_writing():

@@ -30,7 +30,7 @@ KINDS = {
         and the file was kept
     """,
     "test_what_is_in_the_way_is_moved_away_as_advised": r"""
-        is no database of Foresight
+        is not a database of Foresight
         Move it to another place
     """,
     "test_the_program_that_locks_is_closed_as_advised": r"""
@@ -118,7 +118,7 @@ KINDS = {
     """,
     "test_another_port_is_taken_as_advised": r"""
         choose another one with --port
-        is no address of this machine
+        is not an address of this machine
     """,
     "tests/commands": r"""
         --preset, --window
@@ -130,8 +130,8 @@ KINDS = {
         Give it once
         Leave it out
         nothing at temperature 0
-        that no key has
-        Quit it first to open
+        that (no key has|a key cannot have)
+        Quit it and start again
     """,
     "tests/labs/test_bench_runs.py": r"""
         is not a run of a benchmark

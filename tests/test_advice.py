@@ -174,7 +174,7 @@ def test_what_is_in_the_way_is_moved_away_as_advised(
     block(data)
     told = typed("documents", "list", "--data-dir", data).stderr
     way = re.match(
-        r"Error: (\S+) is (?:a folder\. Move it to another place|no database of Foresight.*Move it)", told
+        r"Error: (\S+) is (?:a folder\. Move it to another place|not a database of Foresight.*Move it)", told
     )
     assert way, told
     Path(way[1]).rename(tmp_path / "elsewhere")
@@ -243,7 +243,7 @@ def test_another_port_is_taken_as_advised() -> None:
         port = taken.getsockname()[1]
         with closing(listen(port)) as other:
             assert other.getsockname()[1] != port
-    with pytest.raises(AppError, match="no address of this machine: choose 127"):
+    with pytest.raises(AppError, match="not an address of this machine: choose 127"):
         listen(0, "192.0.2.1")
     listen(0, "127.0.0.1").close()
 

@@ -59,7 +59,7 @@ def test_a_taken_port_moves_on_a_second_start_says_where_it_is_and_ctrl_c_frees_
             assert (second.returncode, err) == (0, "")
             assert out == (
                 f"Foresight is already open at {address}\n"
-                "It goes on without --port. Quit it first to open it with that.\n"
+                "It runs without --port. Quit it and start again to use that.\n"
             )
 
             app.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ def test_the_model_of_the_command_line_takes_the_place_of_the_last_one() -> None
 
 def test_a_draft_model_beside_a_model_of_a_server_is_refused() -> None:
     last = Settings(ModelChoice("org/a", server="https://example.org/v1"))
-    with pytest.raises(BadOption, match=r"org/a runs on a server, so --draft-model is not asked"):
+    with pytest.raises(BadOption, match=r"org/a runs on a server, so --draft-model would not be used"):
         asked_settings(last, ModelAsked(draft_model="org/b"))
     assert asked_settings(last, ModelAsked("org/c", "org/b")).model == ModelChoice(
         "org/c", draft_model="org/b"

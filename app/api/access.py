@@ -1,4 +1,4 @@
-"""Who may use the API: checks every request before any route, and turns the API on and off beside the page."""
+"""Access to the API: checks every HTTP request before it reaches a route, and turns the API on and off."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +13,7 @@ from app.api.errors import NO_RETRY, error_body
 from app.web.origin_check import OWN_NAMES, IsOwnName, refusal
 
 LARGEST_BODY = 32 * 2**20
-"""Bytes. The longest context that a model has is a tenth of this."""
+"""In bytes: about ten times the text of the longest context of any model."""
 NO_KEY = (
     "The API needs its key, as 'Authorization: Bearer KEY': it is in the file api-key of the data folder."
 )
@@ -22,10 +22,10 @@ TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less a
 
 
 def own_names(host: str) -> IsOwnName:
-    """Return which Host headers name a server that listens at this address.
+    """Return a function that checks whether a Host header names a server that listens at this address.
 
-    If it listens at all addresses, each IP address is its own: a page of another site can reach it only by a name
-    (DNS rebinding)."""
+    If the server listens on all interfaces, any IP address in Host is accepted: DNS rebinding, by which a page of
+    another site could reach the server, needs a host name."""
     names = OWN_NAMES | {host.lower()}
     is_everywhere = host in ("0.0.0.0", "::")
 
@@ -38,7 +38,7 @@ def own_names(host: str) -> IsOwnName:
 
 
 class AccessCheck:
-    """ASGI middleware around the API: checks Host, Origin, key and size of each request."""
+    """ASGI middleware around the API: checks the Host, Origin, key and size of each HTTP request."""
 
     def __init__(self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> None:
         self._app, self._key, self._is_own = app, key, is_own
@@ -69,7 +69,8 @@ class AccessCheck:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Cut the connection when a body without a length grows too large."""
+    """Report the client as disconnected once a body has more than LARGEST_BODY bytes; its header may give no
+    length."""
     received = 0
 
     async def receive_some() -> Message:
@@ -82,7 +83,9 @@ def _limited(receive: Receive) -> Receive:
 
 
 class ApiSwitch:
-    """ASGI app that is the API while it is on, else answers 404. Begun replies are written to their end."""
+    """ASGI app that passes requests to the API while it is on, and else answers 404.
+
+    Replies in progress continue."""
 
     def __init__(self, build: Callable[[KeyFile], ASGIApp], key: KeyFile) -> None:
         self._build = build
@@ -97,7 +100,7 @@ class ApiSwitch:
             await JSONResponse(error_body(OFF, 404, None, "api_off"), 404, NO_RETRY)(scope, receive, send)
 
     def turn(self, is_on: bool) -> None:
-        """Turn it on or off. Builds it and makes its key when it is first on. Raises SettingsNotSaved."""
+        """Turn the API on or off. Builds it, and makes its key, the first time. Raises SettingsNotSaved."""
         if is_on:
             self._key.read()
             self._api = self._api or self._build(self._key)
@@ -108,5 +111,5 @@ class ApiSwitch:
         return self._key.read()
 
     def renew_key(self) -> None:
-        """Make another key; the old one is void at once. Raises SettingsNotSaved."""
+        """Replace the key; the old key is refused from now on. Raises SettingsNotSaved."""
         self._key.renew()

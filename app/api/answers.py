@@ -1,7 +1,7 @@
-"""What chat completions, completions and responses share: they answer a plan of engine requests, whole or streamed.
+"""How chat completions, completions and responses answer: they run a plan of engine requests, whole or streamed.
 
-Each of them derives from `Plan`, and adds only what its answer and its events look like. Streams are server-sent
-events: frames of JSON, with an error as the last frame.
+Each of these endpoints derives from `Plan`, and adds only the form of its answer and of its events. Streams are
+server-sent events: frames of JSON, with an error as the last frame.
 """
 
 import json
@@ -29,13 +29,13 @@ Json = dict[str, Any]
 Logprobs = Sequence[TokenLogprobs]
 DONE = b"data: [DONE]\n\n"
 STREAMED: dict[int | str, Json] = {200: {"content": {"text/event-stream": {}}}}
-"""For the schema of routes whose answers may be streams."""
+"""The entry in the OpenAPI schema for routes whose answers may be streams."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice of the answer, while it is written."""
+    """One of the answer's choices (OpenAI's word for alternative replies), while it is written."""
 
     index: int
     reply: EngineReply
@@ -43,16 +43,16 @@ class Choice:
 
     @property
     def finish_reason(self) -> str:
-        """Why it ended, in OpenAI's words."""
+        """Why the reply ended, in OpenAI's words: "stop", "length" or "tool_calls"."""
         reason = self.reply.finish_reason
         return "tool_calls" if self.parsed.calls and reason == "stop" else reason
 
 
 class Plan(ABC):
-    """An engine request for each choice, and the form of the answer. It is used once."""
+    """The engine requests, one for each choice, and the form of the answer. A plan is used once."""
 
     form_param = "response_format"
-    """The parameter that gives the form of the text."""
+    """Name of the request's parameter that gives the form of the text."""
     ends_with_done = True
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
@@ -60,36 +60,38 @@ class Plan(ABC):
 
     @abstractmethod
     def begin(self, index: int) -> Iterable[Json]:
-        """Make the events before a choice's text."""
+        """Return the events that come before a choice's text."""
 
     @abstractmethod
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterable[Json]:
-        """Make the events of a delta; the log probabilities are those since the last one."""
+        """Return the events of a delta; `logprobs` are those of the tokens since the delta before it."""
 
     @abstractmethod
     def end(self, choice: Choice) -> Iterable[Json]:
-        """Make the events after a choice's text."""
+        """Return the events that come after a choice's text."""
 
     def last(self, choices: Sequence[Choice]) -> Iterable[Json]:
-        """Make the events after all choices."""
+        """Return the events that come after all choices."""
         del choices
         return ()
 
     @abstractmethod
     def whole(self, choices: Sequence[Choice]) -> Json:
-        """Make the answer that is no stream."""
+        """Return the body of an answer that is not streamed."""
 
     def failed(self, error: AppError) -> Json:
-        """Make the last event of a stream in which the engine failed; OpenAI's clients raise it."""
+        """Return the last event of a stream in which the engine failed; OpenAI's clients raise it as an error."""
         return error.body if isinstance(error, ApiError) else error_body(str(error), 500)
 
     def numbers(self, choices: Sequence[Choice]) -> Json:
-        """Return the usage of all choices, and how the first one was decoded."""
+        """Return the token usage of all choices, and Foresight's block on how the first choice was decoded."""
         replies = [choice.reply for choice in choices]
         return {"usage": usage(replies), "foresight": foresight_block(replies[0], self.requests[0])}
 
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
-        """Answer the client. A refusal before a stream's first event has its own status."""
+        """Answer the client, as a stream or as JSON.
+
+        A stream starts only after its first event, so that a request that is refused before has an error status."""
         choices = list[Choice]()
         events = self._events(services, choices)
         if is_stream:
@@ -100,7 +102,7 @@ class Plan(ABC):
         return JSONResponse(self.whole(choices))
 
     async def _events(self, services: ApiServices, choices: list[Choice]) -> AsyncGenerator[Json, None]:
-        """Yield all events, choice by choice; adds to `choices` each one that has begun."""
+        """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""
         grammar_param = self.tools.grammar_param(self.form_param)
         for index, request in enumerate(await tokenised(services, self.requests)):
             async with engine_reply(services, request, grammar_param) as reply:
@@ -134,7 +136,7 @@ async def _run_to_the_end(events: AsyncIterator[Json]) -> None:
 
 
 async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, Logprobs]]:
-    """Yield the reply's deltas, each with the log probabilities since the one before."""
+    """Yield the reply's deltas, each with the log probabilities of the tokens since the delta before it."""
     waiting: tuple[TokenLogprobs, ...] = ()
     async for text, logprobs in choice.reply.texts():
         waiting += logprobs
@@ -150,16 +152,16 @@ async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, 
 
 
 def _frame(event: Json) -> bytes:
-    """Encode an event; those of the responses API are named by their type."""
+    """Encode an event as a server-sent event; those of the responses API are named by their type."""
     name = f"event: {event['type']}\n" if "type" in event else ""
     text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     return f"{name}data: {text}\n\n".encode(errors="replace")
 
 
 def usage(replies: Sequence[EngineReply]) -> Json:
-    """Count the tokens of all choices, and the prompt once.
+    """Return the token counts: the prompt once, and the replies of all choices together.
 
-    Accepted and rejected prediction tokens are those that were drafted, from whatever source."""
+    Accepted and rejected prediction tokens are the tokens that were drafted, from whatever source."""
     counts = [reply.count for reply in replies]
     prompt, completion = counts[0].statistics.prompt_tokens, sum(len(count.token_ids) for count in counts)
     return {
@@ -177,7 +179,7 @@ def usage(replies: Sequence[EngineReply]) -> Json:
 
 
 def foresight_block(reply: EngineReply, request: Request) -> Json:
-    """Tell how a reply was decoded, which OpenAI's API has no fields for."""
+    """Return Foresight's own numbers on how a reply was decoded; OpenAI's API has no fields for them."""
     numbers = reply.count.statistics
     return {
         "decoder": reply.finished.decoder,

@@ -1,6 +1,6 @@
-"""The key of the API: kept in the data folder, readable by this user alone, or given at the start, or none.
+"""The key of the API: in a file of the data folder that only this user can read, given at the start, or none.
 
-The folder's key is made at its first use."""
+The file is made when its key is first used."""
 
 import os
 import secrets
@@ -18,10 +18,10 @@ LONGEST = 4096
 
 
 class NoKey:
-    """No key is needed: every program on this machine may use the API."""
+    """Accepts all clients: every program on this machine may use the API without a key."""
 
     def accepts(self, _given: str) -> bool:
-        """Accept whatever a client sends."""
+        """Return True, whatever a client sends."""
         return True
 
 
@@ -37,7 +37,7 @@ class FixedKey:
 
 
 def checked_key(given: str, source: str) -> str:
-    """Return the given key without blanks around it. Raises BadOption for one that no client can send."""
+    """Return the given key without blanks around it. Raises BadOption for a key that no client can send."""
     key = given.strip()
     if not key:
         raise BadOption(f"The key of {source} is empty: give one, or leave it out.")
@@ -45,17 +45,17 @@ def checked_key(given: str, source: str) -> str:
         raise BadOption(f"The key of {source} has several lines: keep the key there alone.")
     if len(key) > LONGEST or not (key.isascii() and key.isprintable()) or " " in key:
         raise BadOption(
-            f"The key of {source} has signs in it that no key has, or is too long: use up to {LONGEST:,} letters, "
-            "digits and punctuation marks."
+            f"The key of {source} has characters that a key cannot have, or is too long: use up to "
+            f"{LONGEST:,} letters, digits and punctuation marks."
         )
     return key
 
 
 def read_key(file: Path) -> str:
-    """Read the key from a file of the person's. Raises BadOption."""
+    """Read the key from a file that the user has named. Raises BadOption."""
     try:
         with file.open("rb") as opened:
-            content = opened.read(2 * LONGEST)  # of /dev/zero, too
+            content = opened.read(2 * LONGEST)  # a bound, because /dev/zero has no end
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadOption(f"The key in {file} cannot be read ({reason}). Choose another file.") from error
@@ -81,7 +81,7 @@ class KeyFile:
         return FixedKey(self.read()).accepts(given)
 
     def read(self) -> str:
-        """Return the key; makes one if there is none. Raises SettingsNotSaved."""
+        """Return the key. Writes a new key if there is none. Raises SettingsNotSaved."""
         try:
             key = self.path.read_text(encoding="ascii").strip()
         except (FileNotFoundError, UnicodeDecodeError):
@@ -91,7 +91,7 @@ class KeyFile:
         return key or self.renew()
 
     def renew(self) -> str:
-        """Make a new key; the old one is void at once. Raises SettingsNotSaved."""
+        """Write and return a new key; the old key is refused from now on. Raises SettingsNotSaved."""
         key = PREFIX + secrets.token_urlsafe(24)
         try:
             write_file(self.path, key + "\n")

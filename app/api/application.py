@@ -1,4 +1,4 @@
-"""The API as a web app: its routes below /v1 behind the check of access, and a server for it alone."""
+"""The API as a web app: its routes below /v1, the access check before them, and a server for the API alone."""
 
 import socket
 from time import sleep
@@ -23,7 +23,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in
 
 
 def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> ASGIApp:
-    """Build the app, for clients with the key. The schema of its routes is at /v1/openapi.json."""
+    """Build the API's app, which accepts clients with the key. The schema of its routes is at /v1/openapi.json."""
     app = FastAPI(title="Foresight", docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
     add_error_handlers(app)
     routes = APIRouter(prefix=PREFIX, responses=REFUSALS)
@@ -38,7 +38,7 @@ def models_router(services: ApiServices) -> APIRouter:
 
     @router.get("/models")
     def list_models() -> dict[str, Any]:
-        """List the models on this machine, the current one first, and the embedding model."""
+        """List the models on this machine: the current model first, the embedding model last."""
         found = [_described(model) for model in services.models()]
         if folder := services.embedder():
             found += [_model(folder.name)] if folder.name not in [one["id"] for one in found] else []
@@ -46,7 +46,7 @@ def models_router(services: ApiServices) -> APIRouter:
 
     @router.get("/models/{name:path}")
     def show_model(name: str) -> dict[str, Any]:
-        """Describe a model."""
+        """Describe the model of this name."""
         folder = services.embedder()
         return _model(name) if folder and folder.name == name else _described(services.find(name))
 
@@ -59,7 +59,7 @@ def models_router(services: ApiServices) -> APIRouter:
 
 
 def _model(name: str) -> dict[str, Any]:
-    # OpenAI's clients want a number, and no model on a disk knows when it was made.
+    # `created` is required to be a number, but a model's files do not record when it was made.
     return {"id": name, "object": "model", "created": 0, "owned_by": "foresight"}
 
 
@@ -72,7 +72,7 @@ class RunningApi:
 
     @property
     def url(self) -> str:
-        """The base address that clients are given."""
+        """The base URL for clients of the API."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/v1"
 
@@ -86,5 +86,5 @@ class RunningApi:
             sleep(0.5)
 
     def close(self) -> None:
-        """Stop answering. Safe to call twice."""
+        """Stop the server. It is safe to call this twice."""
         self._server.close()

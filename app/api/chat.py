@@ -1,7 +1,7 @@
 """POST /v1/chat/completions.
 
-The chunks of a stream: the role alone, content or tool calls, the finish reason, the usage (without choices, if it
-is asked for), [DONE].
+The chunks of a stream are, in this order: the role alone, content or tool calls, the finish reason, the usage (only
+if it is asked for, and without choices), [DONE].
 """
 
 import asyncio
@@ -78,14 +78,14 @@ class ChatPlan(Plan):
         yield self._chunk(index, {"role": "assistant", "content": ""})
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
-        """Send more of the content or of a call."""
+        """Return the chunk of this delta: more of the content or of a call."""
         yield self._chunk(choice.index, _delta(delta), logprobs=self._logprobs(logprobs))
 
     def end(self, choice: Choice) -> Iterator[Json]:
         yield self._chunk(choice.index, {}, choice.finish_reason)
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
-        """Send the usage if it is asked for."""
+        """Return the chunk with the usage, if the client asked for it."""
         if self._has_usage:
             yield {**self._head("chat.completion.chunk"), "choices": [], **self.numbers(choices)}
 
@@ -130,11 +130,11 @@ def chat_router(services: ApiServices) -> APIRouter:
 
     @router.post("/chat/completions", responses=STREAMED)
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
-        """Answer a chat."""
+        """Answer the messages of a chat, as a stream or whole."""
         model = await services.chosen(asked.model)
         _refuse_impossible(asked)
         template = await template_for(services, model, asked.tools, asked.messages)
-        # Beside the event loop: there may be many messages.
+        # On a thread, because many messages would hold up the event loop.
         plan = await asyncio.to_thread(ChatPlan, asked, model, template)
         return await plan.answer(services, http, asked.stream)
 
@@ -166,6 +166,6 @@ def _call(call_id: str, function: Json) -> Json:
 
 
 def _likely(one: LikelyToken) -> Json:
-    is_half = "\N{REPLACEMENT CHARACTER}" in one.text  # a token with a part of a character
+    is_half = "\N{REPLACEMENT CHARACTER}" in one.text  # the token is only part of a character
     shown = None if is_half else list(one.text.encode(errors="replace"))
     return {"token": one.text, "logprob": max(one.logprob, -9999.0), "bytes": shown}

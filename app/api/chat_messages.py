@@ -1,4 +1,4 @@
-"""The messages of a chat completion as the engine reads them."""
+"""Translation of a chat completion's messages into the engine's messages."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from app.api.tools import EXPLAINED_HERMES, called_text, result_text
 from app.values.messages import Message, ToolCall
 
 MOST_MESSAGES = 50_000
-"""Each takes some tokens of the context, whatever it says."""
+"""Largest number of messages in a request: even an empty message takes some tokens of the context."""
 
 
 class CalledFunction(BaseModel):
@@ -25,7 +25,7 @@ class CalledFunction(BaseModel):
 
 
 class CalledTool(BaseModel):
-    """A call that the assistant made. Some clients send no id."""
+    """A tool call that the assistant made. Some clients send no id."""
 
     id: str | None = None
     type: str | None = "function"
@@ -42,19 +42,19 @@ class ChatMessage(BaseModel):
 
     @property
     def calls(self) -> list[CalledTool]:
-        """The calls that it makes."""
+        """The tool calls of this message."""
         return self.tool_calls or []
 
     @property
     def is_about_tools(self) -> bool:
-        """Whether it makes a call, or answers one."""
+        """Whether this message makes a tool call, or gives the result of a call."""
         return bool(self.tool_calls) or self.role in ("tool", "function")
 
 
 async def template_for(
     services: ApiServices, model: ServedModel, tools: Sequence[object] | None, messages: Sequence[ChatMessage]
 ) -> ToolTemplate:
-    """Find out how the model is told of tools. Its chat template is read only if a request is about tools."""
+    """Return how the model's chat template shows tools. The template is read only if the request is about tools."""
     is_needed = tools or any(message.is_about_tools for message in messages)
     return await services.tool_template(model) if is_needed else EXPLAINED_HERMES
 
@@ -62,20 +62,20 @@ async def template_for(
 def engine_messages(
     given: Sequence[ChatMessage], system: str = "", template: ToolTemplate = EXPLAINED_HERMES
 ) -> tuple[Message, ...]:
-    """Make the engine's messages; `system` is added to the system prompt. Raises ApiError.
+    """Make the engine's messages, with `system` added to the system prompt. Raises ApiError.
 
-    Calls and results are the template's to write; if it writes none, they become texts."""
+    A template that knows tools writes calls and results itself; for any other template they become texts."""
     texts = [text_of(message.content, f"messages[{place}].content") for place, message in enumerate(given)]
     found = _native(given, texts, template.syntax) if template.is_native else _as_texts(given, texts)
     if found[-1].role == "assistant" and not found[-1].content and not found[-1].calls:
-        found.pop()  # nothing to go on from
+        found.pop()  # an empty reply that could not be continued
     if not any(message.role != "system" for message in found):
         raise ApiError("messages: there is no message of a user to answer.", "messages")
     return _with_system(found, system)
 
 
 def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSyntax) -> list[Message]:
-    """Keep calls and results as such. Results that name no call answer the calls in their order."""
+    """Keep calls and results as they are. Results that name no call are assigned to the calls in order."""
     found, waiting, numbers = list[Message](), dict[str, list[ToolCall]](), count()
     for message, text in zip(given, texts, strict=True):
         match message.role:
@@ -92,7 +92,7 @@ def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSynt
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
-    """Join adjacent messages of the assistant, because the responses API has an item for each call."""
+    """Join adjacent messages of the assistant, because the responses API sends each call as an item of its own."""
     found = list[Message]()
     for role, together in groupby(messages, lambda message: message.role):
         said = list(together)
@@ -110,14 +110,17 @@ def _call(call: CalledTool, number: int, syntax: CallSyntax) -> ToolCall:
 
 
 def _said(text: str, calls: Sequence[ToolCall], syntax: CallSyntax) -> list[Message]:
-    """Return the assistant's text and calls; a message for each call if the template takes one at a time."""
+    """Return the assistant's text and calls as one message, or a message per call if the template takes only
+    one."""
     if syntax.can_repeat or not calls:
         return [Message("assistant", text, tuple(calls))]
     return [Message("assistant", text if not place else "", (call,)) for place, call in enumerate(calls)]
 
 
 def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) -> Message:
-    """Answer the call of this id, or else the one that has waited longest."""
+    """Return the result as a message, assigned to the call of this id, or else to the oldest waiting call.
+
+    Removes that call from `waiting`."""
     wanted = short_id(call_id) if call_id else ""
     if not waiting:
         return Message("tool", text, call_id=wanted or short_id("0"))
@@ -129,7 +132,7 @@ def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) 
 
 
 def _answered(messages: Sequence[Message]) -> list[Message]:
-    """Move each result to its call, for templates that take one call at a time."""
+    """Move each result to the place after its call, for templates that take one call at a time."""
     results = {message.call_id: message for message in messages if message.role == "tool"}
     found = list[Message]()
     for message in messages:
@@ -142,14 +145,14 @@ def _answered(messages: Sequence[Message]) -> list[Message]:
 
 
 def short_id(call: str) -> str:
-    """Shorten an id to nine letters and digits: Mistral's templates take nothing else."""
+    """Hash an id to nine letters and digits, because Mistral's templates take no other ids."""
     return blake2b(call.encode(errors="replace"), digest_size=5).hexdigest()[:9]
 
 
 def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Message]:
-    """Write calls and results as texts in the Hermes form; results are the user's.
+    """Write calls and results as texts in the Hermes form; a result becomes a message of the user.
 
-    Adjacent calls are one message, and so are adjacent results, as the models were trained."""
+    Adjacent calls become one message, and so do adjacent results, because the models were trained that way."""
     found = list[Message]()
     for role, together in groupby(zip(given, texts, strict=True), lambda pair: pair[0].role):
         if role in ("tool", "function"):
@@ -172,7 +175,7 @@ def _json(value: Any) -> str:
 
 
 def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:
-    """Join all system prompts as one at the beginning: few templates take others."""
+    """Join all system prompts, and `more`, into one at the beginning, because few templates take several."""
     texts = [message.content for message in messages if message.role == "system"]
     text = "\n\n".join(one for one in (*texts, more) if one)
     rest = [message for message in messages if message.role != "system"]

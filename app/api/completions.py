@@ -1,4 +1,4 @@
-"""POST /v1/completions: continues texts, without a chat template."""
+"""POST /v1/completions: continues the client's texts without a chat template."""
 
 import asyncio
 import secrets
@@ -38,7 +38,7 @@ class CompletionRequest(PenaltyFields):
 class CompletionPlan(Plan):
     def __init__(self, asked: CompletionRequest, model: ServedModel) -> None:
         refuse(asked.echo, "echo", "put the prompt before the text yourself")
-        refuse(asked.suffix, "suffix", "it writes on at the end alone")
+        refuse(asked.suffix, "suffix", "it continues a text only at its end")
         refuse((asked.best_of or 1) > (asked.n or 1), "best_of", "ask for n choices")
         tools, limit = ToolUse(form=form_grammar(asked.response_format)), asked.max_tokens or DEFAULT_TOKENS
         top, requests = -1 if asked.logprobs is None else asked.logprobs, list[Request]()
@@ -46,7 +46,7 @@ class CompletionPlan(Plan):
             requests += engine_requests(asked, model, prompt, tools, limit, top_logprobs=top)
         super().__init__(requests, tools)
         self._has_usage, self._has_logprobs = asked.has_usage_chunk, asked.logprobs is not None
-        self._offset = 0  # of the next token in its choice's text
+        self._offset = 0  # of the next token, in the text of its choice
         self._head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
@@ -67,7 +67,7 @@ class CompletionPlan(Plan):
         yield self._body([self._choice(choice.index, "", (), choice.finish_reason)])
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
-        """Send the usage if it is asked for."""
+        """Return the chunk with the usage, if the client asked for it."""
         if self._has_usage:
             yield self._body([], **self.numbers(choices))
 
@@ -91,7 +91,7 @@ def completions_router(services: ApiServices) -> APIRouter:
 
     @router.post("/completions", responses=STREAMED)
     async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
-        """Continue texts."""
+        """Continue the given prompts, as a stream or whole."""
         model = await services.chosen(asked.model)
         plan = await asyncio.to_thread(CompletionPlan, asked, model)
         return await plan.answer(services, http, asked.stream)
@@ -111,7 +111,7 @@ def _prompts(given: str | list[Any]) -> list[str]:
 
 
 def _logprobs(tokens: Logprobs, offset: int) -> Json:
-    """Return log probabilities in the form of completions; the first token begins at this offset of the text."""
+    """Return log probabilities in the form of completions; `offset` is where the first token begins in the text."""
     texts = [one.chosen.text for one in tokens]
     return {
         "tokens": texts,

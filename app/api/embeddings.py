@@ -1,4 +1,4 @@
-"""POST /v1/embeddings, by the sentence-embedding model that searches documents."""
+"""POST /v1/embeddings: runs the sentence-embedding model that also serves the search of documents."""
 
 import asyncio
 import base64
@@ -17,12 +17,12 @@ from app.errors import BadOption
 
 MOST_INPUTS = 2048
 LONGEST_INPUT, MOST_IDS = 50_000, 12_500
-"""Characters of a text, or ids of its tokens. While one of them is read, no reply is written."""
+"""Limits of an input, in characters or in token ids. The engine writes no reply while it embeds an input."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class EmbeddingsRequest(Body):
-    """A text, texts, or the token ids of either."""
+    """The request's fields. `input` is a text, a list of texts, or the token ids of a text or of several."""
 
     input: str | Some[TokenId] | Some[str] | Some[Some[TokenId]] = Field(min_length=1)
     model: str | None = ""
@@ -35,11 +35,11 @@ def embeddings_router(services: ApiServices) -> APIRouter:
 
     @router.post("/embeddings")
     async def embed(asked: EmbeddingsRequest) -> dict[str, Any]:
-        """Embed texts as vectors of length one."""
+        """Embed the given texts as vectors of length one."""
         folder = await asyncio.to_thread(services.embedder)
         if folder is None:
             raise ApiError(
-                "There is no embedding model on this machine: download the one that Settings names.",
+                "There is no embedding model on this machine: download the one that Foresight's Settings name.",
                 "model", 404, "model_not_found",
             )  # fmt: skip
         inputs, counts = _inputs(asked.input), list[int]()

@@ -1,4 +1,4 @@
-"""One reply of the engine, followed on the event loop: its events, its end, and its hang-up."""
+"""A reply of the engine, read on the event loop: its events, its end, and what happens if the client hangs up."""
 
 import asyncio
 import threading
@@ -21,12 +21,13 @@ T = TypeVar("T")
 CLIENT_CLOSED = 499
 CONTEXT_EXCEEDED = "context_length_exceeded"
 PAUSE_SECONDS = 0.03
-"""Between two batches of events. A fast model takes several steps in it, which are sent together: waking the event
-loop at each of them takes a core from the engine, 3% of 120 tokens a second on two cores. Nobody reads faster."""
+"""The pause between two batches of events. A fast model takes several steps in this time, which are sent together:
+waking the event loop at every step takes time from the engine (3% of 120 tokens a second on two cores). Nobody
+reads faster than this."""
 
 
 class EventQueue:
-    """Hands events from the engine's thread to the event loop that made it."""
+    """Hands events from the engine's thread to the event loop on which the queue was made."""
 
     def __init__(self, pause: float = PAUSE_SECONDS) -> None:
         self._pause = pause
@@ -46,7 +47,7 @@ class EventQueue:
         self._stop.set()
 
     def append(self, event: Event) -> None:
-        """Take an event; called by the engine's thread."""
+        """Add an event, and wake the event loop if it waits for one. The engine's thread calls this."""
         self._events.append(event)
         if not self._is_waiting and not isinstance(event, Finished | Failed):
             return
@@ -57,9 +58,9 @@ class EventQueue:
             self.stop()
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """Yield all events, in batches of those that have come; the last one is Finished or Failed.
+        """Yield all events, in batches of those that have arrived; the last event is Finished or Failed.
 
-        The first piece and the end never wait for a batch to fill."""
+        The first piece of text and the last event are never delayed by the pause."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -72,7 +73,7 @@ class EventQueue:
             self._loop.call_later(self._pause if has_text else 0, self._look)
 
     def _look(self) -> None:
-        """Take what has come meanwhile, or else let the next event wake the loop."""
+        """Wake the loop if events have arrived meanwhile; if not, let the next event wake it."""
         self._is_waiting = True  # before looking, so that no event is missed
         if self._events:
             self._is_waiting = False
@@ -80,7 +81,7 @@ class EventQueue:
 
 
 class EngineReply:
-    """A reply that has begun, so its request was not refused."""
+    """A reply that has begun, so its request has been accepted."""
 
     def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]], grammar_param: str) -> None:
         self.count = ReplySoFar()
@@ -101,7 +102,7 @@ class EngineReply:
         return "length" if self.finished.reason in ("max_tokens", "context") else "stop"
 
     async def texts(self) -> AsyncIterator[tuple[str, tuple[TokenLogprobs, ...]]]:
-        """Yield the text with its log probabilities; several steps are one text if they came together.
+        """Yield pieces of text with their log probabilities; steps that arrived together are one piece.
 
         Raises ApiError when the engine fails."""
         yield self._take(self._first)
@@ -119,10 +120,10 @@ class EngineReply:
 
 
 async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[TokenisedRequest]:
-    """Tokenise the requests, before any of them takes a turn. Raises ApiError if one is refused."""
+    """Tokenise all requests before any of them waits for its turn. Raises ApiError if a request is refused."""
     found: list[TokenisedRequest] = []
     for request in requests:
-        if found and found[-1].request.prompt is request.prompt:  # another choice
+        if found and found[-1].request.prompt is request.prompt:  # another choice of the same prompt
             found.append(found[-1].repeated(request))
             continue
         try:
@@ -138,10 +139,10 @@ async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[
 async def engine_reply(
     services: ApiServices, request: TokenisedRequest, grammar_param: str = "response_format"
 ) -> AsyncIterator[EngineReply]:
-    """Open the reply to a request, in its turn; leaving ends it within a step. Raises ApiError before it begins.
+    """Wait for the request's turn, then open its reply; leaving the context stops the reply within a step.
 
-    A grammar that cannot be used is an error of the parameter `grammar_param`. It is checked before the request has
-    its turn, so that no other request waits for that."""
+    Raises ApiError if the request is refused; for a grammar, the error names the parameter `grammar_param`. The
+    grammar is checked before the turn, so that no other request waits for the check."""
     if grammar := request.request.logits.grammar:
         try:
             await asyncio.to_thread(services.engine.check_grammar, grammar)
@@ -158,7 +159,9 @@ async def engine_reply(
 
 
 async def _beginning(events: AsyncIterator[list[Event]], grammar_param: str) -> Sequence[Event]:
-    """Wait for the first events after loading: from then on the request is not refused."""
+    """Wait for the first events after loading, and return them. Raises ApiError if the reply failed.
+
+    Once these events have arrived, the request is accepted."""
     async for batch in events:
         match [event for event in batch if not isinstance(event, Loading)]:
             case [Failed() as failed, *_]:
@@ -175,7 +178,7 @@ def _failure(failed: Failed, grammar_param: str) -> ApiError:
 
 
 async def unless_closed(http: HttpRequest, answer: Awaitable[T]) -> T:
-    """Wait for the answer. If the client hangs up, cancels it and raises ApiError, which nobody reads."""
+    """Wait for the answer. If the client hangs up, cancel it and raise ApiError, which no client receives."""
     working, closed = asyncio.ensure_future(answer), asyncio.ensure_future(_closed(http))
     try:
         await asyncio.wait({working, closed}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
 """Errors in OpenAI's form: {"error": {"message", "type", "param", "code"}}.
 
-A client of OpenAI tries 408, 409, 429 and 5xx again, unless a header forbids it: what would fail again says so.
+OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. All errors here send that header,
+because the request would fail again.
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,13 @@ from app.errors import AppError
 
 NO_RETRY = {"x-should-retry": "false"}
 LONGEST, LONGEST_PARAM = 1_000, 200
-"""Characters of an error's sentence, and of the parameter's place."""
+"""Most characters of an error's sentence, and of the path of a parameter such as messages[0].content."""
 KINDS = {401: "authentication_error"}
-"""The types that do not follow from the status: LiteLLM looks at the type first."""
+"""Error types that do not follow from the kind of status; LiteLLM looks at the type before the status."""
 
 
 class ApiError(AppError):
-    """A request is refused or has failed: the status, a sentence, and the parameter that it is about."""
+    """A request was refused or has failed: has the status, a sentence, and the parameter at fault."""
 
     def __init__(
         self, sentence: str, param: str | None = None, status: int = 400, code: str | None = None
@@ -32,26 +33,30 @@ class ApiError(AppError):
 
     @property
     def body(self) -> dict[str, Any]:
-        """What the client gets."""
+        """The body of the answer that the client receives."""
         return error_body(str(self), self.status, self.param, self.code)
 
 
 def error_body(
     sentence: str, status: int, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """Return an error in OpenAI's form. Its sentence is cut, because it may quote a long part of the request."""
+    """Return an error in OpenAI's form.
+
+    Its sentence is shortened, because it may quote a long part of the request."""
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
     place = param and _cut(param, LONGEST_PARAM)
     return {"error": {"message": _cut(sentence, LONGEST), "type": kind, "param": place, "code": code}}
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the text, or only its beginning and its end."""
+    """Return the text; of a text longer than `most`, only its beginning and its end."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Have every error answered in this form. On the event loop, because many clients may hang up at once."""
+    """Add handlers that answer every error in OpenAI's form.
+
+    They run on the event loop and need no threads, because many clients may hang up at once."""
 
     def response(error: ApiError) -> JSONResponse:
         return JSONResponse(error.body, error.status, NO_RETRY)
@@ -84,17 +89,17 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def invalid_part(error: ValidationError, place: str) -> ApiError:
-    """Return the error of a part of the body that is validated by itself."""
+    """Return the first error of a part of the body, at `place`, that was validated by itself."""
     first = error.errors()[0]
     return _invalid([{**first, "loc": (place, *first["loc"])}])
 
 
 def _invalid(problems: Sequence[Any]) -> ApiError:
-    """Return the first problem, with the parameter's place such as messages[0].content."""
+    """Return the first problem as an error that names the parameter, such as messages[0].content."""
     first = problems[0]
     place = [part for part in first["loc"] if part not in ("body", "query", "path")]
     if first["type"] == "json_invalid":
-        return ApiError("The request's body is no JSON.")
+        return ApiError("The request body is not valid JSON.")
     if not place:
         return ApiError("The body must be a JSON object, sent with 'Content-Type: application/json'.")
     param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")

@@ -1,7 +1,7 @@
-"""The body of a request: how it is read, and the fields that chat completions, completions and responses share.
+"""The bodies of requests: how they are read, and the fields that chat completions, completions and responses share.
 
-A large body is read beside the event loop, so that it holds up no other client. Unknown fields are ignored, and all
-texts become Unicode.
+A large body is parsed on a thread, so that it holds up no other client. Unknown fields are ignored, and lone
+surrogates are removed from all strings.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt,
 from app.values.text_normalisation import without_surrogates
 
 SMALL = 2**14
-"""Bytes that are read at once, on the event loop."""
+"""Bodies of fewer bytes are parsed on the event loop."""
 MOST_VALUES = 1_000_000
-"""Values of a body. JSON of many more takes seconds to read, and no other thread can work meanwhile."""
+"""Most values in a body. JSON with many more takes seconds to parse, while no other thread can run."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
 TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
 TOO_DEEP = "The request's body is nested too deeply."
 UNLIMITED = 2**31
-"""New tokens of a request that names no limit: the context ends it."""
+"""Maximum of new tokens if a request gives none, so that only the context limits the reply."""
 MOST_CHOICES = 16
 MOST_STOPS, LONGEST_STOP = 64, 1_000
-"""Each is looked for after every token."""
+"""Limits for stop strings, because each of them is searched for after every token."""
 MOST_BIASES = 300_000
 """More than any vocabulary has tokens."""
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
@@ -45,7 +45,8 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
 Some = Annotated[list[T], Field(fail_fast=True)]
-"""A list whose first wrong entry alone is reported: a million wrong ones would take seconds to describe."""
+"""A list of which only the first wrong entry is reported: to describe a million wrong entries would take
+seconds."""
 
 
 class Body(BaseModel):
@@ -58,7 +59,7 @@ class JsonRoute(APIRoute):
     """A route whose body is JSON."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler, for a request that reads its body as below."""
+        """Return FastAPI's handler, which parses the body with `_JsonRequest`."""
         handle = super().get_route_handler()
 
         async def handler(request: HttpRequest) -> Response:
@@ -69,7 +70,7 @@ class JsonRoute(APIRoute):
 
 class _JsonRequest(HttpRequest):
     async def json(self) -> Any:
-        """Return the body's value. Raises HTTPException for too many values, JSONDecodeError for invalid JSON."""
+        """Return the parsed body. Raises HTTPException for too many values, JSONDecodeError for invalid JSON."""
         if not hasattr(self, "_json"):
             body = await self.body()
             self._json = _read(body) if len(body) < SMALL else await asyncio.to_thread(_read, body)
@@ -91,7 +92,7 @@ def _read(body: bytes) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Return the value without halves of characters: JSON can spell them, and no tokenizer reads them."""
+    """Return the value without lone surrogates, which JSON can contain but no tokenizer reads."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, list):
@@ -102,13 +103,13 @@ def _whole(value: Any) -> Any:
 
 
 class ForesightFields(BaseModel):
-    """Foresight's own fields. The texts are the same with every decoder."""
+    """Foresight's own fields. The decoder does not change the text."""
 
     decoder: DecoderName | None = None
 
 
 class SamplingFields(Body):
-    """The fields that every endpoint for text has. Null is as good as left out."""
+    """The fields that every endpoint for text has. A null field counts as left out."""
 
     model: str | None = ""
     temperature: float | None = Field(None, ge=0, le=100)
@@ -122,25 +123,25 @@ class SamplingFields(Body):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings: there is no field for them."""
+        """The stop strings; none, because only PenaltyFields has a field for them."""
         return ()
 
     @property
     def choices(self) -> int:
-        """How many replies are wanted."""
+        """The number of replies to write."""
         return 1
 
     def logits(self, grammar: Grammar | None, top_logprobs: int) -> LogitsSettings:
-        """Return what changes or reports the logits."""
+        """Return the settings that change or report the logits: the grammar and the log probabilities."""
         return LogitsSettings(grammar=grammar, top_logprobs=top_logprobs)
 
     def options(self, max_tokens: int | None, seed: int) -> Options:
         temperature = 1.0 if self.temperature is None else self.temperature
         sampling = Sampling(
-            # Clients send tiny ones for the likeliest token.
+            # Clients send tiny temperatures if they want the likeliest token.
             temperature=temperature if temperature >= COLDEST else 0.0,
             top_k=max(0, self.top_k or 0),
-            # OpenAI takes 0, and means the likeliest token alone.
+            # In OpenAI's API 0 is allowed, and selects the likeliest token.
             top_p=max(1e-9, 1.0 if self.top_p is None else self.top_p),
             min_p=self.min_p or 0.0,
             repetition_penalty=self.repetition_penalty or 1.0,
@@ -166,7 +167,7 @@ class PenaltyFields(SamplingFields):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings. Raises ApiError for too many, or one that is too long."""
+        """The stop strings. Raises ApiError for too many strings, or a string that is too long."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or []
         longest = max(map(len, given), default=0)
         if len(given) > MOST_STOPS or longest > LONGEST_STOP:
@@ -179,19 +180,19 @@ class PenaltyFields(SamplingFields):
 
     @property
     def has_usage_chunk(self) -> bool:
-        """Whether a stream ends with the usage."""
+        """Whether a stream ends with a chunk of the token usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def choices(self) -> int:
-        """How many replies are wanted to each prompt."""
+        """The number of replies to write to each prompt."""
         return self.n or 1
 
     def logits(self, grammar: Grammar | None, top_logprobs: int) -> LogitsSettings:
-        """Return what changes or reports the logits. Raises ApiError for a bias of what is no token id."""
+        """Return the settings that change or report the logits. Raises ApiError if a bias is not for a token id."""
         biases = self.logit_bias or {}
         if wrong := [token for token in biases if not token.isdecimal() or len(token) > 9]:
-            raise ApiError(f"logit_bias: {wrong[0]!r} is no token id.", "logit_bias")
+            raise ApiError(f"logit_bias: {wrong[0]!r} is not a token id.", "logit_bias")
         return LogitsSettings(
             self.frequency_penalty or 0.0,
             self.presence_penalty or 0.0,
@@ -202,7 +203,7 @@ class PenaltyFields(SamplingFields):
 
 
 class Prediction(BaseModel):
-    """What the reply will probably contain: drafted from, and never changing the text."""
+    """Text that the reply will probably contain. Drafts are taken from it; it never changes the reply."""
 
     type: Literal["content"] = "content"
     content: Any = ""
@@ -219,7 +220,7 @@ def engine_requests(
 ) -> list[Request]:
     """Make a request for each choice, each with its own seed. Raises ApiError.
 
-    Without a seed, each request draws another one."""
+    If the client sends no seed, the first seed is random."""
     first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
     logits = fields.logits(tools.grammar, top_logprobs)
     try:
@@ -240,13 +241,15 @@ def engine_requests(
 
 
 def refuse(given: object, param: str, advice: str) -> None:
-    """Raise ApiError for a parameter that is given and cannot be done."""
+    """Raise ApiError if a parameter that is not supported is given (is true)."""
     if given:
-        raise ApiError(f"Foresight cannot do {param}: {advice}.", param)
+        raise ApiError(f"Foresight does not support {param}: {advice}.", param)
 
 
 def text_of(content: Any, param: str) -> str:
-    """Return the text of a content: a string or a list of parts. Raises ApiError for images, sound and files."""
+    """Return the text of a message's content, which is a string or a list of parts.
+
+    Raises ApiError for images, sound and files."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -263,6 +266,6 @@ def _part(part: Any, param: str) -> str:
     text = part.get("refusal" if kind == "refusal" else "text") if isinstance(part, dict) else None
     if kind not in TEXT_PARTS or not isinstance(text, str):
         raise ApiError(
-            f"{param}: Foresight reads text alone, not {kind or 'this'}: send a part of type text.", param
+            f"{param}: Foresight reads only text, not {kind or 'this'}: send a part of type text.", param
         )
     return text

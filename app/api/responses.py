@@ -36,7 +36,7 @@ from app.errors import AppError
 
 
 class TextFields(BaseModel):
-    """The field `text`: the form of the text."""
+    """The request's field `text`, which gives the form of the text."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,7 +59,7 @@ class ResponseRequest(SamplingFields):
 
 
 class ResponsePlan(Plan):
-    """A response, built while it is written, and its events."""
+    """A response, which is built while the reply is written, and its events."""
 
     form_param = "text.format"
     ends_with_done = False
@@ -99,12 +99,12 @@ class ResponsePlan(Plan):
         self._is_open = False
 
     def begin(self, _index: int) -> Iterator[Json]:
-        """Tell that the response has begun."""
+        """Return the two events that announce the response."""
         yield self._event("response.created", response=self._response)
         yield self._event("response.in_progress", response=self._response)
 
     def add(self, _choice: Choice, delta: Delta, _logprobs: Logprobs) -> Iterator[Json]:
-        """Add a delta to the response; opens and ends its items as the delta demands."""
+        """Add a delta to the response, opening and closing output items as needed, and return the events."""
         match delta:
             case TextDelta(text):
                 if not self._is_writing("message"):
@@ -127,7 +127,7 @@ class ResponsePlan(Plan):
                 yield self._of_item("response.function_call_arguments.delta", delta=text)
 
     def end(self, choice: Choice) -> Iterator[Json]:
-        """Complete the response."""
+        """Close the last item, complete the response, and return the events."""
         is_cut = choice.finish_reason == "length"
         status = "incomplete" if is_cut else "completed"
         if not self._response["output"]:
@@ -144,7 +144,7 @@ class ResponsePlan(Plan):
         yield self._event(f"response.{status}", response=self._response)
 
     def failed(self, error: AppError) -> Json:
-        """End the stream with the response that has failed."""
+        """Mark the response as failed, and return the last event."""
         self._response |= {"status": "failed", "error": {"code": "server_error", "message": str(error)}}
         return self._event("response.failed", response=self._response)
 
@@ -173,7 +173,7 @@ class ResponsePlan(Plan):
         yield self._of_place("response.output_item.added", item=self._newest)
 
     def _close(self, status: str) -> Iterator[Json]:
-        """End the item that is being written, if there is one."""
+        """Close the output item that is being written, if there is one, and return its last events."""
         if not self._is_open:
             return
         self._is_open = False
@@ -209,7 +209,7 @@ def responses_router(services: ApiServices) -> APIRouter:
 
     @router.post("/responses", responses=STREAMED)
     async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
-        """Answer, as a whole or as events."""
+        """Answer the input, whole or as a stream of events."""
         model = await services.chosen(asked.model)
         messages = await asyncio.to_thread(_messages, asked)
         template = await template_for(services, model, asked.tools, messages)
@@ -239,9 +239,7 @@ def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
 def _function(tool: Json, place: int) -> FunctionFields:
     param = f"tools[{place}]"
     if tool.get("type") != "function":
-        raise ApiError(
-            f"{param}: Foresight calls functions alone, not {tool.get('type')!r}.", f"{param}.type"
-        )
+        raise ApiError(f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type")
     try:
         return FunctionFields.model_validate(tool)
     except ValidationError as error:
@@ -249,7 +247,7 @@ def _function(tool: Json, place: int) -> FunctionFields:
 
 
 def _messages(asked: ResponseRequest) -> list[ChatMessage]:
-    """Turn the items into messages of a chat."""
+    """Turn the input items into messages of a chat. Raises ApiError."""
     given = [{"role": "user", "content": asked.input}] if isinstance(asked.input, str) else asked.input
     found = [ChatMessage(role="system", content=asked.instructions)] if asked.instructions else []
     for place, item in enumerate(given):
@@ -283,7 +281,7 @@ def _text(item: Json, key: str) -> str | None:
 
 
 def _echoed(asked: ResponseRequest, model: str) -> Json:
-    """Return what a response repeats of its request."""
+    """Return the fields that a response repeats from its request."""
     return {
         "instructions": asked.instructions,
         "max_output_tokens": asked.max_output_tokens,
@@ -299,7 +297,7 @@ def _echoed(asked: ResponseRequest, model: str) -> Json:
 
 
 def _usage(reply: EngineReply) -> Json:
-    """Return the usage under the names that responses have for it."""
+    """Return the token usage under the names of the responses API."""
     numbers = usage([reply])
     cached = numbers["prompt_tokens_details"]["cached_tokens"]
     details = {"cached_tokens": cached, "cache_write_tokens": 0}

@@ -1,4 +1,5 @@
-"""What the API needs of the app: the engine, the models that clients may name, and whose turn it is."""
+"""What the API uses of the app: the engine, the models that clients may name, and the lock by which they take
+turns."""
 
 import asyncio
 import threading
@@ -14,12 +15,12 @@ from app.values.messages import ModelChoice, ModelFolder
 from app.values.model import InstalledModel
 
 LISTED_SECONDS = 5.0
-"""How long the list of installed models is kept, because reading it opens files of each model."""
+"""How long the list of installed models is reused, because reading it opens files of each model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model on this machine: the id that clients use, and how the engine is asked for it."""
+    """A model on this machine: the id that clients use, and the engine's choice of model for it."""
 
     id: str
     choice: ModelChoice
@@ -29,14 +30,14 @@ class InstalledModels:
     """The models that are ready to be loaded, read from the disk at most every LISTED_SECONDS."""
 
     def __init__(self, look: Callable[[], Sequence[InstalledModel]]) -> None:
-        """List what `look` reads from the disk; any thread may call it."""
+        """Take `look`, which reads the list of models from the disk. Any thread may call the instance."""
         self._look = look
         self._lock = threading.Lock()
         self._listed: Sequence[ServedModel] = ()
         self._until = 0.0
 
     def __call__(self) -> Sequence[ServedModel]:
-        """Return the models as they were a few seconds ago at most."""
+        """Return the models; the list is at most LISTED_SECONDS old."""
         with self._lock:
             if monotonic() > self._until:
                 ready = [model for model in self._look() if model.state == "ready"]
@@ -50,17 +51,18 @@ def _choice(model: InstalledModel) -> ModelChoice:
 
 
 def served_model(choice: ModelChoice) -> ServedModel:
-    """Name the model of a choice as clients name it: a folder by its last part."""
+    """Return the choice with the id that clients use: for a folder, the last part of its path."""
     folder = Path(choice.name).expanduser()
     return ServedModel(folder.resolve().name if folder.is_dir() else choice.name, choice)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What the routes use. `current` is the model of requests that name none; `template` reads a chat template.
+    """What the routes use.
 
-    Requests take turns: only one of the API's is in the engine's queue at a time, so that the page waits for one of
-    them at most. The others wait in the order they came."""
+    `current` returns the model of requests that name none; `template` reads a chat template. Requests take turns:
+    only one request of the API is in the engine's queue at a time, so that the page waits for at most one of them.
+    The other requests wait in the order in which they came."""
 
     engine: Engine
     current: Callable[[], ServedModel]
@@ -70,7 +72,7 @@ class ApiServices:
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def tool_template(self, model: ServedModel) -> ToolTemplate:
-        """Find out how the model is told of tools."""
+        """Return how the model's chat template shows tools. Reads the template on a thread."""
         return tool_template(await asyncio.to_thread(self.template, model.choice))
 
     def models(self) -> list[ServedModel]:
@@ -79,14 +81,14 @@ class ApiServices:
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
     async def chosen(self, name: str | None) -> ServedModel:
-        """Find a model as `find` does, on another thread if the disk has to be read."""
+        """Return the same as `find`, which runs on a thread if the disk has to be read."""
         wanted = name or ""
         return self.current() if self._is_current(wanted) else await asyncio.to_thread(self.find, wanted)
 
     def find(self, name: str) -> ServedModel:
-        """Return the model of this id, on the current one's device; "" is the current one. Never downloads.
+        """Return the model of this id, on the current model's device; "" is the current model. Never downloads.
 
-        Raises ApiError for an unknown one."""
+        Raises ApiError for an unknown model."""
         current = self.current()
         if self._is_current(name):
             return current

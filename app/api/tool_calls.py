@@ -1,11 +1,11 @@
-"""Tool calls in what a model writes, while it is written; here in the Hermes form (`tool_syntax.py` has others).
+"""Finds tool calls in a model's reply while it is written; here in the Hermes form (`tool_syntax.py` has others).
 
     Let me look.<tool_call>
     {"name": "weather", "arguments": {"city": "Rome"}}
     </tool_call>
 
-gives the text, then a call's id and name once, then its arguments as they come. What only looks like a call stays
-text.
+gives a delta of text, then one with the call's id and name, then deltas with its arguments as they come. Text that
+only looks like a call stays text.
 """
 
 import json
@@ -22,10 +22,10 @@ from app.values.dataclass_json import parse_json
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 ALL = "all\n"
-"""Whom Functionary's text is for."""
+"""In Functionary's format, the recipient that marks plain text instead of a call."""
 NO_SCHEMAS: Mapping[str, Any] = MappingProxyType({})
 _PROMISING = regex.compile(r'\s*(\{\s*("|$)|$)')
-"""What may become a call: an object, or nothing yet."""
+"""Matches text that may become a call: the beginning of an object, or only blanks."""
 _PARAMETER = regex.compile(r"\s*<parameter=(?P<key>[^>\n]+)>\n?(?P<value>.*?)\n?</parameter>", regex.DOTALL)
 
 
@@ -38,7 +38,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """A call's beginning: its place among the calls, its id and its name."""
+    """A call's beginning: its index among the reply's calls, its id and its name."""
 
     place: int
     id: str
@@ -96,20 +96,22 @@ class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
     def __init__(self, syntax: CallSyntax = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
-        """`schemas` are those of the functions' arguments, by name."""
+        """Take the syntax, and the JSON schemas of the functions' arguments by function name."""
         self._syntax = syntax
         self._schemas = schemas
         self._held = ""
         self._calls = 0
         self._json = _JsonEnd()
-        self._opened = ""  # what stood before a head: text, if it turns out to be none
+        self._opened = ""  # the opening before a head; it is text if no head follows
         self._given: dict[str, Any] = {}
         self._name = ""
         self._is_begun = False
         self._read = self._first
 
     def push(self, text: str) -> list[Delta]:
-        """Return what this text adds; the beginning of a tag or of a call is held back."""
+        """Return the deltas of this text.
+
+        The beginning of a tag or of a call is held back until more text comes."""
         self._held += text
         found = list[Delta]()
         while (part := self._read()) is not None:
@@ -117,7 +119,9 @@ class ToolCallParser:
         return found
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Return the rest. A call without its name is text, unless the reply `is_cut` before it."""
+        """Return what is left at the end.
+
+        A call that ended before its name is text; if the reply `is_cut`, it is dropped."""
         rest, self._held = self._held, ""
         if self._read == self._arguments:
             return [ArgumentsDelta(self._calls - 1, rest)] if rest else []
@@ -129,7 +133,8 @@ class ToolCallParser:
         return [TextDelta(text)] if text else []
 
     def _first(self) -> list[Delta] | None:
-        """Read the reply's beginning, which may be that of a call."""
+        """Decide from the reply's beginning whether it starts with text or with a call; None if more text is
+        needed."""
         start = self._held.lstrip()
         if self._syntax.is_open:
             if ALL.startswith(self._held):
@@ -188,7 +193,7 @@ class ToolCallParser:
         return [ArgumentsDelta(self._calls - 1, text)]
 
     def _parameters(self) -> list[Delta] | None:
-        """Read an argument in a tag of its own, and write it as JSON."""
+        """Read an argument that has a tag of its own, and return it as JSON."""
         found = _PARAMETER.match(self._held, partial=True)
         if found and not found.partial:
             self._held = self._held[found.end() :]
@@ -203,7 +208,7 @@ class ToolCallParser:
         return [ArgumentsDelta(self._calls - 1, "}" if self._is_begun else "{}")]
 
     def _tail(self) -> list[Delta] | None:
-        """Read what ends the call; a model may leave it out."""
+        """Skip the text that closes the call, which a model may leave out."""
         tail = self._syntax.tail.match(self._held, partial=True)
         if tail and tail.partial:
             return None
@@ -216,7 +221,7 @@ class ToolCallParser:
         return []
 
     def _whole(self, inside: str, after: str) -> list[Delta]:
-        """Read a whole call, whose parts may be in another order."""
+        """Read a complete call, whose keys may be in any order. Returns it as text if it is not a valid call."""
         self._held, self._read = after, self._text
         try:
             call = parse_json(inside, strict=False)
@@ -232,7 +237,7 @@ Parser = TextParser | ToolCallParser
 
 
 def _typed(text: str, schema: Any) -> Any:
-    """Read an argument's value as JSON, unless its schema wants a text."""
+    """Parse an argument's value as JSON, unless its schema wants a string or is missing."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string" or (kind is None and not isinstance(schema, dict)):
         return text
@@ -255,7 +260,7 @@ class _JsonEnd:
         self.is_complete = False
 
     def find(self, text: str) -> int:
-        """Return how many characters of this text belong to the object."""
+        """Return the number of characters of this text that belong to the object."""
         for place, character in enumerate(text):
             if self._is_escaped:
                 self._is_escaped = False
@@ -279,6 +284,6 @@ def _call_id() -> str:
 
 
 def _beginning_at_end(text: str, tag: str) -> int:
-    """Return the length of the longest end of `text` that begins the tag."""
+    """Return the length of the longest suffix of `text` that is a proper prefix of `tag`."""
     longest = min(len(tag) - 1, len(text))
     return next((length for length in range(longest, 0, -1) if text.endswith(tag[:length])), 0)

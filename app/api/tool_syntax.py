@@ -1,4 +1,4 @@
-"""How models write calls of tools; the form is found in a model's chat template.
+"""The forms in which models write tool calls. A model's form is recognised in its chat template.
 
     Hermes, Qwen      <tool_call>{"name": "f", "arguments": {…}}</tool_call>
     Qwen3-Coder       <tool_call><function=f><parameter=city>Rome</parameter></function></tool_call>
@@ -6,8 +6,8 @@
     Mistral           [TOOL_CALLS] [{"name": "f", "arguments": {…}}]      and later  [TOOL_CALLS]f[ARGS]{…}
     Functionary       >>>f\\n{…}                                           and later  <function=f>{…}</function>
 
-A template that takes `tools` shows them in its own way. For any other model the Hermes form is explained in the
-system prompt.
+A template that takes `tools` shows the tools to the model in its own way. For any other template, the system prompt
+explains the tools and the Hermes form.
 """
 
 import json
@@ -26,7 +26,7 @@ def _pattern(source: str) -> Any:
 
 
 def _json_head(before: str = "") -> Any:
-    """Match the beginning of a call that is an object with its name first."""
+    """Compile a pattern for the beginning of a call that is a JSON object with its name first."""
     return _pattern(
         rf'{before}\s*\{{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"name"\s*:\s*{_STRING}\s*,'
         r'\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
@@ -35,12 +35,12 @@ def _json_head(before: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CallSyntax:
-    """A form of calls, as a parser reads it and as a grammar forces it.
+    """A form of tool calls, as a parser reads it and as a grammar forces it.
 
     A call has an `opening`, a `head` up to its arguments, the arguments, and a `tail`; if the tail's group `more`
-    matches, the head of another call follows at once. Both are patterns of `regex`, which knows whether more text
-    could complete a match. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply begins after
-    an opening, and goes on with text if the name is `all`.
+    matches, the head of another call follows at once. Head and tail are patterns of `regex`, which reports whether
+    more text could complete a match. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply
+    begins after an opening, and goes on with text if the name is `all`.
 
     A grammar writes `begin`, calls with `between` them, and `end`. Each call is `before_name`, the name,
     `after_name`, the arguments, and `after_arguments`. `control` are the form's control tokens, which a reply's
@@ -69,7 +69,7 @@ class CallSyntax:
         return str(parse_json(found["json"], strict=False) if "json" in found else found["name"])
 
     def heading(self, name: str) -> str:
-        """Return the text from a call's beginning to its arguments."""
+        """Return the text of a call from its beginning up to its arguments."""
         return self.before_name + (json.dumps(name) if self.has_json_name else name) + self.after_name
 
 
@@ -152,14 +152,15 @@ FUNCTION_TAGS = CallSyntax(
 
 @dataclass(frozen=True, slots=True)
 class ToolTemplate:
-    """How a model is told of tools, and calls them. `is_native`: its own template writes the tools."""
+    """How a model learns of tools and calls them. `is_native`: its own chat template writes the tools."""
 
     syntax: CallSyntax = field(default=HERMES)
     is_native: bool = False
 
 
 def tool_template(template: str) -> ToolTemplate:
-    """Find the form in a chat template. Without one, or with an unknown one, the Hermes form is explained."""
+    """Recognise the form of tool calls in a chat template; if it has no known form, the Hermes form is
+    explained."""
     if "tools" not in template:
         return ToolTemplate()
     for syntax, words, others in _SIGNS:
@@ -177,4 +178,4 @@ _SIGNS: tuple[tuple[CallSyntax, tuple[str, ...], tuple[str, ...]], ...] = (
     (HERMES, ("<tool_call>",), ("<arg_key>", "<function=")),
     (LLAMA, ("function name, ", "parameters", "dictionary of argument name"), ("<tool_call>",)),
 )
-"""Words by which a form is recognised in a template, and words of forms that only look like it."""
+"""For each form, the words that a template of it has, and the words that it does not have."""

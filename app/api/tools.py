@@ -1,4 +1,4 @@
-"""Tools in a prompt, and grammars that force a call or a form of the answer, in the model's own syntax."""
+"""Tools in a prompt, and grammars that force tool calls in the model's own syntax or a form of the answer."""
 
 import json
 import re
@@ -34,9 +34,9 @@ NOTHING = {"type": "object", "properties": {}}
 EXPLAINED_HERMES = ToolTemplate()
 PARAMETER_END = "\n</parameter>\n"
 MOST_TOOLS = 1024
-"""Eight times as many as OpenAI's API takes."""
+"""Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
-"""Calls of a reply that must have calls, and may have several."""
+"""Most calls that a grammar allows in a reply."""
 WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}
 
 
@@ -64,7 +64,7 @@ class ToolFields(BaseModel):
 
 
 class ResponseFormat(BaseModel):
-    """The form of the answer. `regex` and `grammar` (in Lark's form) are Foresight's own."""
+    """The form of the answer. The types `regex` and `grammar` (in Lark's syntax) are Foresight's own."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -76,7 +76,7 @@ class ResponseFormat(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The tools that a reply may use; it must use one of those that are `forced`."""
+    """The tools that a reply may use. If some are `forced`, the reply must call one of them."""
 
     offered: tuple[FunctionFields, ...] = ()
     forced: tuple[FunctionFields, ...] = ()
@@ -85,20 +85,21 @@ class ToolUse:
     template: ToolTemplate = field(default_factory=ToolTemplate)
 
     def parser(self) -> Parser:
-        """Make a parser for the reply."""
+        """Make a parser that finds calls of these tools in the reply."""
         schemas = {one.name: one.parameters for one in self.offered}
         return ToolCallParser(self.template.syntax, schemas) if self.offered else TextParser()
 
     @property
     def prompt(self) -> str:
-        """The part of the system prompt about the tools, if the template writes none."""
+        """The part of the system prompt that explains the tools; "" if there are none or the template writes
+        them."""
         if not self.offered or self.template.is_native:
             return ""
         return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))
 
     @property
     def native(self) -> str:
-        """The tools as JSON, for a template that writes them."""
+        """The tools as JSON for a template that writes them, else ""."""
         is_told = self.offered and self.template.is_native
         return json.dumps(self._shown, ensure_ascii=False) if is_told else ""
 
@@ -108,12 +109,12 @@ class ToolUse:
         return self.template.syntax.control if self.offered else ()
 
     def grammar_param(self, form: str = "response_format") -> str:
-        """Name the parameter that the grammar comes from; `form` is that of the answer's form."""
+        """Return the request parameter that the grammar comes from: "tools" if calls are forced, else `form`."""
         return "tools" if self.forced else form
 
     @property
     def _shown(self) -> list[dict[str, Any]]:
-        """The tools, as templates expect them."""
+        """The tools in the form that chat templates expect."""
         shown = [one.model_dump(exclude_none=True, exclude={"strict"}) for one in self.offered]
         return [
             {"type": "function", "function": {"description": "", "parameters": NOTHING, **one}}
@@ -122,7 +123,7 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the reply: calls if they are forced, else the form or calls."""
+        """The grammar of the reply: calls if they are forced, else the answer's form, or calls instead of it."""
         syntax = self.template.syntax
         if self.forced:
             most = self.most_calls if syntax.can_repeat else 1
@@ -143,7 +144,7 @@ def tool_use(
     form: Grammar | None,
     template: ToolTemplate = EXPLAINED_HERMES,
 ) -> ToolUse:
-    """Apply tool_choice to the tools. Raises ApiError."""
+    """Apply the request's tool_choice to its tools. Raises ApiError."""
     offered = tuple(tools)
     named = _named(choice)
     if named is not None:
@@ -175,7 +176,7 @@ def _named(choice: Any) -> str | None:
 
 
 def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
-    """Make the grammar of an answer's form. Raises ApiError."""
+    """Return the grammar of an answer's form; None for free text. Raises ApiError."""
     match wanted.type if wanted else "text":
         case "json_object":
             return Grammar("json_schema", json.dumps(ANYTHING))
@@ -194,7 +195,7 @@ def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") 
 
 
 def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax = HERMES) -> str:
-    """Write a grammar of up to `most` calls of these tools, in Lark's form."""
+    """Write a grammar, in Lark's syntax, of up to `most` calls of these tools."""
     rules = list[str]()
     for place, tool in enumerate(tools):
         heading, after = (
@@ -211,7 +212,9 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax
 
 
 def _written(text: str, syntax: CallSyntax) -> str:
-    """Quote a text for a grammar; control tokens are named, because their letters are another text."""
+    """Quote a string for a grammar.
+
+    Control tokens in it are named, because spelt out they would be other tokens."""
     names = "|".join(map(re.escape, syntax.control))
     parts = re.split(f"({names})", text) if names else [text]
     return " ".join(control_rule(part) if part in syntax.control else _quoted(part) for part in parts if part)
@@ -231,7 +234,9 @@ def _arguments_rule(place: int, schema: dict[str, Any], syntax: CallSyntax) -> s
 
 
 def _value_rule(name: str, schema: Any) -> str:
-    """Write the rule of an argument in a tag of its own, with its end: a text as it is, other values as JSON."""
+    """Write the rule of an argument that has a tag of its own, with the closing tag.
+
+    A string is written as it is, any other value as JSON."""
     ending = _quoted(PARAMETER_END)
     if not isinstance(schema, dict) or schema.get("type") != "string":
         return f"{name}: {_json_rule(schema)} {ending}"
@@ -242,7 +247,7 @@ def _value_rule(name: str, schema: Any) -> str:
 
 
 def _json_rule(schema: Any) -> str:
-    """Write the rule of JSON that matches a schema, which may be true."""
+    """Write a rule for JSON that matches a schema; a schema may also be true or false."""
     if not isinstance(schema, dict):
         return f"%json {json.dumps(schema)}"
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
@@ -250,9 +255,10 @@ def _json_rule(schema: Any) -> str:
 
 
 def closed(schema: Any) -> Any:
-    """Return the schema with objects that allow only the named properties, unless it allows others itself.
+    """Return the schema changed so that its objects allow only the properties it names.
 
-    A function takes no other arguments, and a small model would make some up."""
+    A function takes no other arguments, and a small model would make some up. An object that sets
+    additionalProperties itself stays as it is."""
     if not isinstance(schema, dict) or "allOf" in schema:
         return schema
     found = dict(schema)
@@ -272,7 +278,7 @@ def _quoted(text: str) -> str:
 
 
 def called_text(name: str, arguments: str) -> str:
-    """Write a call as a model does in the Hermes form. Arguments that are no JSON stay a text."""
+    """Write a call as a model does in the Hermes form. Arguments that are not valid JSON stay a string."""
     value: Any = arguments
     with suppress(ValueError):
         value = parse_json(arguments or "{}")
@@ -281,5 +287,5 @@ def called_text(name: str, arguments: str) -> str:
 
 
 def result_text(content: str) -> str:
-    """Write a call's result as a model reads it."""
+    """Write a call's result in the Hermes form."""
     return f"<tool_response>\n{content}\n</tool_response>"

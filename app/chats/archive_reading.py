@@ -38,7 +38,7 @@ SPOKEN = ("user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class ChatFile:
-    """An exported file that was checked: its text, where its chats start in it, and its presets."""
+    """An exported file that was checked: its text, the positions where its chats start, and its presets."""
 
     text: str
     starts: tuple[int, ...] = ()
@@ -46,13 +46,13 @@ class ChatFile:
     is_foreign: bool = False
 
     def chats(self) -> Iterator[ChatRecord | None]:
-        """Yields each chat, parsed when it is asked for; None for what is not a chat."""
+        """Yields each chat, which is parsed only when it is reached; None for an entry that is not a chat."""
         read = _foreign_chat if self.is_foreign else chat_from_json
         return (read(DECODER.raw_decode(self.text, start)[0]) for start in self.starts)
 
 
 def open_archive(text: str) -> ChatFile:
-    """Checks a whole file. Raises ImportBroken."""
+    """Checks a whole file and finds its chats. Raises ImportBroken."""
     json_text = _JsonText(text)
     try:
         file, has_chat = _look_through(json_text)
@@ -73,7 +73,7 @@ def open_archive(text: str) -> ChatFile:
 
 
 def _look_through(json_text: "_JsonText") -> tuple[ChatFile, bool]:
-    """Returns the file, and whether it has a chat that can be read."""
+    """Parses the whole file. Returns it, and whether it has a chat that can be read."""
     starts, others = list[int](), dict[str, Any]()
     has_chat, is_foreign = False, json_text.is_at("[")
     read = _foreign_chat if is_foreign else chat_from_json
@@ -89,7 +89,7 @@ def _look_through(json_text: "_JsonText") -> tuple[ChatFile, bool]:
 
 
 class _JsonText:
-    """A JSON text that is parsed value by value; `has_chats` tells whether a list of chats was found."""
+    """A JSON string that is parsed value by value; `has_chats` is true once a list of chats was found."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -97,12 +97,14 @@ class _JsonText:
         self._at = 0
 
     def is_at(self, sign: str) -> bool:
-        """Whether this sign comes next, after blanks."""
+        """Skips blanks, and returns whether this character comes next."""
         self._at = WHITESPACE.match(self.text, self._at).end()
         return self.text.startswith(sign, self._at)
 
     def values(self) -> Iterator[tuple[str, int, Any]]:
-        """Yields each value with its key and its place, and each chat instead of the list of chats."""
+        """Yields (key, position, value) for each value, and for each chat in place of the list of chats.
+
+        Only a chat's position is given; it is 0 for other values. Raises ValueError for invalid JSON."""
         if self.is_at("["):
             yield from self._chats()
         elif self.is_at("{"):
@@ -127,7 +129,7 @@ class _JsonText:
             yield CHATS, start, self._value()
 
     def _elements(self, first: str, last: str) -> Iterator[None]:
-        """Stops before each element between two brackets."""
+        """Yields at the beginning of each element between two brackets; the caller then parses the element."""
         self._take(first)
         is_more = not self.is_at(last)
         while is_more:
@@ -149,7 +151,7 @@ class _JsonText:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of another app's tree; `role` is "" if it is not a message of a person or a model."""
+    """A node of another app's message tree; `role` is "" if the node has no message."""
 
     parent: str
     role: str = ""
@@ -158,7 +160,7 @@ class _Node:
 
 
 def _foreign_chat(found: object) -> ChatRecord | None:
-    """Reads a chat of another app from parsed JSON; returns None if it is not one, or has no message."""
+    """Reads a chat of another app from parsed JSON; returns None if it is not a chat, or has no message."""
     if not isinstance(found, dict):
         return None
     if isinstance(found.get("mapping"), dict):
@@ -220,7 +222,7 @@ def _record(
 
 
 def _parents_first(nodes: Mapping[str, _Node]) -> Iterator[str]:
-    """Yields all nodes below a root, each after its parent, siblings in the order of the file."""
+    """Yields the keys of all nodes below a root, each after its parent, siblings in the order of the file."""
     children: dict[str, list[str]] = {}
     for key, node in nodes.items():
         children.setdefault(node.parent if node.parent in nodes else "", []).append(key)
@@ -236,5 +238,5 @@ def _dict(found: object) -> dict[str, Any]:
 
 
 def _time(found: object) -> float:
-    """Seconds since 1970; 0 for none."""
+    """Returns a time in seconds since 1970; 0 if it is missing or impossible."""
     return float(found) if isinstance(found, int | float) and 0 <= found < 1e11 else 0.0

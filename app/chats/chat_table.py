@@ -1,8 +1,8 @@
 """The tables of chats, folders, drafts and presets, which the sidebar lists.
 
 A chat's row holds its title, folder, pin and settings, and when it was last used. A folder is made by hand or with
-the first chat in it, and stays until it is removed. A draft is what is typed in a chat and not sent yet; chat 0 is
-the one that has not begun yet. A preset is a chat's settings with a name.
+the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet;
+chat 0 is the chat that has not begun yet. A preset is a chat's settings with a name.
 """
 
 import json
@@ -20,7 +20,7 @@ from app.values.text_normalisation import spaced, storable
 
 SUMMARY = "id, title, folder, is_pinned, updated"
 TICK = 0.001
-"""Seconds between two uses while the clock is before the last use."""
+"""Seconds that are added to the last use's time if the clock was set back."""
 FIRST_QUESTION = (
     "SELECT text FROM message WHERE chat = ? AND parent IS NULL AND role = 'user' ORDER BY id DESC LIMIT 1"
 )
@@ -34,7 +34,7 @@ FIRST_QUESTIONS = """
         (SELECT id FROM message WHERE chat = chat.id AND role = 'user' ORDER BY id LIMIT 1)
     WHERE chat.title = '' AND chat.deleted IS NULL
 """
-# Ids grow from a parent to its children, so this is the message that was nearest above the missing one.
+# A parent's id is smaller than its children's, so this is the nearest message before the missing parent.
 NEAREST_PARENTS = """
     UPDATE message SET parent = (
         SELECT max(before.id) FROM message AS before WHERE before.chat = message.chat AND before.id < message.parent
@@ -65,7 +65,7 @@ def create(
 def create_with(
     connection: sqlite3.Connection, now: float, settings: tuple[str | None, ...], folder: str, title: str
 ) -> ChatVersion:
-    """Creates a chat with settings as `columns_of` returns them."""
+    """Creates a chat whose settings are columns as `columns_of` returns them."""
     added = connection.execute(
         "INSERT INTO chat (folder, system, sampling, collections, json_answers, created, updated) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -77,13 +77,13 @@ def create_with(
 
 
 def next_use(connection: sqlite3.Connection, now: float) -> float:
-    """Returns the time of a chat's use: now, or just after the last use of any chat if the clock was set back."""
+    """Returns the time to store for a chat's use: now, or just after the last use if the clock was set back."""
     newest = connection.execute("SELECT max(updated) FROM chat").fetchone()[0]
     return now if newest is None or newest <= now else float(newest) + TICK
 
 
 def summaries(connection: sqlite3.Connection) -> tuple[ChatSummary, ...]:
-    """Lists all chats except deleted ones: pinned ones first, then by their last use."""
+    """Lists all chats that are not deleted: pinned chats first, then by their last use."""
     rows = connection.execute(
         f"SELECT {SUMMARY} FROM chat WHERE deleted IS NULL ORDER BY is_pinned DESC, updated DESC, id DESC"
     )
@@ -96,7 +96,7 @@ def summary_of(row: sqlite3.Row) -> ChatSummary:
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Gives a chat a title for good; after "" its first question is its title again."""
+    """Gives a chat a title that no suggestion replaces; "" makes its first question the title again."""
     require_chat(connection, chat)
     if named := one_line(title):
         set_title(connection, chat, named, is_named=True)
@@ -106,14 +106,14 @@ def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
 
 
 def suggest_title(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Gives a chat this title, made unique, unless the person has named the chat."""
+    """Gives a chat this title, made unique, unless the user has named the chat."""
     if not require_chat(connection, chat)["is_named"]:
-        set_title(connection, chat, "", is_named=False)  # so that its own old title does not count as taken
+        set_title(connection, chat, "", is_named=False)  # so that its old title does not count as taken
         set_title(connection, chat, unused_title(connection, one_line(title)), is_named=False)
 
 
 def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:
-    """Writes a title and its full-text index."""
+    """Writes a title, and replaces it in the full-text index."""
     stored = storable(title)
     connection.execute("UPDATE chat SET title = ?, is_named = ? WHERE id = ?", (stored, is_named, chat))
     connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
@@ -134,13 +134,13 @@ def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:
 
 
 def move(connection: sqlite3.Connection, chat: int, folder: str) -> None:
-    """Moves a chat into a folder, which is made if it is missing; "" is no folder."""
+    """Moves a chat into a folder, which is made if it is missing; "" takes the chat out of its folder."""
     require_chat(connection, chat)
     connection.execute("UPDATE chat SET folder = ? WHERE id = ?", (one_line(folder), chat))
 
 
 def count_from(connection: sqlite3.Connection, first: int) -> None:
-    """Sets the id of the first chat."""
+    """Sets the id that the first chat will get."""
     connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chat', ?)", (first - 1,))
 
 
@@ -155,7 +155,7 @@ def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:
 
 
 def one_line(name: str) -> str:
-    """Puts a title or a folder's name on one line."""
+    """Returns a title or a folder's name as one line: line ends and repeated blanks become single blanks."""
     return " ".join(storable(name).split())
 
 
@@ -172,20 +172,20 @@ def folders(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def make_folder(connection: sqlite3.Connection, name: str) -> None:
-    """Makes an empty folder, unless there is one of this name."""
+    """Makes an empty folder, unless a folder of this name exists or the name is empty."""
     if folder := one_line(name):
         connection.execute("INSERT OR IGNORE INTO folder (name) VALUES (?)", (folder,))
 
 
 def rename_folder(connection: sqlite3.Connection, old: str, new: str) -> None:
-    """Renames a folder for all its chats, deleted ones included; after "" they are in no folder."""
+    """Renames a folder for all its chats, deleted ones included; "" takes the chats out of the folder."""
     connection.execute("DELETE FROM folder WHERE name = ?", (old,))
     connection.execute("UPDATE chat SET folder = ? WHERE folder = ?", (one_line(new), old))
     make_folder(connection, new)
 
 
 def remove_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
-    """Removes a folder, but not its chats. Returns their ids."""
+    """Removes a folder, but not its chats. Returns the ids of the chats."""
     chats = in_folder(connection, name)
     rename_folder(connection, name, "")
     return chats
@@ -201,13 +201,13 @@ def in_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
 
 
 def draft(connection: sqlite3.Connection, chat: int) -> str:
-    """Returns the chat's draft, "" for none."""
+    """Returns the chat's draft; "" if there is none."""
     row = connection.execute("SELECT text FROM draft WHERE chat = ?", (chat,)).fetchone()
     return str(row["text"]) if row else ""
 
 
 def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
-    """Replaces the chat's draft; "" deletes it. An erased chat gets none."""
+    """Replaces the chat's draft; "" deletes it. For an erased chat, only deletes it."""
     connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
     if text:
         connection.execute(
@@ -235,7 +235,7 @@ def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettin
 
 
 def used_collections(connection: sqlite3.Connection) -> frozenset[int]:
-    """Returns the collections that any chat searches, except deleted chats."""
+    """Returns the ids of all collections that some chat searches; deleted chats do not count."""
     rows = connection.execute("SELECT collections FROM chat WHERE deleted IS NULL AND collections <> ''")
     return frozenset(one for row in rows for one in collections_from_json(row["collections"]))
 
@@ -251,19 +251,19 @@ def settings_of(row: sqlite3.Row) -> ChatSettings:
 
 
 def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
-    """Returns settings as the columns system, sampling, collections and json_answers."""
+    """Returns settings as values of the columns system, sampling, collections and json_answers."""
     collections = collections_to_json(settings.collections)
     json_answers = None if settings.json_answers == JsonAnswers() else value_to_json(settings.json_answers)
     return storable(settings.system), value_to_json(settings.sampling), collections, json_answers
 
 
 def collections_to_json(collections: Sequence[int]) -> str:
-    """Writes ids of collections as JSON; "" for none."""
+    """Encodes ids of collections as JSON; "" if there are none."""
     return json.dumps(collections) if collections else ""
 
 
 def collections_from_json(text: str) -> tuple[int, ...]:
-    """Reads ids of collections from JSON; returns none if the text is invalid."""
+    """Reads ids of collections from JSON; returns () if the string is invalid."""
     try:
         found = parse_json(text) if text else []
     except ValueError:
@@ -282,7 +282,7 @@ def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
 
 
 def save_preset(connection: sqlite3.Connection, preset: ChatPreset) -> None:
-    """Saves a preset, which replaces one of the same name."""
+    """Saves a preset, which replaces a preset of the same name."""
     system, sampling, *_ = columns_of(preset.settings)
     connection.execute(
         "INSERT OR REPLACE INTO preset (name, system, sampling) VALUES (?, ?, ?)",
@@ -301,7 +301,7 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 def mend_chats(connection: sqlite3.Connection) -> None:
     """Repairs chats that were saved from a damaged database, where some rows and the full-text index are missing.
 
-    Gives each message a chat and a place in it, and builds the index."""
+    Gives each message a chat and a parent in its tree, and builds the index."""
     connection.execute(ADOPT_MESSAGES)
     connection.execute(NEAREST_PARENTS)
     connection.execute("UPDATE message SET state = 'interrupted', note = ? WHERE state = ''", (CUT,))

@@ -1,8 +1,9 @@
-"""The chats of one database, for all threads, and the two stores of chats: saved ones, and private ones in memory.
+"""The chats of one database, for all threads, and the two stores of chats: saved chats, and private chats in
+memory.
 
 Each call is one short transaction, or several if it does much. Changes to a chat's messages take a `ChatVersion`
-and return the next one; everything else takes a chat's id. All raise StoreError when the file fails, ChatNotFound
-for an unknown chat, and StaleChat for an outdated version.
+and return the next version; everything else takes a chat's id. All methods raise StoreError when the file fails,
+ChatNotFound for an unknown chat, and StaleChat for an outdated version.
 """
 
 import time
@@ -20,11 +21,11 @@ from app.values.chat import ChatSummary, ChatVersion, ImportResult
 
 EVERYTHING = 2**31
 PURGE_SECONDS = 0.5
-"""How long the end of the app may wait for the rest of deleted chats."""
+"""How long erasing deleted chats may take at the end of the app."""
 PAUSE_SECONDS = 0.005
-"""Seconds between two transactions of a deletion, so that others get the database."""
+"""Seconds between two transactions of a deletion, so that other threads get the database."""
 MOST_COMPACTED = 32 * 2**20
-"""Bytes up to which the file is compacted: nobody can use it meanwhile. A larger one keeps its size."""
+"""Most bytes in use for which the file is compacted, because the database cannot be used meanwhile."""
 FIRST_PRIVATE = 2**40
 """Ids of private chats begin here."""
 
@@ -84,7 +85,7 @@ class Chats(Store):
     mark_interrupted = writes(message_table.mark_interrupted)
 
     def fork(self, chat: int, message: int) -> ChatVersion:
-        """Begins a new chat with the messages of this one down to a message."""
+        """Creates a new chat with this chat's messages down to the given one."""
         return importing.fork(self.database, chat, message, self.now())
 
     # Deleting
@@ -93,7 +94,7 @@ class Chats(Store):
     restore = writes(deletion.restore)
 
     def remove(self, version: ChatVersion, message: int) -> ChatVersion:
-        """Deletes a message with all that follows it."""
+        """Deletes a message and all messages that follow it."""
         with self.database.writing() as connection:
             removed = message_paths.remove(connection, self.now(), version, message)
         has_more = True
@@ -104,7 +105,9 @@ class Chats(Store):
         return removed
 
     def purge(self, seconds: float = PURGE_SECONDS) -> bool:
-        """Erases deleted chats, as far as `seconds` allow. Returns whether there is more to do."""
+        """Erases deleted chats for about `seconds`. They cannot be restored any more.
+
+        Returns whether there is more to do."""
         with self.database.writing() as connection:
             deletion.claim(connection)
         return self.erase(seconds)
@@ -119,7 +122,7 @@ class Chats(Store):
                 self.database.compact()
 
     def erase(self, seconds: float) -> bool:
-        """Continues to erase what `purge` began with. Returns whether there is more to do."""
+        """Continues the erasing that `purge` began, for about `seconds`. Returns whether there is more to do."""
         deadline, has_more = monotonic() + seconds, True
         while has_more and monotonic() < deadline:
             with self.database.writing() as connection:
@@ -131,7 +134,7 @@ class Chats(Store):
     # Export, import, backup
 
     def export_json(self, chats: Iterable[int] | None = None) -> str:
-        """Returns these chats as JSON with everything; all chats and presets for None."""
+        """Returns these chats with all their data as JSON; None means all chats and presets."""
         if chats is None:
             return "".join(self.export_parts())
         records = (exporting.record_of(self.database, chat) for chat in chats)
@@ -144,7 +147,7 @@ class Chats(Store):
     def _records(self) -> Iterator[exporting.ChatRecord]:
         """Reads all chats, each in its own transaction."""
         for summary in self.summaries():
-            with suppress(ChatNotFound):  # deleted since
+            with suppress(ChatNotFound):  # deleted in the meantime
                 yield exporting.record_of(self.database, summary.id)
 
     def export_markdown(self, chat: int) -> str:
@@ -166,7 +169,7 @@ class Chats(Store):
 
     @property
     def import_progress(self) -> tuple[int, int]:
-        """How many chats of how many are imported by now; (0, 0) if no import runs."""
+        """The number of chats imported so far and the total; (0, 0) if no import runs."""
         return self._progress
 
     def backup(self, target: Path) -> None:
@@ -179,10 +182,10 @@ class Chats(Store):
 
 
 class ChatStores:
-    """The stores of saved and of private chats; a chat's id tells its store. As thread-safe as the stores are."""
+    """The stores of saved and of private chats; a chat's id determines its store. As thread-safe as the stores."""
 
     def __init__(self, stored: Chats, private: Chats) -> None:
-        """`private` is empty; its ids begin at FIRST_PRIVATE."""
+        """Takes both stores. `private` must be empty; its ids are set to begin at FIRST_PRIVATE."""
         self.stored = stored
         self.private = private
         private.count_from(FIRST_PRIVATE)
@@ -207,5 +210,5 @@ class ChatStores:
 
 
 def is_private(chat: int) -> bool:
-    """Whether this chat exists only in memory."""
+    """Returns whether this chat exists only in memory."""
     return chat >= FIRST_PRIVATE

@@ -1,11 +1,11 @@
-"""Deleting that can be undone: a chat is hidden, and erased when the app ends, or at the start after a kill.
+"""Deletion that can be undone: a chat is hidden, and erased when the app ends, or at the next start after a kill.
 
 Deleting messages takes seconds for many chats. FTS5 then only marks their words as deleted, and keeps them until
 its segments are merged. So chats are erased in short steps, and their rows keep the progress until the last one:
 
     deleted > 0     hidden, can be restored
     deleted = -2    its messages are being deleted
-    deleted = -3    the same, and it is no chat: it holds messages that were deleted from another one
+    deleted = -3    the same; the row is not a chat, but holds messages that were deleted from another chat
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
 """
@@ -20,7 +20,7 @@ from app.errors import ChatNotFound
 
 INDEXES = ("chat_words", "message_words")
 MESSAGES, CHARACTERS = 100, 200_000
-"""Most messages, and about most characters, that are deleted in one transaction."""
+"""Most messages that are deleted in one transaction, and about the most characters."""
 MERGED_PAGES = 200
 """Pages of an index that are merged in one transaction."""
 
@@ -40,7 +40,7 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def claim(connection: sqlite3.Connection) -> None:
-    """Marks all hidden chats to be erased: they can no longer be restored."""
+    """Marks all hidden chats to be erased, so that they can no longer be restored."""
     connection.execute("UPDATE chat SET deleted = -2 WHERE deleted > 0")
 
 
@@ -52,7 +52,7 @@ def claim_all(connection: sqlite3.Connection) -> None:
 
 
 def take_out(connection: sqlite3.Connection, message: int, all_below: Sequence[int]) -> None:
-    """Takes a message and those below it out of its chat; `delete_some_removed` deletes them."""
+    """Moves a message and all messages below it out of their chat; `delete_some_removed` deletes them."""
     holder = connection.execute("INSERT INTO chat (created, updated, deleted) VALUES (0, 0, -3)").lastrowid
     connection.execute("UPDATE message SET parent = NULL WHERE id = ?", (message,))
     connection.execute(
@@ -70,7 +70,7 @@ def delete_some_removed(connection: sqlite3.Connection) -> bool:
 
 
 def erase_some(connection: sqlite3.Connection) -> bool:
-    """Erases a part of what is marked. Returns whether there is more to do."""
+    """Erases a part of the chats that are marked. Returns whether there is more to do."""
     row = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
     if row is None:
         return delete_some_removed(connection) or _merge(connection)
@@ -88,7 +88,7 @@ def erase_some(connection: sqlite3.Connection) -> bool:
 
 def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
     """Deletes some messages of a chat. Returns whether there were any."""
-    # The newest first: a message takes those below it along, and SQLite allows only 1,000 of them.
+    # The newest first, because deleting a message also deletes those below it, and SQLite nests at most 1,000.
     newest = connection.execute(
         "SELECT id, length(text) AS length FROM message WHERE id IN"
         " (SELECT id FROM message WHERE chat = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC",
@@ -104,7 +104,7 @@ def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
 
 
 def _merge(connection: sqlite3.Connection) -> bool:
-    """Merges some pages of the indexes, without the deleted words. Returns whether there is more to do."""
+    """Merges some pages of the indexes, which drops deleted words. Returns whether there is more to do."""
     is_first = connection.execute("SELECT 1 FROM chat WHERE deleted = 0").fetchone() is None
     if is_first and not connection.execute("UPDATE chat SET deleted = 0 WHERE deleted = -1").rowcount:
         return False

@@ -1,4 +1,4 @@
-"""Exported chats: their JSON format with everything, written and read, and Markdown to read.
+"""Exported chats: their JSON format with all data, which is written and read here, and Markdown for reading.
 
     {"format": "foresight-chats", "version": 1, "presets": [...], "chats": [
         {"title": "...", "folder": "", "shown": 2, ..., "messages": [
@@ -40,7 +40,7 @@ SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """A message in the tree; `parent` 0 is the root."""
+    """A message with its parent in the tree; `parent` 0 is the root."""
 
     role: Role
     id: int = 0
@@ -56,7 +56,7 @@ class MessageRecord:
 
     @property
     def content(self) -> MessageContent:
-        """The message's content."""
+        """The content as the database stores it."""
         return MessageContent(
             self.text, self.state, self.note, self.marks, self.provenance, self.thought, self.sources
         )
@@ -102,7 +102,7 @@ def record_of(database: Database, chat: int) -> ChatRecord:
 
 
 def message_record(message: StoredMessage, parent: int) -> MessageRecord:
-    """Returns a message as it is exported."""
+    """Returns a stored message as a record for the export."""
     content = message.content
     return MessageRecord(
         message.role,
@@ -120,7 +120,7 @@ def message_record(message: StoredMessage, parent: int) -> MessageRecord:
 
 
 def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:
-    """Yields the JSON file, a line for each chat; a chat is read from the iterable when its line is written."""
+    """Yields the JSON file in parts, a line for each chat; a chat is read only when its line is written."""
     manners = [{"name": preset.name, "manner": to_dict(preset.settings)} for preset in presets]
     head = {"format": FORMAT, "version": VERSION, "app": __version__, "presets": manners}
     yield f'{json.dumps(head, ensure_ascii=False)[:-1]}, "chats": [\n'
@@ -154,7 +154,7 @@ def markdown(thread: Thread) -> str:
 
 
 def require_known_version(version: object) -> None:
-    """Raises ImportBroken for a file of a newer app."""
+    """Raises ImportBroken if a newer version of the app wrote the file."""
     if isinstance(version, int) and version > VERSION:
         raise ImportBroken(
             f"A newer version of Foresight wrote this file (format {version}). Update Foresight to import it."
@@ -162,11 +162,11 @@ def require_known_version(version: object) -> None:
 
 
 def chat_from_json(found: object) -> ChatRecord | None:
-    """Reads a chat from parsed JSON; returns None if it is not one."""
+    """Reads a chat from parsed JSON; returns None if it is not a chat."""
     if not isinstance(found, dict) or not isinstance(found.get("messages"), list):
         return None
     messages = [_message_from_json(one) for one in found["messages"] if isinstance(one, dict)]
-    # Ids grow, so parents come before children.
+    # A parent's id is smaller than its children's, so this order puts parents first.
     kept = sorted((one for one in messages if one), key=lambda message: message.id)
     return replace(read(ChatRecord, {**found, "messages": []}), messages=tuple(kept))
 
@@ -185,7 +185,7 @@ def _mark_from_json(found: object) -> dict[str, object]:
 
 
 def presets_from_json(found: object) -> tuple[ChatPreset, ...]:
-    """Reads the presets in parsed JSON; invalid ones are left out."""
+    """Reads the presets from parsed JSON; invalid presets are left out."""
     presets = []
     for one in found if isinstance(found, list) else ():
         if isinstance(one, dict):

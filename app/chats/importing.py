@@ -1,8 +1,8 @@
 """New chats with all their messages: imported from a file, or forked from another chat.
 
-They are written in transactions that are so short that nobody has to wait. A chat is hidden, like a deleted one,
-until its last message is stored. So a process that is killed leaves whole chats only: the next start erases the
-hidden one, and importing the file again adds what is missing.
+Chats are written in transactions short enough that nobody has to wait. A chat is hidden, like a deleted chat, until
+its last message is stored. So a process that is killed leaves only complete chats: the next start erases the hidden
+one, and importing the file again adds what is missing.
 
     create (hidden), 50 messages   |   50 messages   |   10 messages, show; create the next one (hidden), ...
 
@@ -49,11 +49,11 @@ from app.values.text_normalisation import storable
 PIECE = 100_000
 """Characters that are written in one transaction."""
 STEP = 1_000
-"""Characters that each step counts for besides its own."""
+"""Characters that are added to each step's own, as the cost of the step itself."""
 READ_AT_ONCE = 50
 """Chats whose messages are read in one transaction."""
 LEAST_PAUSE = 0.005
-"""Least seconds between two transactions, so that others get the database meanwhile."""
+"""Least seconds between two transactions, so that other threads get the database meanwhile."""
 NO_MESSAGE = hash(())
 CREATED_AT = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
 INTERRUPTED_IMPORT = (
@@ -62,9 +62,9 @@ INTERRUPTED_IMPORT = (
 )
 Step = Callable[[sqlite3.Connection], None]
 WeightedStep = tuple[int, Step]
-"""Characters that are written, and what writes them."""
+"""The number of characters that a step writes, and the step."""
 Report = Callable[[int, int], None]
-"""Called with how many of how many chats are done."""
+"""A function that is called with the number of chats done so far and the total."""
 
 
 def import_file(database: Database, text: str, now: float, report: Report) -> ImportResult:
@@ -78,7 +78,7 @@ def import_file(database: Database, text: str, now: float, report: Report) -> Im
 def add_chats(
     database: Database, records: Iterable[ChatRecord | None], now: float, report: Callable[[int], None]
 ) -> ImportResult:
-    """Adds the chats that are not here yet. Raises ImportBroken if the chat that is being written is erased."""
+    """Adds the chats that are not here yet. Raises ImportBroken if the chat being written is erased meanwhile."""
     known, numbers = _KnownChats(database), {True: 0, False: 0}
 
     def steps() -> Iterator[WeightedStep]:
@@ -113,7 +113,7 @@ def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion
 
 
 def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) -> None:
-    """Adds presets, with a number if another preset has the name."""
+    """Adds presets; a number is added to a name that a different preset has."""
     taken = {preset.name: preset.settings for preset in presets(connection)}
     for preset in added:
         names = numbered(one_line(preset.name))
@@ -124,7 +124,7 @@ def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) ->
 
 
 def _write_in_pieces(database: Database, steps: Iterable[WeightedStep]) -> None:
-    """Takes these steps in transactions of about PIECE characters."""
+    """Runs these steps in transactions of about PIECE characters each."""
     piece, weight = list[Step](), 0
     for characters, step in steps:
         if piece and weight + characters > PIECE:
@@ -140,24 +140,24 @@ def _write(database: Database, piece: Sequence[Step]) -> None:
     with database.writing() as connection:
         for step in piece:
             step(connection)
-    # Another process polls for its turn, so it needs more than a moment.
+    # Another process polls for the lock, so the pause has to be long enough for it to succeed.
     time.sleep(max(LEAST_PAUSE, (time.monotonic() - begin) / 2))
 
 
 class _NewChat(ABC):
     """Writes a chat that stays hidden until its last message is stored.
 
-    Its steps raise ChatNotFound when it is erased meanwhile, as the start and the end of the app do."""
+    Its steps raise ChatNotFound if the chat is erased meanwhile, which happens when the app starts or ends."""
 
     def __init__(self, messages: Sequence[MessageRecord], now: float) -> None:
         self.chat = 0
         self._messages = messages
         self._now = now
         self._ids: dict[int, int] = {}
-        """The new ids of messages by their old ones."""
+        """The new id of each message by its old id."""
 
     def steps(self) -> Iterator[WeightedStep]:
-        """Yields all steps in order."""
+        """Yields all steps that write the chat, in order, with the characters that they write."""
         yield 0, self._create_hidden
         for message in self._messages:
             yield len(message.text), partial(self._put, message)
@@ -173,14 +173,14 @@ class _NewChat(ABC):
 
     @abstractmethod
     def _adapted(self, content: MessageContent) -> MessageContent:
-        """Changes what a message cannot keep in the new chat."""
+        """Returns the content without what a message cannot keep in the new chat."""
 
     def _create_hidden(self, connection: sqlite3.Connection) -> None:
         self.chat = self._create(connection).chat
         connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (self.chat,))
 
     def _put(self, message: MessageRecord, connection: sqlite3.Connection) -> None:
-        """Adds a message; one with an unknown parent becomes a first message."""
+        """Adds a message; if its parent is unknown, it becomes a first message."""
         self._require_hidden(connection)
         parent, content = self._ids.get(message.parent, ROOT), self._adapted(message.content)
         self._ids[message.id] = insert(connection, self.chat, parent, message.role, content, message.created)
@@ -197,7 +197,7 @@ class _NewChat(ABC):
 
 
 class _ImportedChat(_NewChat):
-    """Writes a chat of a file."""
+    """Writes a chat that comes from an exported file."""
 
     def __init__(self, record: ChatRecord, now: float) -> None:
         super().__init__(record.messages, now)
@@ -220,7 +220,7 @@ class _ImportedChat(_NewChat):
         return self._ids.get(record.shown) or super()._complete(connection)
 
     def _adapted(self, content: MessageContent) -> MessageContent:
-        """Removes what belongs to another database: its documents, and its running replies."""
+        """Removes references to documents of another database, and marks unfinished replies as interrupted."""
         if sources := content.sources:
             cited = tuple(replace(one, document=0) for one in sources.cited)
             content = replace(content, sources=replace(sources, cited=cited))
@@ -230,7 +230,7 @@ class _ImportedChat(_NewChat):
 
 
 class _ForkedChat(_NewChat):
-    """Writes a chat that begins as another one."""
+    """Writes a chat that begins as a copy of another chat."""
 
     def __init__(self, row: sqlite3.Row, messages: Sequence[MessageRecord], now: float) -> None:
         super().__init__(messages, now)
@@ -247,10 +247,11 @@ class _ForkedChat(_NewChat):
 
 
 class _KnownChats:
-    """Finds chats of a file that exist here already. Reads the existing chats once for each creation time, because
-    in some files all chats have the same one.
+    """Finds chats of a file that exist here already.
 
-    Each existing chat stands for one chat of the file only, so that two chats with the same text are both added."""
+    Existing chats are read once for each creation time, because in some files all chats have the same one.
+
+    Each existing chat matches only one chat of the file, so that two chats with the same text are both added."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -258,7 +259,9 @@ class _KnownChats:
         self._lengths: dict[float, dict[int, int]] = {}
 
     def has(self, record: ChatRecord) -> bool:
-        """Whether a chat of the same creation time has all these messages."""
+        """Returns whether an existing chat of the same creation time has all messages of the record.
+
+        That chat is not matched again."""
         if record.created not in self._lengths:
             self._read(record.created)
         with_message = self._with_message[record.created]
@@ -270,7 +273,7 @@ class _KnownChats:
         return bool(found)
 
     def _nearest(self, record: ChatRecord, sets: Sequence[set[int]]) -> int:
-        """Returns the chat that is in all sets and has the fewest other messages; 0 for none."""
+        """Returns the chat that is in all sets and has the fewest other messages; 0 if there is none."""
         nearest, lengths = 0, self._lengths[record.created]
         for chat in sets[0]:
             if all(chat in each for each in sets) and (not nearest or lengths[chat] < lengths[nearest]):

@@ -1,7 +1,7 @@
-"""Paths in a chat's message tree: which one is shown, what the model reads of it, and changes to it.
+"""Paths in a chat's message tree: which path is shown, which of its messages the model reads, and changes to it.
 
-A change takes the ChatVersion that the page has seen. If that is outdated, nothing is changed and StaleChat is
-raised, because the page would change what it does not show.
+A change takes the ChatVersion that the page has seen. If that version is outdated, nothing is changed and StaleChat
+is raised, because the page would change messages that it does not show.
 """
 
 import sqlite3
@@ -45,16 +45,16 @@ def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Threa
 
 
 def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
-    """Reads one message, shown or not. Raises ChatNotFound."""
+    """Reads a single message, shown or not. Raises ChatNotFound."""
     tree = tree_of(connection, chat_of(connection, wanted))
     return stored(connection, [wanted], tree)[0]
 
 
 def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """Returns what the model reads down to a message, by default the shown leaf, without the system prompt.
+    """Returns the messages that the model reads down to a message, by default the shown leaf; no system prompt.
 
-    Replies that failed or stayed empty are left out with their questions. An empty last reply is about to be
-    written: it is left out, and its question stays."""
+    Replies that failed or stayed empty are left out with their questions. If the last reply is empty, it is about
+    to be written, so only the reply is left out, and its question stays."""
     return _texts(_prompt_path(_path(connection, chat, upto)))
 
 
@@ -64,7 +64,8 @@ def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int,
 
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """Returns what the model reads before a new question below a message, by default below the shown leaf."""
+    """Returns the messages that the model reads before a new question below a message, by default the shown
+    leaf."""
     return _texts(_without_unanswered(_without_failed_turns(_path(connection, chat, upto)), "user"))
 
 
@@ -84,12 +85,13 @@ def _texts(path: list[sqlite3.Row]) -> tuple[Message, ...]:
 
 
 def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
-    """Returns the end of the shown path, whatever another program wrote there."""
+    """Returns the last message of the shown path; the newest leaf if the stored one does not exist."""
     return int(row["shown"]) if row["shown"] in tree else tree.newest_below(ROOT)
 
 
 def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """Keeps the last message, because the person asks about it now, but leaves out an empty last reply."""
+    """Leaves out an empty last reply, and failed or unanswered turns before the last message, which always
+    stays."""
     if path and path[-1]["role"] == "assistant" and not path[-1]["text"]:
         path = path[:-1]
     before = _without_failed_turns(path[:-1])
@@ -99,7 +101,7 @@ def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
 def _without_unanswered(path: list[sqlite3.Row], then: Role) -> list[sqlite3.Row]:
     """Leaves out questions whose answers were deleted, because some templates refuse two questions in a row.
 
-    The next message will be by `then`."""
+    `then` is the role of the message that will follow the path."""
     roles = [*(row["role"] for row in path), then]
     return [row for at, row in enumerate(path) if roles[at : at + 2] != ["user", "user"]]
 
@@ -131,14 +133,16 @@ def add(
     state: WritingState = "done",
     parent: int | None = None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message below the shown leaf, or below `parent` (0: as a first message). Returns its id."""
+    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
+
+    Returns its id."""
     return _add(connection, now, version, role, MessageContent(text, state), parent)
 
 
 def ask(
     connection: sqlite3.Connection, now: float, version: ChatVersion, question: str, parent: int | None = None
 ) -> tuple[ChatVersion, int]:
-    """Adds a question and an empty reply in state "writing". Returns the reply's id."""
+    """Adds a question and an empty reply in state "writing", and shows them. Returns the reply's id."""
     _, message = add(connection, now, version, "user", question, parent=parent)
     reply = insert(connection, version.chat, message, "assistant", MessageContent(), now)
     return _show(connection, version, reply), reply
@@ -147,7 +151,7 @@ def ask(
 def regenerate(
     connection: sqlite3.Connection, now: float, version: ChatVersion, message: int
 ) -> tuple[ChatVersion, int]:
-    """Adds an empty version of a reply in state "writing". Returns its id."""
+    """Adds an empty version of a reply in state "writing", and shows it. Returns its id."""
     _claim(connection, version, now)
     tree = tree_of(connection, version.chat)
     _require_reply(connection, version.chat, message)
@@ -158,7 +162,7 @@ def regenerate(
 def continue_reply(
     connection: sqlite3.Connection, now: float, version: ChatVersion, message: int
 ) -> ChatVersion:
-    """Puts a reply back into state "writing" and shows it with what follows. Its text stays."""
+    """Puts a reply back into state "writing", keeping its text, and shows it with the messages that follow."""
     shown = _claim(connection, version, now)
     _require_reply(connection, version.chat, message)
     tree = tree_of(connection, version.chat)
@@ -169,7 +173,7 @@ def continue_reply(
 def edit_reply(
     connection: sqlite3.Connection, now: float, version: ChatVersion, message_id: int, text: str
 ) -> ChatVersion:
-    """Adds a version of a reply with the person's own text."""
+    """Adds and shows a version of a reply with the user's own text."""
     above = parent(connection, message_id)
     sources = message(connection, message_id).content.sources
     unchecked = sources and replace(sources, unsupported=())
@@ -178,7 +182,7 @@ def edit_reply(
 
 
 def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> ChatVersion:
-    """Shows this version of a message, and the newest version of what follows."""
+    """Shows this version of a message, with the newest version of each message after it."""
     _claim(connection, version, None)
     tree = tree_of(connection, version.chat)
     if message not in tree:
@@ -187,7 +191,7 @@ def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> 
 
 
 def remove(connection: sqlite3.Connection, now: float, version: ChatVersion, message: int) -> ChatVersion:
-    """Deletes a message with all that follows it, and shows another version of it, or what is before it."""
+    """Deletes a message and all after it; shows its newest other version, or else the message before it."""
     shown = _claim(connection, version, now)
     tree = tree_of(connection, version.chat)
     if message not in tree:
@@ -207,7 +211,9 @@ def _add(
     content: MessageContent,
     parent: int | None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message. A first question becomes the title of its chat, unless the person has named the chat."""
+    """Adds a message and shows it.
+
+    A first question becomes the chat's title, unless the user has named the chat."""
     shown = _claim(connection, version, now)
     if parent is None:
         parent = shown
@@ -220,7 +226,9 @@ def _add(
 
 
 def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
-    """Increments the version and returns the shown leaf. Raises ChatNotFound, StaleChat."""
+    """Increments the chat's version, notes the use at `now`, and returns the shown leaf.
+
+    Raises ChatNotFound, StaleChat."""
     row = require_chat(connection, version.chat)
     if row["version"] != version.number:
         raise StaleChat
@@ -232,7 +240,7 @@ def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | No
 
 
 def _show(connection: sqlite3.Connection, version: ChatVersion, leaf: int) -> ChatVersion:
-    """Ends the shown path here. Returns the chat's new version."""
+    """Makes this message the last of the shown path. Returns the chat's new version."""
     connection.execute("UPDATE chat SET shown = ? WHERE id = ?", (leaf, version.chat))
     return ChatVersion(version.chat, version.number + 1)
 

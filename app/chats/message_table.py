@@ -20,17 +20,17 @@ from app.values.text_normalisation import spaced, storable
 
 ROOT = 0
 MOST_INDEXED = 500_000
-"""Characters of a message that are in the index: more would hold the database for too long."""
+"""Most characters of a message that are indexed: more would hold the database for too long."""
 INTERRUPTED = "Foresight ended before this reply was complete."
 T = TypeVar("T")
 LETTERS: Mapping[Origin, str] = MappingProxyType(
     {origin: {"prediction": "e", "draft": "r"}.get(origin, origin[0]) for origin in get_args(Origin)}
-)  # p is the prompt, d a document
+)  # p means the prompt, d a document
 ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})
 
 
 class MessageTree:
-    """A chat's messages as a tree of ids, which grow. 0 is the root, which is not a message.
+    """A chat's messages as a tree of ids; a newer message has a larger id. 0 is the root, which is not a message.
 
     0 ── 1 ── 2 ── 5 ── 6        path_to(6) == (1, 2, 5, 6)
          │    └── 7              versions(5) == (5, 7)
@@ -38,7 +38,7 @@ class MessageTree:
     """
 
     def __init__(self, parents: Iterable[tuple[int, int]]) -> None:
-        """`parents` are (message, its parent), in any order."""
+        """Builds the tree from pairs of (message, its parent), in any order."""
         self._parents = dict(parents)
         children: dict[int, list[int]] = {}
         for message in sorted(self._parents):
@@ -70,7 +70,7 @@ class MessageTree:
     def all_below(self, message: int) -> list[int]:
         """Returns the message and all its descendants."""
         found = [message]
-        for each in found:  # it grows meanwhile
+        for each in found:  # the list grows during the loop
             found += self._children.get(each, ())
         return found
 
@@ -89,7 +89,7 @@ def insert(
     content: MessageContent,
     created: float,
 ) -> int:
-    """Adds a message below another one (0: a first message). Returns its id."""
+    """Adds a message below `parent` (0: as a first message), and indexes it. Returns its id."""
     added = connection.execute(
         "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, sources, created)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -103,7 +103,7 @@ def insert(
 def write(connection: sqlite3.Connection, message: int, content: MessageContent) -> None:
     """Replaces the content of a message, unless it was deleted.
 
-    Content in state "writing" comes too late if the stored content is complete, and is dropped."""
+    Content in state "writing" is dropped if the stored content is complete already."""
     updated = connection.execute(
         "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?,"
         " sources = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
@@ -114,18 +114,18 @@ def write(connection: sqlite3.Connection, message: int, content: MessageContent)
 
 
 def reopen(connection: sqlite3.Connection, message: int) -> None:
-    """Puts a message back into state "writing". Its text stays."""
+    """Puts a message back into state "writing", and out of the index. Its text stays."""
     connection.execute("UPDATE message SET state = 'writing', note = '' WHERE id = ?", (message,))
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))
 
 
 def is_writing(connection: sqlite3.Connection) -> bool:
-    """Whether a message is in state "writing"."""
+    """Returns whether any message is in state "writing"."""
     return connection.execute("SELECT 1 FROM message WHERE state = 'writing' LIMIT 1").fetchone() is not None
 
 
 def mark_interrupted(connection: sqlite3.Connection) -> None:
-    """Marks each message in state "writing" as interrupted. The app calls it when it starts."""
+    """Marks each message in state "writing" as interrupted, and indexes it. The app calls this when it starts."""
     for row in connection.execute("SELECT id, text FROM message WHERE state = 'writing'").fetchall():
         connection.execute(
             "UPDATE message SET state = 'interrupted', note = ? WHERE id = ?", (INTERRUPTED, row["id"])
@@ -156,7 +156,7 @@ def parent(connection: sqlite3.Connection, message: int) -> int:
 def stored(
     connection: sqlite3.Connection, messages: Iterable[int], tree: MessageTree
 ) -> tuple[StoredMessage, ...]:
-    """Reads messages in this order."""
+    """Reads these messages, and returns them in the same order."""
     wanted = list(messages)
     return stored_of(rows_of(connection, wanted), wanted, tree)
 
@@ -164,7 +164,7 @@ def stored(
 def stored_of(
     rows: Iterable[sqlite3.Row], messages: Iterable[int], tree: MessageTree
 ) -> tuple[StoredMessage, ...]:
-    """Does the same with rows that were read before, because parsing them takes long."""
+    """Returns these messages from rows that were read before, so that parsing them needs no transaction."""
     by_id = {row["id"]: row for row in rows}
     return tuple(_message_of(by_id[message], tree.versions(message)) for message in messages)
 
@@ -222,7 +222,7 @@ def _index(connection: sqlite3.Connection, message: int, content: MessageContent
 
 
 def marks_to_json(marks: Sequence[TokenMark]) -> str:
-    """Writes marks as differences in three lists, a reply of 500 tokens in about 2 kB; "" for none.
+    """Encodes marks as three lists of differences (2 kB for a reply of 500 tokens); "" if there are none.
 
     TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1)
     {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
@@ -238,7 +238,7 @@ def marks_to_json(marks: Sequence[TokenMark]) -> str:
 
 
 def marks_from_json(text: str) -> tuple[TokenMark, ...]:
-    """Reads marks; returns none if the text is invalid, and "model" for an unknown origin."""
+    """Reads marks; returns () if the string is invalid. An unknown origin becomes "model"."""
     try:
         columns = parse_json(text) if text else {"ends": [], "origins": "", "steps": []}
         ends, steps = accumulate(columns["ends"]), accumulate(columns["steps"])
@@ -249,12 +249,12 @@ def marks_from_json(text: str) -> tuple[TokenMark, ...]:
 
 
 def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -> str | None:
-    """Writes a value as JSON; None stays None."""
+    """Encodes a value as JSON; None stays None."""
     return None if value is None else storable(json.dumps(to_dict(value), ensure_ascii=False))
 
 
 def value_from_json(kind: type[T], text: str | None) -> T | None:
-    """Reads a value of this dataclass from JSON; returns None for None and for an invalid text."""
+    """Reads a value of this dataclass from JSON; returns None for None and for an invalid string."""
     try:
         return None if text is None else read(kind, parse_json(text))
     except ValueError:
@@ -262,5 +262,5 @@ def value_from_json(kind: type[T], text: str | None) -> T | None:
 
 
 def _differences(numbers: list[int]) -> list[int]:
-    """Turns 5 9 12 into 5 4 3."""
+    """Returns the first number, then each number's difference to the one before: 5 9 12 gives 5 4 3."""
     return [*numbers[:1], *(after - before for before, after in pairwise(numbers))]

@@ -1,7 +1,7 @@
 """Full-text search of chats: the FTS5 query, the chats found by title or message, and their excerpts.
 
-Every match is read from the index; messages are read only for excerpts. A word that is in each of 200,000 messages
-costs a tenth of a second, a rare one a millisecond.
+Every match is read from the index; messages are read only for excerpts. To search a word that is in each of 200,000
+messages takes a tenth of a second, a rare word a millisecond.
 
 Messages are indexed as text_normalisation.py spaces them; a word without spaces is a phrase of its characters:
 
@@ -18,15 +18,15 @@ from app.values.chat import ChatSearchResult
 from app.values.text_normalisation import UNSPACED, normalized, spaced
 
 BEFORE, AFTER = "\x02", "\x03"
-"""Signs before and after each found word of an excerpt."""
+"""Control characters that mark the beginning and the end of each found word in an excerpt."""
 EXCERPT = 120
-"""Characters of an excerpt, about."""
+"""About the number of characters of an excerpt."""
 EXCERPT_INPUT = 100_000
-"""Characters of a text that are searched for an excerpt."""
+"""Most characters of a text that are searched for an excerpt."""
 MOST_QUERY = 1_000
-"""Characters of a query that count, because more of a pasted page does not help."""
+"""Characters of a query that are used, because more of a pasted page would not help."""
 LEAD = 30
-"""Characters of an excerpt before the first found word, about."""
+"""About the number of characters of an excerpt before the first found word."""
 
 # CROSS JOIN fixes the order: first the index, then the message of each match.
 FOUND = f"""
@@ -45,9 +45,10 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tuple[ChatSearchResult, ...]:
-    """Finds all chats with all of these words in their title or in one message, the last used ones first.
+    """Finds all chats with all of these words in their title or in one message, the last used chats first.
 
-    The last word matches as a prefix. The first `excerpts` results have one, of the newest message that matches."""
+    The last word matches as a prefix. The first `excerpts` results have an excerpt of the newest matching
+    message."""
     query = fts_query(words)
     if not query:
         return ()
@@ -59,7 +60,7 @@ def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tu
 
 
 def _text(connection: sqlite3.Connection, found: sqlite3.Row) -> str:
-    """Returns the newest message that matches; the title if none does."""
+    """Returns the text of the newest message that matches; the chat's title if no message does."""
     message = connection.execute("SELECT text FROM message WHERE id = ?", (found["message"],)).fetchone()
     return str(message["text"] if message else found["title"])
 
@@ -67,13 +68,13 @@ def _text(connection: sqlite3.Connection, found: sqlite3.Row) -> str:
 def fts_query(words: str) -> str:
     """Makes the FTS5 query for all of these words; "" if there are none.
 
-    The last word matches as a prefix, unless a sign ends it: c finds "cook", c++ does not."""
+    The last word matches as a prefix, unless it ends with a sign: c finds "cook", c++ does not."""
     phrases = ['"' + spaced(word).replace('"', '""').strip() + '"' for word in _words(words)]
     return " ".join(phrases) + ("*" if phrases and words[:MOST_QUERY][-1].isalnum() else "")
 
 
 def excerpt(text: str, words: str) -> str:
-    """Cuts out the part of a text with the words, on one line, each between BEFORE and AFTER."""
+    """Returns the part of a text around the words as one line, with each word between BEFORE and AFTER."""
     bare = text[:EXCERPT_INPUT].replace(BEFORE, "").replace(AFTER, "")
     flat = " ".join(normalized("NFC", bare).split())
     found = [match.span() for match in _finder(words).finditer(folded(flat))]
@@ -84,12 +85,12 @@ def excerpt(text: str, words: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Removes upper case and accents, character for character: "Ärger" -> "arger"."""
+    """Replaces upper case and accents, character for character: "Ärger" -> "arger"."""
     return _NOT_ASCII.sub(lambda found: _fold(found[0]), text).translate(_LOWER)
 
 
 def _words(words: str) -> list[str]:
-    """Returns the words that the index can have: "C++ -- and" -> ["C++", "and"]."""
+    """Returns the words that the index can contain: "C++ -- and" -> ["C++", "and"]."""
     given = words[:MOST_QUERY].replace("\0", " ").split()
     return [word for word in given if any(map(str.isalnum, word))]
 
@@ -109,7 +110,7 @@ def _fold(character: str) -> str:
 
 
 def _start(text: str, found: int) -> int:
-    """Returns where an excerpt begins, so that the found word has some words before it."""
+    """Returns the position at which an excerpt begins, so that some words precede the found word."""
     if found <= LEAD:
         return 0
     space = text.find(" ", found - LEAD, found)

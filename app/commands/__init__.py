@@ -1,1 +1,1 @@
-"""The command line beside the window, such as `generate` and `serve`. Importing this package is cheap."""
+"""The commands, such as `generate` and `serve`. Importing this package is cheap."""

@@ -24,7 +24,7 @@ from app.values.messages import Decoding, ModelChoice, Options, Sampling
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is compared: the decoders of a model over sets of prompts."""
+    """The comparison that was asked for: decoders of a model over sets of prompts."""
 
     model: ModelChoice
     sets: Sequence[PromptSet]
@@ -33,7 +33,7 @@ class Asked:
     rounds: int
 
 
-Rounds = Annotated[int, typer.Option(help="How often all prompts are run.")]
+Rounds = Annotated[int, typer.Option(help="How many times all prompts are run.")]
 Report = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
 ]
@@ -86,7 +86,7 @@ def bench(
 
 
 def run_bench(engine: ModelEngine, asked: Asked, report: Path | None = None, overwrite: bool = False) -> None:
-    """Measure, print each set's table as soon as it is measured, and write the report."""
+    """Measure the sets, print the table of each as soon as it is measured, and write the report."""
 
     def about() -> dict[str, Any]:
         model = engine.status().model

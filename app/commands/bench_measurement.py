@@ -1,4 +1,5 @@
-"""The runs of `bench`: every contestant on the same prompts, in turn, so that the machine's drift cancels out."""
+"""The runs of `bench`: contestants answer the same prompts in turn, so that changes of the machine's speed cancel
+out."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from app.values.messages import ModelChoice, Options, Prompt
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One reply: all its tokens, and the tokens, steps, seconds, rows and hits behind the first forward pass."""
+    """One reply: all its tokens; its counts of tokens, steps, seconds, rows and hits exclude the first forward
+    pass."""
 
     token_ids: tuple[int, ...]
     tokens: int
@@ -32,13 +34,15 @@ class BenchRun:
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of decoding; 0.0 for a reply of one pass, which has none."""
+        """The speed of decoding; 0.0 for a reply that took one forward pass, whose speed is unknown."""
         return self.tokens / self.seconds if self.steps and self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """What answers a prompt. `settings` is what its runs depend on: the model, its type, the decoder's sizes."""
+    """A decoder that answers prompts.
+
+    `settings` names all that its runs depend on: the model and the decoder's sizes."""
 
     name: str
     settings: str
@@ -46,14 +50,15 @@ class Contestant:
     is_plain: bool = False
 
     def key(self, place: str, prompt: Prompt, options: Options) -> str:
-        """What a run of this contestant is found by."""
+        """Return the key of a run: its place, this contestant's name, and a hash of settings, prompt and
+        options."""
         asked = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
         return f"{place}, {self.name}, {asked[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPlan:
-    """What is compared: contestants, in turn, over the prompts of each set, for a number of rounds."""
+    """The contestants to compare, the prompt sets that they answer in turn, and the number of rounds."""
 
     sets: Sequence[PromptSet]
     contestants: Sequence[Contestant]
@@ -77,8 +82,11 @@ class BenchPlan:
 
 @dataclass(frozen=True, slots=True)
 class LaneNumbers:
-    """One contestant's numbers. `speeds` are medians over replies of its tokens/s against each contestant's;
-    `identical` and `same_text` (a share) are replies with the very tokens of plain, or of the first contestant."""
+    """One contestant's numbers.
+
+    `speeds`: for each contestant, the median over replies of this one's tokens/s divided by that contestant's.
+    `identical`: whether all replies have exactly the tokens of the reference, which is plain or else the first
+    contestant; `same_text`: the share of replies that do."""
 
     decoder: str
     tokens_per_step: float
@@ -94,7 +102,7 @@ class LaneNumbers:
 
 @dataclass(frozen=True, slots=True)
 class SetResults:
-    """Everybody's numbers over one prompt set, and of how many replies each they are."""
+    """The numbers of all contestants over one prompt set; `replies` is the number of replies of each contestant."""
 
     name: str
     prompts: int
@@ -103,7 +111,7 @@ class SetResults:
 
 
 def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Contestant:
-    """A decoder of the app. Every reply is cold."""
+    """Make a contestant of one of the app's decoders. No reply reuses an earlier reply's cache."""
 
     def answer(prompt: Prompt, options: Options) -> BenchRun:
         reply = Reply()
@@ -124,11 +132,13 @@ def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Co
 
 
 Runs = MutableMapping[str, BenchRun]
-"""Runs by their keys: what is in it already is not measured again."""
+"""Runs by their keys. A run that is in it already is not measured again."""
 
 
 def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
-    """Yield each set's results as soon as they are measured. Raises ReplyFailed."""
+    """Measure the sets; yield the results of each as soon as it is measured. Adds runs to `known`.
+
+    Raises ReplyFailed."""
     _warm_up(plan)
     for prompt_set in plan.sets:
         columns = list(zip(*_runs(plan, prompt_set, known), strict=True))
@@ -137,12 +147,12 @@ def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
 
 
 def means(sets: Sequence[SetResults]) -> tuple[LaneNumbers, ...]:
-    """Each contestant's means over the sets; every set has the same weight."""
+    """Return each contestant's means over the sets; every set has the same weight."""
     return tuple(_mean(column) for column in zip(*(one.results for one in sets), strict=True))
 
 
 def _warm_up(plan: BenchPlan) -> None:
-    """A few tokens of each, so that none pays for what is set up once."""
+    """Let each contestant write a few tokens, so that no measured run includes work that is done only once."""
     item = plan.sets[0].prompts[0]
     options = warm_up_options(item.options(plan.options))
     for contestant in plan.contestants:
@@ -150,7 +160,9 @@ def _warm_up(plan: BenchPlan) -> None:
 
 
 def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[BenchRun]]:
-    """Yields everybody's run for every round, prompt and turn: A B A B. Chats go on behind plain's reply."""
+    """Yield the runs of all contestants for each round, prompt and turn: A B A B.
+
+    The next turn of a chat follows plain's reply, or else the first contestant's."""
     turns = sum(1 + len(item.later_turns) for item in prompt_set.prompts)
     with progress_bar() as bar:
         task = bar.add_task(
@@ -165,7 +177,7 @@ def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[
 
 
 def _chat(plan: BenchPlan, item: PromptItem, place: str, known: Runs) -> Iterator[list[BenchRun]]:
-    """Yields everybody's runs for each turn of a chat."""
+    """Yield the runs of all contestants for each turn of a chat."""
     turn: PromptItem | None = item
     while turn:
         options = turn.options(plan.options)
@@ -175,7 +187,7 @@ def _chat(plan: BenchPlan, item: PromptItem, place: str, known: Runs) -> Iterato
 
 
 def _run(contestant: Contestant, prompt: Prompt, options: Options, place: str, known: Runs) -> BenchRun:
-    """Return the known run, or measure one."""
+    """Return the known run, or measure it and add it to `known`."""
     key = contestant.key(place, prompt, options)
     if key not in known:
         known[key] = contestant.answer(prompt, options)
@@ -203,7 +215,7 @@ def _numbers(plan: BenchPlan, columns: Sequence[Sequence[BenchRun]], place: int)
 
 
 def _speed(runs: Sequence[BenchRun], others: Sequence[BenchRun]) -> float:
-    """The median ratio, over replies that both wrote in more than one pass; 0.0 where there is none."""
+    """Return the median ratio of speeds over the replies for which both are known; 0.0 if there are none."""
     pairs = [(a.tokens_per_second, b.tokens_per_second) for a, b in zip(runs, others, strict=True)]
     return median([mine / theirs for mine, theirs in pairs if mine and theirs] or [0.0])
 

@@ -1,4 +1,4 @@
-"""What `bench` shows: a table for each prompt set on the console, and all numbers as JSON."""
+"""The output of `bench`: a table for each prompt set on the console, and all numbers as JSON."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from app.values.display_text import counted
 def run_and_report(
     plan: BenchPlan, file: Path | None, overwrite: bool, about: Callable[[], dict[str, Any]]
 ) -> None:
-    """Measure, print each table as soon as it is measured, and write the report if a file is named.
+    """Measure, print each set's table as soon as it is measured, and write the report if a file is named.
 
     `about`, called after measuring, returns what else the report contains."""
     if file:
@@ -75,7 +75,9 @@ def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
 
 
 def check_writable(file: Path) -> None:
-    """Raise BadOption before minutes of measuring if the report's file cannot be written."""
+    """Raise BadOption if the report's file cannot be written, before minutes are spent on measuring.
+
+    Creates the file if it does not exist."""
     try:
         file.open("a").close()
     except OSError as error:
@@ -111,7 +113,7 @@ def report_of(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, An
 
 
 def write_report(file: Path, report: dict[str, Any]) -> None:
-    """Write the report; print it if its folder has vanished meanwhile. Raises BadOption then."""
+    """Write the report. If that fails, print it on standard error and raise BadOption."""
     try:
         write_output(file, json.dumps(report, indent=2) + "\n")
     except OSError as error:

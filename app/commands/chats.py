@@ -40,7 +40,7 @@ SAVED = {
     "message": "SELECT count(*) FROM message",
     "document": f"SELECT count(*) FROM document WHERE state NOT IN {HIDDEN}",
 }
-"""Queries that count what a rescued database has."""
+"""Queries that count the chats, messages and documents of a rescued database."""
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def list_chats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 @chats_cli.command("search")
 def search_chats(
     words: Annotated[list[str], typer.Argument(metavar="WORDS")],
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most results.")] = 30,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of results.")] = 30,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,13 +92,16 @@ def export_chats(
         list[int] | None, typer.Argument(metavar="[CHAT]...", help="Numbers from `chats list`; default: all.")
     ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Only the shown messages, to read; cannot be imported.")
+        bool,
+        typer.Option(
+            "--markdown", help="Write only the shown messages, for reading; they cannot be imported again."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
     overwrite: Overwrite = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Export chats as JSON with everything, or as Markdown."""
+    """Export chats as JSON with all their data, or as Markdown."""
     with chats_in(data_dir) as chats:
         if out is not None:
             require_free(out, overwrite)
@@ -111,7 +114,7 @@ def export_chats(
         elif sys.stdout.isatty():
             print_text(text, is_line=False)
         else:
-            typer.echo(text, nl=False)  # another program gets the text as it was written
+            typer.echo(text, nl=False)  # another program gets the text unchanged
 
 
 @chats_cli.command("import")
@@ -167,7 +170,7 @@ def restore_backup(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replace all chats and documents by a backup; what was here before is kept in a file."""
+    """Replace all chats and documents by a backup; the replaced ones are kept in a file."""
     with errors_as_sentences():
         folder = DataFolder(data_dir_or_default(data_dir))
         folder.hold()
@@ -189,13 +192,17 @@ def rescue_chats(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Save to this file; default: beside the other."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Save to this file; default: a new file in the folder of the damaged one.",
+        ),
     ] = None,
     overwrite: Overwrite = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save what can still be read of a damaged database into a new one, which `chats restore` accepts."""
+    """Save what can still be read of a damaged database to a new file, which `chats restore` accepts."""
     with errors_as_sentences():
         folder = data_dir_or_default(data_dir)
         damaged = (file or folder / FILE_NAME).absolute()
@@ -238,7 +245,7 @@ def _row(chat: ChatSummary) -> Iterator[str]:
 
 
 def _highlighted(excerpt: str) -> str:
-    """Print the found words of an excerpt in bold, if the terminal can."""
+    """Return the excerpt with the found words in bold, and without the marks around them."""
     before, *parts = excerpt.split("\x02")
     found = (part.partition("\x03") for part in parts)
     return printable(before) + "".join(

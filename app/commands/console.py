@@ -1,7 +1,7 @@
 """Output on the console: JSON for programs, columns for people, progress bars, and errors as sentences.
 
 Documents, chats, replies and the hub are untrusted, and a terminal obeys control characters: ESC ] 52 writes to the
-clipboard. So everything is printed through `printable`.
+clipboard. So all text is printed through `printable`.
 """
 
 import json
@@ -22,7 +22,7 @@ from app.errors import AppError, BadOption
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LATE_CONTROLS = re.compile(r"[\x7f-\x9f]")
-"""Control characters that JSON does not escape."""
+"""Control characters that Python's JSON encoder does not escape."""
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 
 def print_text(text: str, *, err: bool = False, is_line: bool = True) -> None:
-    """Print a text without its control characters."""
+    """Print a string whose control characters are replaced."""
     typer.echo(printable(text), err=err, nl=is_line)
 
 
@@ -78,12 +78,12 @@ def columns(rows: Iterable[Iterable[str]]) -> str:
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:
-    """Make a progress bar that disappears when done; it is invisible if standard error is not a terminal.
+    """Make a progress bar that disappears when done. It is not shown if standard error is not a terminal.
 
-    Without columns it shows the elapsed time."""
+    If no columns are given, it shows the elapsed time."""
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}", table_column=Column()),  # which wraps what is long
+        TextColumn("{task.description}", table_column=Column()),  # a Column wraps long descriptions
         BarColumn(),
         *(columns or (TimeElapsedColumn(),)),
         console=console,

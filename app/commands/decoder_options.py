@@ -1,9 +1,9 @@
-"""The decoder and its sizes from the command line: as options, or as the lanes of a benchmark.
+"""Reads the decoder and its sizes from the command line, as options or as the lanes (decoders) of a benchmark.
 
     plain   auto   auto:32 (rows)   lookahead   lookahead:15/5/15 (W/N/G)   lookahead:7b   prompt-lookup
     jacobi   jacobi:8 (W)
 
-Explicit sizes win over a preset. A size that no chosen decoder uses is refused, and so is a draft model.
+Explicit sizes override a preset. A size or a draft model that no chosen decoder uses is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ DRAFTING: tuple[DecoderName, ...] = ("auto", "lookahead")
 
 @dataclass(frozen=True, slots=True)
 class DecoderSizes:
-    """The sizes that were given; None for those that were not."""
+    """The decoder's sizes as they were given; None for a size that was not given."""
 
     preset: Preset | None = None
     window: int | None = None
@@ -48,7 +48,9 @@ class DecoderSizes:
         return tuple(name for name, size in asdict(self).items() if size is not None)
 
     def apply(self, decoding: Decoding) -> Decoding:
-        """Return the decoding with these sizes. Explicit sizes win over the preset, and the preset over its own."""
+        """Return the decoding with these sizes.
+
+        Explicit sizes override the preset, which overrides the decoding's own."""
         sizes = (decoding.window, decoding.ngram, decoding.guesses)
         window, ngram, guesses = PRESETS[self.preset] if self.preset else sizes
         with impossible_values():
@@ -58,14 +60,18 @@ class DecoderSizes:
 
 
 def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
-    """Return the decoding of these options: by default auto, or lookahead if W, N, G or a preset are given."""
+    """Return the decoding of these options; by default auto, or lookahead if W, N, G or a preset is given.
+
+    Raises BadOption for a size that the decoder does not use."""
     chosen = decoder or ("lookahead" if {*sizes.given} - {"rows"} else "auto")
     _require_used(sizes, TAKEN[chosen], f"--decoder {chosen}")
     return sizes.apply(Decoding(chosen, same_text=same_text == "on"))
 
 
 def read_lanes(text: str, sizes: DecoderSizes, same_text: bool) -> list[Lane]:
-    """Read the lanes of a list such as `plain,auto:32,lookahead:7b`. Other sizes are those that were given."""
+    """Read a list of lanes such as `plain,auto:32,lookahead:7b`. A lane without sizes gets the given `sizes`.
+
+    Raises BadOption."""
     base = sizes.apply(Decoding(same_text=same_text))
     lanes = [Lane(name, _decoding(name, base)) for name in map(str.strip, text.split(","))]
     used = [TAKEN[lane.decoding.decoder] for lane in lanes if ":" not in lane.name]
@@ -82,7 +88,7 @@ def require_drafting(draft_model: str, decoders: Iterable[DecoderName]) -> None:
 
 
 def _require_used(sizes: DecoderSizes, used: Iterable[str], decoders: str) -> None:
-    """Raise BadOption for sizes that were given and would change nothing."""
+    """Raise BadOption if a given size would change nothing."""
     useless = [f"--{name}" for name in sizes.given if name not in used]
     if useless:
         raise BadOption(f"{' and '.join(useless)} would change nothing with {decoders}. Leave it out.")
@@ -100,7 +106,7 @@ def _decoding(lane: str, base: Decoding) -> Decoding:
 
 
 def _sizes(lane: str, sizes: list[str]) -> DecoderSizes:
-    """Read the sizes after the lane's colon."""
+    """Read the sizes that follow the lane's colon. Raises BadOption."""
     match lane.partition(":")[0], sizes:
         case _, []:
             return DecoderSizes()

@@ -56,7 +56,8 @@ def add_documents(
         ),
     ],
     collection: Annotated[
-        str, typer.Option(metavar="NAME", help="Created if there is none of this name.")
+        str,
+        typer.Option(metavar="NAME", help="The collection to add to; it is created if it does not exist."),
     ] = "Documents",
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title of standard input.")] = "",
     data_dir: DataDir = None,
@@ -69,11 +70,13 @@ def add_documents(
 
 @documents_cli.command("list")
 def list_documents(
-    collection: Annotated[str, typer.Option(metavar="NAME", help="List the documents of this one.")] = "",
+    collection: Annotated[
+        str, typer.Option(metavar="NAME", help="List the documents of this collection.")
+    ] = "",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all collections, or the documents of one."""
+    """List all collections, or the documents of one collection."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
         if collection:
             wanted = _require_collection(documents, collection)
@@ -139,7 +142,7 @@ def restore_document(
 def search_documents(
     words: Annotated[list[str], typer.Argument(metavar="QUESTION")],
     collection: CollectionNames = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="The most passages.")] = 8,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of passages.")] = 8,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -188,7 +191,7 @@ def ask_documents(
 
 
 def chosen_collections(documents: Documents, names: Sequence[str]) -> list[Collection]:
-    """Return the collections of these names, or all if there are none. Raises BadOption for an unknown name."""
+    """Return the collections of these names; all collections if `names` is empty. Raises BadOption."""
     found = [_require_collection(documents, name) for name in names] or list(documents.collections())
     if not found:
         raise BadOption("There are no documents yet. Add some with `documents add FILE`.")
@@ -234,7 +237,7 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
     if title and len(real) == len(files):
         raise BadOption("--title is for standard input: add - to the files, or leave it out.")
     for file in real:
-        require_file(file)  # before a collection is created for nothing
+        require_file(file)  # before a collection is created that would stay empty
     pasted = _standard_input() if len(real) < len(files) else ""
     there = _collection(documents, name)
     collection = there.id if there else documents.create(name)
@@ -269,7 +272,7 @@ def _collection(documents: Documents, name: str) -> Collection | None:
     found = [one for one in documents.collections() if name_key(one.name) == name_key(name)]
     exact = [
         one for one in found if one.name == " ".join(name.split())
-    ]  # others were created by older versions
+    ]  # older versions could create several with the same key
     return next(iter(exact or found), None)
 
 
@@ -296,7 +299,9 @@ def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
 
 
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
-    """Print what became of the added files. `before` has the older documents, and when each was replaced."""
+    """Print the documents of the added files, with those that were known or replaced.
+
+    `before` maps each document that existed before to the time when its text was last replaced."""
     replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]
     known = [one.id for one in documents if one.id in before and one.id not in replaced]
     if as_json:

@@ -1,4 +1,4 @@
-"""`python run.py generate`: replies on standard output, as text while they are written, or as JSON lines."""
+"""`python run.py generate`: prints replies as text while they are written, or as JSON lines."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -23,7 +23,7 @@ GREEDY = Sampling()
 def generate(
     model: given.Model = DEMO_MODEL,
     draft_model: given.DraftModel = "",
-    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="One prompt.")] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="A single prompt.")] = None,
     prompts: given.PromptsFile = None,
     raw: given.Raw = False,
     decoder: given.Decoder = None,
@@ -51,7 +51,7 @@ def generate(
     data_dir: given.DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
-    """Answer prompts on standard output."""
+    """Answer prompts; the replies are printed on standard output."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
         plan = chosen_ranks(devices, device)
@@ -73,7 +73,7 @@ def generate(
 def print_replies(
     engine: ReplyEngine, model: ModelChoice, prompts: Iterable[PromptItem], options: Options, as_json: bool
 ) -> None:
-    """Answer the prompts in turn, and print each reply. The first failure ends it."""
+    """Answer the prompts in turn, and print each reply. Raises ReplyFailed at the first failure."""
     for item in prompts:
         request = Request(model, item.prompt, item.options(options), is_cold=True)
         if as_json:

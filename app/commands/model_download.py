@@ -1,4 +1,4 @@
-"""`python run.py models download` and `login`: a progress bar for each file, or a JSON line a second."""
+"""`python run.py models download` and `login`. Progress is a bar for each file, or a JSON line each second."""
 
 import sys
 import time
@@ -30,7 +30,9 @@ Show = Callable[[Download], None]
 
 
 def download(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Download a model and show its progress. Raises ModelError."""
+    """Download a model and show the progress. Asks for a token on a terminal if the hub needs one.
+
+    Raises ModelError."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = require_hub_id(name, hub.endpoint)
@@ -58,13 +60,13 @@ def download(name: str, data_dir: Path | None, as_json: bool) -> None:
 
 
 def ask_token(hub: Hub) -> None:
-    """Ask for an access token, without echoing it, and save it."""
+    """Ask for an access token without showing what is typed, check it at the hub, and save it."""
     token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
     print_text(f"Logged in as {hub.log_in(token)}.")
 
 
 def _follow(downloads: Downloads, hub_id: HubId, as_json: bool) -> Download:
-    """Start a download and show it until it ends."""
+    """Start a download, show its progress until it ends, and return its last state."""
     downloads.start(str(hub_id))
     if as_json:
         return _until_it_ends(downloads, _json_lines())
@@ -96,7 +98,8 @@ def _json_lines() -> Show:
 
 
 def _into(bars: Progress) -> Show:
-    """Show a bar for the whole download, and one for each file that is being downloaded."""
+    """Return a function that shows a bar for the whole download, and a bar for each file that is being
+    downloaded."""
     tasks: dict[str, TaskID] = {}
 
     def show(download: Download) -> None:

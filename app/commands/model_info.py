@@ -21,7 +21,7 @@ from app.values.model import Fit, Precision, RemoteModel, gigabytes, parameters_
 
 
 def print_info(name: str, precision: Precision, context: int, data_dir: Path | None, as_json: bool) -> None:
-    """Print what is known about a model of this machine, or else of the hub."""
+    """Print what is known about a model on this machine, or else about a model of the hub."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = parse_hub_id(name, hub.endpoint)
@@ -41,7 +41,7 @@ def print_info(name: str, precision: Precision, context: int, data_dir: Path | N
 
 
 def _remote(hub: Hub, hub_id: HubId, precision: Precision, context: int) -> RemoteModel:
-    """Ask the hub about a model; if it cannot be reached, use the catalogue."""
+    """Ask the hub about a model. If that fails, use the catalogue's entry; raises ModelError if there is none."""
     memory = memories()[0]
     try:
         return inspect_model(hub, hub_id, memory, precision, context)

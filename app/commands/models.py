@@ -56,7 +56,7 @@ def list_models(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the models on this machine, or the recommended ones."""
+    """List the models on this machine, or the recommended models."""
     from app.models_registry import installed
     from app.models_registry.downloads.fetcher import free_bytes
 
@@ -79,7 +79,7 @@ def list_models(
 @models_cli.command("search")
 def search_models(
     words: Annotated[list[str], typer.Argument(metavar="WORDS")],
-    limit: Annotated[int, typer.Option(min=1, max=50, help="The most results.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="Maximum number of results.")] = 20,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -116,7 +116,7 @@ def show_info(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a model is and whether it fits this machine, before it is downloaded."""
+    """Show what a model is and whether it fits this machine, even before it is downloaded."""
     from app.commands.model_info import print_info
 
     with errors_as_sentences():

@@ -1,6 +1,6 @@
-"""Options: those that several commands share, and those that are given before a command.
+"""Options that several commands share, and the handling of options that are given before a command.
 
-`run.py --data-dir DIR chats list` is `run.py chats list --data-dir DIR`. An option before a command that has no
+`run.py --data-dir DIR chats list` means `run.py chats list --data-dir DIR`. An option before a command that has no
 such option is refused, and so is one that is given twice.
 """
 
@@ -19,16 +19,16 @@ from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, 
 from app.values.quantisation import Quantisation
 
 BEFORE = "app.commands.options_before_the_command"
-"""Where a context keeps the options that were given to its groups, and their values as they were typed."""
+"""The key in a context's `meta` of the options that were given to its groups, with their values as typed."""
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 
 def _expanded(folder: Path | None) -> Path | None:
-    """Expand ~ in the folder's name."""
+    """Expand ~ in the path of a folder. Ends the command with a sentence if there is no such user."""
     with errors_as_sentences():
         try:
             return folder and folder.expanduser()
-        except RuntimeError as error:  # ~name
+        except RuntimeError as error:  # the user of ~name is unknown
             raise BadOption(
                 f"This machine has no user of {folder}. Choose another folder with --data-dir."
             ) from error
@@ -48,7 +48,7 @@ CollectionNames = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
 DRAFT_MODEL_HELP = (
-    "A smaller model, best with the same tokenizer, or an EAGLE-3 head, whose guesses are verified, too."
+    "A smaller model (best with the same tokenizer) or an EAGLE-3 head; its guesses are verified."
 )
 DraftModel = Annotated[str, typer.Option("--draft-model", metavar="ID_OR_PATH", help=DRAFT_MODEL_HELP)]
 OtherDraftModel = Annotated[
@@ -56,7 +56,7 @@ OtherDraftModel = Annotated[
     typer.Option(
         "--draft-model",
         metavar="ID_OR_PATH",
-        help=f"{DRAFT_MODEL_HELP} [default: that of the last time; '' is none]",
+        help=f"{DRAFT_MODEL_HELP} [default: the one used last time; '' for none]",
     ),
 ]
 PromptsFile = Annotated[
@@ -94,19 +94,20 @@ PresetOption = Annotated[
     Preset | None,
     typer.Option(
         "--preset",
-        help="W, N and G recommended by lookahead's authors for this model size; explicit values win.",
+        help="W, N and G as recommended by lookahead's authors for this model size; explicit values override them.",
     ),
 ]
 Rows = Annotated[
-    int | None, typer.Option("--rows", metavar="ROWS", help="Most rows a step for auto; 0 lets it choose.")
+    int | None,
+    typer.Option(
+        "--rows", metavar="ROWS", help="Most positions that auto checks per step; 0 lets it choose."
+    ),
 ]
 SameText = Annotated[
     OnOff, typer.Option("--same-text", help="Whether half-precision text is the same with every decoder.")
 ]
 Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
-Temperature = Annotated[
-    float | None, typer.Option(help="0 is greedy. [default: 0, or that of the prompts file]")
-]
+Temperature = Annotated[float | None, typer.Option(help="0 is greedy. [default: 0, or the prompts file's]")]
 TopK = Annotated[int, typer.Option(help="0 is off.")]
 TopP = Annotated[float, typer.Option(help="1 is off.")]
 MinP = Annotated[float, typer.Option(help="0 is off.")]
@@ -114,7 +115,7 @@ Penalty = Annotated[float, typer.Option("--repetition-penalty", help="1 is off."
 Seed = Annotated[
     int | None,
     typer.Option(
-        help="The same seed writes the same text with every decoder. [default: 0, or that of the prompts file]"
+        help="The same seed writes the same text with every decoder. [default: 0, or the prompts file's]"
     ),
 ]
 QUANTISATION_HELP = (
@@ -161,35 +162,35 @@ Decoder = Annotated[
 
 
 def require_free(file: Path, overwrite: bool) -> None:
-    """Raise BadOption if the file is there already, unless it may be replaced."""
+    """Raise BadOption if the file exists and is not empty, unless it may be replaced."""
     is_there = False
-    with suppress(OSError):  # writing it reports what is wrong with its name
+    with suppress(OSError):  # an invalid name is reported when the file is written
         is_there = file.is_file() and file.stat().st_size > 0
     if is_there and not overwrite:
         raise BadOption(f"{file} is there already. Choose another name, or replace it with --overwrite.")
 
 
 def require_words(query: str) -> None:
-    """Raise BadOption for a search without words."""
+    """Raise BadOption if a search has no words."""
     if not query.strip():
         raise BadOption("There is nothing to search for. Type some words.")
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands; they get the options that were given before them."""
+    """A group of commands that passes options given before a command on to the command."""
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         with _in_plain_words():
             return super().make_context(*arguments, **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options before the command, and keep what was typed."""
+        """Read the options before the command, and keep them as typed in the context."""
         with errors_as_sentences():
             ctx.meta.setdefault(BEFORE, {}).update(_given(self, ctx, args))
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command, and put the options before it among its own."""
+        """Find the command, and add the options given before it to its own arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not isinstance(command, TyperGroup):
             with errors_as_sentences():
@@ -207,7 +208,7 @@ def options_given(context: typer.Context) -> tuple[str, ...]:
 
 
 def _given(command: Any, context: Any, words: list[str]) -> Mapping[str, str | None]:
-    """Find the command's options among these words, with their values as they were typed; None for a flag.
+    """Return the options of the command among these words, with their values as typed; None for a flag.
 
     Raises BadOption for an option that is given more than once. Typer reports other mistakes when it reads them."""
     reading = typer.Context(command, parent=context, resilient_parsing=True)
@@ -220,7 +221,9 @@ def _given(command: Any, context: Any, words: list[str]) -> Mapping[str, str | N
 
 
 def _handed_on(context: Any, command: Any, words: list[str]) -> Iterator[str]:
-    """Yield the options before the command, as words for it. Raises BadOption for one that it does not have."""
+    """Yield the options given before the command as arguments for it.
+
+    Raises BadOption for an option that the command does not have, or that has two different values."""
     its_own = {name for one in command.params for name in one.opts if one.param_type_name == "option"}
     given = _given(command, context, words)
     groups = context.command_path.removeprefix(context.find_root().command_path)

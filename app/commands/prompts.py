@@ -1,10 +1,10 @@
-"""Prompts from the command line: one text, or files with one JSON object a line.
+"""Prompts from the command line: a single text, or files with one JSON object per line.
 
 {"prompt": "How do I count the lines of a file?"}
 {"messages": [{"role": "user", "content": "Hi"}, ...]}
 {"prompt": "plinth otter seven", "temperature": 1.5, "seed": 3}
 
-Options of the command line win over the temperature and seed of a line.
+Options of the command line override the temperature and seed of a line.
 """
 
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ SHIPPED_SETS = ("chat", "tasks", "shell", "code", "quoting", "random")
 
 @dataclass(frozen=True, slots=True)
 class SamplingOverride:
-    """The temperature and the seed that were given; None for one that was not."""
+    """The temperature and the seed that were given; None for a value that was not given."""
 
     temperature: float | None = None
     seed: int | None = None
 
     @property
     def given(self) -> dict[str, float]:
-        """The values that are not None, by their names."""
+        """The values that are not None, by their field names."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def over(self, other: "SamplingOverride") -> "SamplingOverride":
-        """Return both together; this one's values win."""
+        """Return `other` with this override's values put over its own."""
         return replace(other, **self.given)  # type: ignore[arg-type]
 
     def apply(self, sampling: Sampling) -> Sampling:
@@ -45,7 +45,7 @@ class SamplingOverride:
 
 @dataclass(frozen=True, slots=True)
 class PromptItem:
-    """A prompt and its own sampling values; `later_turns` are the person's next messages in the same chat."""
+    """A prompt and its own sampling values; `later_turns` are the user's next messages in the same chat."""
 
     prompt: Prompt
     override: SamplingOverride = field(default_factory=SamplingOverride)
@@ -56,7 +56,7 @@ class PromptItem:
         return replace(options, sampling=self.override.apply(options.sampling))
 
     def next_turn(self, reply: str) -> "PromptItem | None":
-        """Return the same chat after this reply and the person's next turn, or None without a next turn."""
+        """Return the chat continued by this reply and the user's next message; None if there is no next message."""
         if isinstance(self.prompt, str) or not self.later_turns:
             return None
         said = (*self.prompt, Message("assistant", reply), Message("user", self.later_turns[0]))
@@ -70,7 +70,7 @@ class PromptSet:
 
 
 def greedy_note(sampling: Sampling, override: SamplingOverride, items: Sequence[PromptItem] = ()) -> str:
-    """Name the given options that change nothing because every reply is greedy; "" if there are none."""
+    """Return a note on given options that change nothing because every reply is greedy; "" if there are none."""
     temperatures = [sampling.temperature, *(one.override.apply(sampling).temperature for one in items)]
     values = {name: getattr(sampling, name) for name in ("top_k", "top_p", "min_p")}
     given = [name for name, value in values.items() if value != getattr(Sampling(), name)]
@@ -105,7 +105,9 @@ def read_prompts(
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:
-    """Read a prompt set from each file, or all shipped sets. Sets of the same name are called by their paths."""
+    """Read a prompt set from each file, or all shipped sets.
+
+    If two have the same name, their paths are their names."""
     paths = list(files) or [assets_dir() / "bench" / f"{name}.jsonl" for name in SHIPPED_SETS]
     stems = [path.stem for path in paths]
     return [
@@ -128,7 +130,9 @@ def _lines(file: Path) -> list[str]:
 
 
 def _override(item: dict[str, Any], where: str) -> SamplingOverride:
-    """Read the line's own sampling values, checked here so that the error names the line."""
+    """Read a line's own sampling values. They are checked here, so that the error names the line.
+
+    Raises BadOption."""
     temperature, seed = item.get("temperature"), item.get("seed")
     if not isinstance(temperature, float | int | None) or not isinstance(seed, int | None):
         raise BadOption(f"{where}: the temperature must be a number and the seed an integer.")

@@ -1,4 +1,5 @@
-"""Runs one request for a command: progress on standard error, text as it is written, and the finished reply."""
+"""Runs a request for a command: shows progress on standard error, prints the text, and returns the finished
+reply."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,12 +13,12 @@ from app.errors import ReplyFailed
 from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Request
 
 LONG_PROMPT = 2_000
-"""Reading a prompt of this many tokens shows a progress bar."""
+"""Number of tokens from which reading a prompt shows a progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedReply:
-    """A finished reply. `sources` counts its tokens by who proposed them."""
+    """A finished reply. `sources` is the number of its tokens from each source of proposals."""
 
     request: Request
     text: str
@@ -76,7 +77,7 @@ def numbers_line(finished: Finished) -> str:
 
 
 def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """Yield a request's events. Raises ReplyFailed for Failed; stops the reply if the caller leaves early."""
+    """Submit a request and yield its events. Raises ReplyFailed; stops the reply if the caller leaves early."""
     reply = Reply()
     engine.submit(request, reply)
     try:
@@ -89,7 +90,7 @@ def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
 
 
 def stream_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
-    """Print a reply's text while it is written. Raises ReplyFailed."""
+    """Print a reply's text while it is written, and return the finished reply. Raises ReplyFailed."""
     events: list[Event] = []
     for event in events_with_progress(engine, request):
         events.append(event)
@@ -104,7 +105,7 @@ def wait_for_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
 
 
 def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
-    """Put a reply together from its events, the last of which is Finished."""
+    """Build the finished reply from its events. Raises ValueError if the last event is not Finished."""
     written = ReplySoFar()
     written.take(events)
     if not written.finished:

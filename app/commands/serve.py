@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7861
 CLOSING_SECONDS = 0.2
-"""How long the engine may take to close: it may still be importing torch. Clients have their replies."""
+"""How long to wait for the engine at the end. It may still be importing torch, and clients have their replies."""
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
 KEY_VARIABLE = "FORESIGHT_API_KEY"
 
@@ -34,20 +34,24 @@ AppModel = Annotated[
     str | None, typer.Option("--model", metavar="ID_OR_PATH", help="[default: the app's model]")
 ]
 Port = Annotated[int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")]
-Host = Annotated[str, typer.Option(help="The address to listen at. Others than this machine's need a key.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen at. If other machines can reach it, a key is needed.")
+]
 Key = Annotated[
     str | None,
     typer.Option(
         "--api-key",
         metavar="KEY",
-        help="Every user of this machine sees it in the list of processes: rather use --api-key-file, or the "
-        f"variable {KEY_VARIABLE}. [default: the key in the data folder]",
+        help="The key for clients. Every user of this machine can see it in the list of processes: rather use "
+        f"--api-key-file, or the variable {KEY_VARIABLE}. [default: the key in the data folder]",
     ),
 ]
 GivenKeyFile = Annotated[
     Path | None, typer.Option("--api-key-file", metavar="FILE", help="A file with the key and nothing else.")
 ]
-WithoutKey = Annotated[bool, typer.Option("--no-key", help="Let every program on this machine ask.")]
+WithoutKey = Annotated[
+    bool, typer.Option("--no-key", help="Let every program on this machine use the API without a key.")
+]
 
 
 def serve(
@@ -65,7 +69,7 @@ def serve(
     offload: given.OffloadOption = False,
     data_dir: given.DataDir = None,
 ) -> None:
-    """Serve the engine to other programs, with OpenAI's API."""
+    """Serve the engine to other programs by OpenAI's API."""
     with errors_as_sentences():
         plan = chosen_ranks(devices, device or "auto")
         folder = data_dir_or_default(data_dir)
@@ -78,7 +82,7 @@ def serve(
             running = _running(engine, choice, settings.library, key, host, listener)
 
             def loaded(is_loaded: bool) -> None:
-                # The API goes on without: each request tries again, or names another model.
+                # The API stays up: each request tries to load the model again, or names another one.
                 if not is_loaded and running.is_serving:
                     print_text(f"Error: {engine.status().note}", err=True)
 
@@ -89,7 +93,7 @@ def serve(
 def chosen_model(
     settings: Settings, model: str | None, asked: Mapping[str, str | bool | None]
 ) -> ModelChoice:
-    """Return `model`, or the app's model as the app loads it, with the given options. Raises BadOption."""
+    """Return `model`, or the app's own model with its settings, changed by the given options. Raises BadOption."""
     changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     with impossible_values():
         return replace(settings.local_model if model is None else ModelChoice(model), **changes)
@@ -99,7 +103,7 @@ def _running(
     engine: Engine, choice: ModelChoice, library: ModelSettings, key: ApiKey, host: str, listener: socket
 ) -> "RunningApi":
     """Serve the API with this model at a listening socket."""
-    from app.api.access import own_names  # the other commands do without the server's packages
+    from app.api.access import own_names  # other commands do not import the server's packages
     from app.api.application import RunningApi, build_api
     from app.models_registry import installed
 
@@ -118,14 +122,16 @@ def chosen_key(
     variable: str | None = None,
     has_none: bool = False,
 ) -> ApiKey:
-    """Return the key that clients have to send: the one that was given, or the folder's. Raises BadOption."""
+    """Return the key that clients have to send: the given key, or the data folder's. Raises BadOption."""
     ways = {"--api-key": option, "--api-key-file": file, KEY_VARIABLE: variable, "--no-key": has_none or None}
     given_ways = [way for way, value in ways.items() if value is not None]
     if len(given_ways) > 1:
         raise BadOption(f"Choose one of {' and '.join(given_ways)}.")
     if has_none:
         if host not in LOOPBACKS:
-            raise BadOption(f"At {host} other machines can ask, so a key is needed: leave out --no-key.")
+            raise BadOption(
+                f"At {host} other machines can use the API, so a key is needed: leave out --no-key."
+            )
         return NoKey()
     if option is not None:
         return FixedKey(checked_key(option, "--api-key"))
@@ -140,7 +146,7 @@ def chosen_key(
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
-    """Print where the API is, and wait for its end or Ctrl+C."""
+    """Print the API's address and key, and wait until it ends or Ctrl+C is pressed; then close it."""
     try:
         if running.port != asked_port:
             print_text(f"Port {asked_port} is taken.")

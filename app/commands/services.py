@@ -1,4 +1,4 @@
-"""What a command opens: its devices, the engine, the documents with their embedding model, the hub and the API.
+"""Opens what a command uses: devices, engine, documents with their embedding model, the hub and the API.
 
 The app itself (app/startup.py) makes its engine and its API here, too. The registry is imported inside functions:
 the hub's client reads its environment when it is imported (app/main.py).
@@ -33,22 +33,23 @@ if TYPE_CHECKING:
     from app.models_registry import Hub
 
 SECONDS_TO_REPORT = 2
-"""Between torchrun's signal to end and the end of rank 0, in which the clients of its replies learn of it."""
+"""Seconds from torchrun's signal to end until rank 0 ends. In this time it reports the end to its clients."""
 
 
 def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
-    """Return which devices this command uses. Raises BadOption.
+    """Return the plan of the devices that this command uses. Raises BadOption.
 
-    A process that torchrun started beside the first one serves that one, and exits here."""
+    In a process that torchrun started with a rank above 0, this does not return: the process serves rank 0, then
+    exits."""
     torchrun = torchrun_rank(os.environ)
     if torchrun and torchrun.rank:
         quiet_imports()
-        from app.engine.parallel.rank_server import serve_torchrun  # with it comes torch
+        from app.engine.parallel.rank_server import serve_torchrun  # this imports torch
 
         serve_torchrun(torchrun)
         raise typer.Exit
     if torchrun and hasattr(signal, "alarm"):
-        # torchrun ends all ranks when one has ended; the clients of rank 0 are to learn of it before that.
+        # torchrun ends all ranks when one rank has ended; rank 0 first has to report this to its clients.
         signal.signal(signal.SIGTERM, lambda *_: signal.alarm(SECONDS_TO_REPORT))
     return devices_plan(devices, device, torchrun)
 
@@ -56,7 +57,7 @@ def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
 def devices_plan(
     devices: str | None, device: Device = "auto", torchrun: TorchrunRank | None = None
 ) -> RankPlan:
-    """Return the plan of `--devices`, `--device` and torchrun. Raises BadOption."""
+    """Return the plan that `--devices`, `--device` and torchrun give. Raises BadOption."""
     with impossible_values():
         return plan_of(devices, device, torchrun)
 
@@ -73,9 +74,9 @@ def hub_of(settings: ModelSettings) -> "Hub":
 
 
 def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device: Device) -> Engine:
-    """Start an engine that keeps its measurements in this data folder. Texts are embedded on `device` at first.
+    """Start an engine that keeps its measurements in this data folder. It embeds texts on `device` at first.
 
-    The hub is asked for at every load, because the person may switch it off meanwhile."""
+    `hub` is called at every load, because the user may have switched to offline meanwhile."""
     from app.models_registry import fit_on_device, locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
@@ -88,7 +89,7 @@ def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device
 def engine_in(
     data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
 ) -> Iterator[Engine]:
-    """Open an engine for a command. At the end it gets `closing_seconds` to finish its job."""
+    """Open an engine for a command, and close it at the end, when its job may take `closing_seconds` to finish."""
     engine = make_engine(data_dir, lambda: hub_of(SettingsFile(data_dir).load().library), plan, device)
     try:
         yield engine
@@ -104,7 +105,7 @@ def make_api_services(
     embedder: str,
     hub: "Hub",
 ) -> "ApiServices":
-    """Give the API its engine, the current model, the installed ones and the embedding model."""
+    """Make the API's services from the engine, the current model, the installed models and the embedding model."""
     from app.api.services import ApiServices, InstalledModels, served_model
     from app.models_registry import folder_here, template_here
 
@@ -132,9 +133,10 @@ def documents_in(data_dir: Path | None, embedder: Embedder = NO_EMBEDDER) -> Ite
 def embedded_documents(
     data_dir: Path | None, device: Device | None = None, is_search: bool = False
 ) -> Iterator[tuple[Documents, Engine]]:
-    """Open documents with an engine on this device, or on the one that the app uses.
+    """Open documents together with an engine on this device, by default the app's own.
 
-    For a search it loads the embedding model. If it cannot, prints at the end that only words were searched."""
+    For a search it loads the embedding model. If that fails, it prints a note at the end that only words were
+    searched."""
     from app.models_registry import folder_here
 
     folder = data_dir_or_default(data_dir)

@@ -1,4 +1,4 @@
-"""The SQLite database: opening, transactions, migrations, backup."""
+"""The SQLite database: opening it, transactions, migrations, backups and rescue."""
 
 from app.database.database import MEMORY, Database, Store, database_in, reads, writes, writes_now
 

@@ -1,18 +1,18 @@
-"""Backups: one of each of the last days is kept, and one can be put in the place of the database.
+"""Backups: the app keeps a backup of each of the last days, and can put a backup in the place of the database.
 
-    backups/foresight-20260714-103000.sqlite             of a day: the last three are kept
+    backups/foresight-20260714-103000.sqlite             a daily backup: the last three are kept
     backups/foresight-20260714-103000-schema-7.sqlite    before a migration: the last one is kept
 
-They are made in the background while the app runs. A damaged database is not backed up, so the last good backup
-stays. What was erased must not live on in backups: the database counts erasures, and within an hour a new backup
-replaces those with a smaller count.
+Backups are made in the background while the app runs. A damaged database is not backed up, so the last good backup
+stays. Erased data must not stay in backups: the database counts erasures, and within an hour a new backup replaces
+the backups with a smaller count.
 
     stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
     apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
-    discard_copies(data_dir)    deletes what was moved aside, and all other copies
+    discard_copies(data_dir)    deletes the files that were moved aside, and all other copies
 
-Services keep ids and vectors of the database in memory, so it is exchanged only at the next start, while nobody has
-it open. A crash between two moves is no harm: the next start continues.
+Services keep ids and vectors of the database in memory, so it is exchanged only at the next start, before it is
+opened. A crash between two moves does no harm, because the next start continues.
 """
 
 import logging
@@ -39,7 +39,7 @@ FIRST_SECONDS = 30.0
 EACH_SECONDS = 3600.0
 """Seconds between checks whether a backup is due."""
 PAUSE_SECONDS = 0.01
-"""Seconds between two parts of a backup, so that others get the disk."""
+"""Seconds between two parts of a backup, so that other threads get the disk."""
 COUNT = "SELECT count FROM erasures"
 HAS_CONTENT = "SELECT EXISTS (SELECT 1 FROM message) OR EXISTS (SELECT 1 FROM document)"
 STAGED = "restore.sqlite"
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class BackupStopped(Exception):
-    """The app is closing."""
+    """The backup was stopped because the app is closing."""
 
 
 class DailyBackups:
@@ -79,13 +79,13 @@ class DailyBackups:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops a backup that is being made. Closing twice is fine."""
+        """Stops a backup that is being made, and ends the thread. It is safe to call this twice."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def keep(self) -> None:
-        """Makes a backup if one is due, and deletes those that are too old. Raises StoreError."""
+        """Makes a backup if one is due, and deletes backups that are too old. Raises StoreError, BackupStopped."""
         _remove(self._data_dir.glob(f"{BACKUPS}/*.new*"))  # left by an app that was killed
         for _ in range(2):  # more may be erased meanwhile
             if self._is_due():
@@ -115,11 +115,11 @@ class DailyBackups:
         if any(_erasures(backup) < count for backup in backups):
             return True
         newest = max((backup.stat().st_mtime for backup in backups), default=0.0)
-        # A clock that was set back may leave one in the future.
+        # If the clock was set back, the newest backup may lie in the future.
         return bool(has_content) and abs(self._now() - newest) >= DAY
 
     def _drop_others(self, made: Path) -> None:
-        """Deletes the backups that this one replaces."""
+        """Deletes the backups that the new backup `made` replaces: with erased data, or too old."""
         others = [backup for backup in reversed(backups_in(self._data_dir)) if backup != made]
         count = _erasures(made)
         erased = [backup for backup in others if _erasures(backup) < count]
@@ -130,14 +130,14 @@ class DailyBackups:
         _remove([*erased, *old])
 
     def _before_damage(self, backups: list[Path]) -> Path | None:
-        """Returns the newest backup before the last damage, which the person may still want."""
+        """Returns the newest backup before the last damage, because the user may still want it."""
         damaged = max((file.name for file in self._data_dir.glob(f"{FILE_NAME}.broken-*")), default="")
         stamp = damaged.partition("-")[2]
         return next((one for one in backups if one.name.partition("-")[2] < stamp), None)
 
 
 def _erasures(backup: Path) -> int:
-    """Reads the count of erasures in a backup; 0 for one of a schema without it."""
+    """Returns the count of erasures in a backup; 0 if its schema has no such count or it cannot be read."""
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as one,
@@ -152,7 +152,7 @@ def _remove(files: Iterable[Path]) -> None:
 
 
 def stage(source: Path, data_dir: Path) -> None:
-    """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
+    """Checks a backup and keeps a copy of it for the next start. Raises StoreError, and then changes nothing."""
     if not source.is_file():
         raise StoreNotUsable(f"There is no file {source}. {_other_backup(data_dir)}")
     if (data_dir / STAGED).exists() and not has_chat_tables(data_dir / STAGED):
@@ -174,17 +174,17 @@ def stage(source: Path, data_dir: Path) -> None:
 
 
 def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
-    """Puts the staged backup into the database's place. Returns a sentence about it, "" if none is staged.
+    """Puts the staged backup into the database's place. Returns a sentence about it; "" if no backup is staged.
 
     `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
     staged, database = data_dir / STAGED, data_dir / FILE_NAME
-    if not has_chat_tables(staged):  # there is none, or another program's
+    if not has_chat_tables(staged):  # the file does not exist, or is another program's
         return ""
     kept = data_dir / time.strftime(f"{KEPT}{STAMP}.sqlite")
     try:
         for name in folders:
             _move(data_dir / name, kept.with_name(f"{kept.stem}-{name}"))
-        # The file itself last: until it is moved, the next start begins again.
+        # The database file is moved last, so that after a crash the next start continues.
         for end in reversed(SUFFIXES):
             _move(database.with_name(database.name + end), kept.with_name(kept.name + end))
         staged.replace(database)
@@ -208,12 +208,12 @@ def discard_copies(data_dir: Path) -> None:
 
 
 def _is_copy(path: Path) -> bool:
-    """Whether the app has named a file or folder, and it is not a link to another place."""
+    """Returns whether a file or folder has a name that the app gives to copies, and is not a link."""
     return bool(COPIES.fullmatch(path.name)) and not path.is_symlink() and not path.parent.is_symlink()
 
 
 def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
-    """Copies a backup and migrates the copy to today's schema."""
+    """Copies a backup, and migrates the copy to today's schema. Raises StoreNotUsable if it is no whole backup."""
     copy.row_factory = sqlite3.Row
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
         backup.backup(copy)
@@ -251,7 +251,7 @@ def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:
 
 @contextmanager
 def _new_database(draft: Path) -> Iterator[sqlite3.Connection]:
-    """Opens an empty file as a database, and removes SQLite's own files beside it."""
+    """Opens an empty file as a database; at the end removes the files that SQLite has made beside it."""
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             yield connection

@@ -1,7 +1,7 @@
-"""The data folder: which one it is, that it is the app's own, and which process has it.
+"""The data folder: finds it, checks that it is the app's own, and locks it for one process.
 
 A folder is the app's own if it has a marker file, which is written into a new or an empty folder before anything
-else. Earlier releases wrote none: what they left is known by its form. In any other folder nothing is touched.
+else. Earlier releases wrote no marker; their files are recognised by their form. No other folder is touched.
 """
 
 import logging
@@ -30,30 +30,32 @@ MARKER_TEXT = (
     f"{MARK}Foresight keeps its chats, documents and settings here, and knows the folder by this file.\n"
 )
 FOLDERS = ("backups", "documents-inbox", "downloads", "gradio", "logs", "steps", "window")
-"""The folders that the app makes in it."""
+"""The names of the folders that the app makes in the data folder."""
 FILES = re.compile(
     rf"{re.escape(FILE_NAME)}(-wal|-shm|\.broken-[0-9-]+(-wal|-shm)?)?|{re.escape(STAGED)}"
     rf"|({KEPT}|{RESCUED})[0-9-]+\..*"
     rf"|(settings|servers)\.json(\.broken)?|api-key|in-use\.(lock|address)|{re.escape(MARKER)}"
 )
-"""The names of the files that the app makes in it."""
+"""The names of the files that the app makes in the data folder."""
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
 """Files that operating systems put into folders by themselves."""
 LONGEST = 2_000_000
-"""Bytes of a file that is read to know it."""
+"""Most bytes of a file that is read to recognise it."""
 SHOWN = 3
 """How many names of foreign files a message lists."""
 
 
 def default_data_dir() -> Path:
-    """Returns the platform's folder for the app's data."""
-    import platformdirs  # imported here: measuring machines do without it
+    """Returns the platform's usual folder for the app's data."""
+    import platformdirs  # imported here, because machines that only measure lack it
 
     return Path(platformdirs.user_data_dir("foresight", appauthor=False)).absolute()
 
 
 def data_dir_or_default(chosen: Path | None) -> Path:
-    """Returns the chosen folder, or the default one, marked as the app's own. Raises DataFolderRefused."""
+    """Returns the chosen folder or the default one. Makes it and marks it as the app's own.
+
+    Raises DataFolderRefused."""
     folder = _expanded(chosen) if chosen else default_data_dir()
     _require_own(folder)
     try:
@@ -67,7 +69,7 @@ def data_dir_or_default(chosen: Path | None) -> Path:
 
 
 def optional_data_dir(chosen: Path | None = None) -> Path:
-    """Returns the data folder of commands that also work if the default one cannot be written.
+    """Returns the data folder for commands that work even if the default folder cannot be written.
 
     Raises DataFolderRefused."""
     if chosen:
@@ -91,7 +93,7 @@ def _mark(folder: Path) -> None:
 
 
 def _require_own(folder: Path) -> None:
-    """Raises DataFolderRefused for a folder that the app may not take."""
+    """Raises DataFolderRefused for a folder that the app must not use, because it holds other files."""
     try:
         if not folder.exists() or _is_marked(folder):
             return
@@ -128,7 +130,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Whether there is anything in a file or folder of another program that could be lost."""
+    """Returns whether a path counts as content that could be lost: not litter, our marker or an empty folder of
+    ours."""
     if path.is_symlink():
         return True
     if path.is_dir():
@@ -137,7 +140,7 @@ def _counts(path: Path) -> bool:
 
 
 def _is_of_earlier_release(folder: Path) -> bool:
-    """Whether an earlier release of the app wrote what is here."""
+    """Returns whether the folder has files of an earlier release of the app."""
     if has_chat_tables(folder / FILE_NAME):
         return True
     try:
@@ -147,13 +150,13 @@ def _is_of_earlier_release(folder: Path) -> bool:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Yields files that the app may have written."""
+    """Yields the files by which an earlier release may be recognised."""
     yield from (folder / "settings.json", folder / "servers.json", folder / "api-key")
     yield from chain(folder.glob("downloads/*.json"), folder.glob("steps/*.json"))
 
 
 def _has_form_of_foresight(file: Path) -> bool:
-    """Whether a file has the form that only the app gives it."""
+    """Returns whether a file has a form that only the app writes."""
     try:
         content = file.read_bytes() if file.stat().st_size < LONGEST else b""
         if file.name == "api-key":
@@ -171,7 +174,7 @@ def _has_form_of_foresight(file: Path) -> bool:
 
 
 def _own_paths(folder: Path) -> Iterator[Path]:
-    """Yields the folder, then what the app has made at the top of it."""
+    """Yields the folder, then the files and folders that the app has made at the top of it."""
     yield folder
     for path in folder.iterdir():
         is_named_so = path.name in FOLDERS if path.is_dir() else FILES.fullmatch(path.name)
@@ -180,9 +183,9 @@ def _own_paths(folder: Path) -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """Removes all rights of other users on a folder and what the app has made at the top of it.
+    """Removes all rights of other users on the folder, and on the app's files and folders at the top of it.
 
-    So they cannot reach anything below. On Windows the user profile is private already."""
+    So other users cannot reach anything below. On Windows the user profile is private already."""
     if os.name != "posix":
         return
     try:
@@ -210,7 +213,7 @@ class DataFolder:
     def hold(self) -> None:
         """Locks the folder for this process; the system unlocks it when the process ends.
 
-        Raises DataFolderInUse when another instance has it, SettingsNotSaved when it cannot be written."""
+        Raises DataFolderInUse if another instance has locked it, SettingsNotSaved if it cannot be written."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make_private(self.path)
@@ -236,13 +239,13 @@ class DataFolder:
             self._address.write_text(address, encoding="utf-8")
 
     def release(self) -> None:
-        """Unlocks the folder."""
+        """Deletes the announced address, and unlocks the folder."""
         with suppress(OSError):  # its disk is gone or read-only
             self._address.unlink()
         self._lock.release()
 
     def running_at(self) -> str:
-        """The address announced by the instance that has the folder; "" if there is none."""
+        """Returns the address that the instance with the lock has announced; "" if there is none."""
         try:
             address = self._address.read_text(encoding="utf-8")
             return address if urlsplit(address).port else ""
@@ -250,7 +253,7 @@ class DataFolder:
             return ""
 
     def is_held(self) -> bool:
-        """Whether an instance has locked the folder."""
+        """Returns whether an instance has locked the folder."""
         try:
             with self._lock.acquire(timeout=0):
                 return False

@@ -1,8 +1,8 @@
-"""The SQLite database.
+"""The SQLite database of chats and documents.
 
-One connection behind one lock serves all threads: queries take a few milliseconds, a database in memory has only
-one connection anyway, and threads never wait for each other's file locks. Long reads (checking, copying) use their
-own connection. Other processes may read and write at the same time: the file is in WAL mode.
+One connection, protected by a lock, serves all threads: queries take a few milliseconds, a database in memory has
+only one connection anyway, and threads never wait for each other's file locks. Long reads (checking, copying) use a
+connection of their own. Other processes may read and write at the same time: the file is in WAL mode.
 
 A commit is on the disk when it returns (synchronous = FULL), so that a power cut loses nothing that was saved.
 """
@@ -41,9 +41,9 @@ from app.system.files import make_folder, replacing_output
 
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
-"""How long to wait for another process that writes."""
+"""How long a transaction waits for another process that writes."""
 COPIED_PAGES = 256
-"""Pages that are copied before others get the disk."""
+"""Pages of a backup that are copied before other threads get the disk."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,12 +52,12 @@ R = TypeVar("R")
 class Database:
     """A SQLite file (or ":memory:") with the newest schema, safe to use from any thread.
 
-    `note` is a sentence for the person if the file is damaged, or was replaced by a new one; else ""."""
+    `note` is a sentence for the user if the file is damaged, or was replaced by a new file; else ""."""
 
     def __init__(
         self, path: Path | str, migrations: Path | None = None, busy_seconds: float = BUSY_SECONDS
     ) -> None:
-        """Opens or creates the file. Raises StoreError."""
+        """Opens or creates the file and migrates it. A damaged file is moved aside. Raises StoreError."""
         require_sqlite(sqlite3.sqlite_version_info, available_modules())
         self.path = Path(path)
         self.note = ""
@@ -79,21 +79,21 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction: all statements see the same state."""
+        """Runs a read transaction, in which all statements see the same state."""
         with self._lock, store_errors(str(self.path)), transaction(self._connection, "BEGIN"):
             yield self._connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: at the end everything is on the disk, or nothing if an error is raised."""
+        """Runs a write transaction. At the end everything is on the disk, or nothing if an error was raised."""
         with self._lock, store_errors(str(self.path)), transaction(self._connection, "BEGIN IMMEDIATE"):
             self._require_there()
             yield self._connection
 
     def is_healthy(self) -> str:
-        """Checks every page and every index. Returns "" or a sentence about what is damaged.
+        """Checks every page and every index. Returns a sentence about the damage, or "" if there is none.
 
-        Reads the whole file. Raises StoreError when it cannot be checked now."""
+        Reads the whole file. Raises StoreError if the file cannot be checked now."""
         try:
             with store_errors(str(self.path)), self._own_connection() as connection:
                 problem = damage_in(connection)
@@ -106,19 +106,19 @@ class Database:
     def backup(self, target: Path, progress: Callable[[], None] | None = None) -> None:
         """Copies everything into one file. An existing file is replaced once the copy is complete and not damaged.
 
-        `progress` is called from time to time, and may raise an error to end it. Raises StoreError."""
+        `progress` is called from time to time, and may raise an error to stop the copying. Raises StoreError."""
         if not self._is_memory:
             require_target(target, self.path)
         with self._own_connection() as source:
             self._copy(source, target, "Choose another file", progress)
 
     def keep_backup(self, progress: Callable[[], None] | None = None) -> Path:
-        """Makes an automatic backup in the folder for those, as `backup` does."""
+        """Makes a backup, like `backup`, in the folder of automatic backups. Returns its path."""
         with self._own_connection() as source:
             return self._keep_backup(source, "", progress)
 
     def size(self) -> int:
-        """Returns the bytes on the disk, or in memory."""
+        """Returns the size of the database in bytes, on the disk or in memory."""
         if self._is_memory:
             with self.reading() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -135,7 +135,7 @@ class Database:
         return (pages - free) * size
 
     def compact(self) -> None:
-        """Returns free pages to the disk and removes the rest of deleted rows."""
+        """Returns free pages to the disk, and removes what is left of deleted rows."""
         with self._lock, store_errors(str(self.path)):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -150,7 +150,7 @@ class Database:
                 self._connection.execute(f"PRAGMA busy_timeout = {self._busy_seconds * 1000:.0f}")
 
     def close(self) -> None:
-        """Writes the WAL into the file and closes it. May be called twice."""
+        """Closes the database, which writes the WAL into the file. It is safe to call this twice."""
         with self._lock:
             self._connection.close()
 
@@ -195,7 +195,7 @@ class Database:
         return connection
 
     def _keep_backup_of_schema(self, connection: sqlite3.Connection, version: int) -> None:
-        # Of a damaged file no backup is made: the last good one stays, and a migration that fails changes nothing.
+        # A damaged file is not backed up: the last good backup stays, and a migration that fails changes nothing.
         with suppress(StoreBroken):
             self._keep_backup(connection, f"-schema-{version}", None)
 
@@ -228,7 +228,8 @@ class Database:
 
     @contextmanager
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
-        """Opens a connection for long reads, if possible, so that the app is not blocked."""
+        """Opens a connection for long reads, so that the app is not blocked; if that is impossible, locks the
+        shared one."""
         if self._is_memory or self._file_id() != self._inode:  # a file that was moved away can still be saved
             with self._lock:
                 yield self._connection
@@ -237,7 +238,7 @@ class Database:
                 yield connection
 
     def _file_id(self) -> tuple[int, int] | None:
-        """Returns the device and inode of the file at the path; None if there is none."""
+        """Returns the device and inode of the file at the path; None if the file is missing."""
         try:
             found = self.path.stat()
         except OSError:
@@ -263,13 +264,13 @@ class Database:
 
 
 class Store:
-    """Things that are stored in a database. Most methods are functions with a transaction around them:
+    """A class of things that a database stores. Most methods are functions with a transaction around them:
 
     pin = writes(chat_table.pin)        `chats.pin(3, True)` runs `chat_table.pin(connection, 3, True)`
     """
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
-        """`now` returns seconds since 1970."""
+        """Keeps the database and the clock `now`, which returns seconds since 1970."""
         self.database = database
         self.now = now
 
@@ -321,7 +322,7 @@ def database_in(data_dir: Path) -> Database:
 
 @contextmanager
 def _writing(target: Path, advice: str) -> Iterator[None]:
-    """Raises StoreNotUsable if the system refuses to write a copy."""
+    """Turns a system error while a copy is written into StoreNotUsable."""
     try:
         yield
     except OSError as error:
@@ -329,10 +330,14 @@ def _writing(target: Path, advice: str) -> Iterator[None]:
 
 
 def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], None] | None) -> str:
-    """Copies one state of all pages into a new file. Returns what is damaged in it."""
+    """Copies all pages, as they are at one moment, into a new file.
+
+    Returns the first damage in it; "" if it is whole."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
-        source.execute("SELECT count(*) FROM sqlite_master")  # from here on others' changes are not seen
+        source.execute(
+            "SELECT count(*) FROM sqlite_master"
+        )  # from here on, changes by other connections are not seen
         if progress:
             source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
         else:

@@ -1,4 +1,4 @@
-"""The files of a database and its backups: their names, how they are moved, and what to do about damaged ones."""
+"""The files of a database and its backups: their names, how they are moved, and advice on damaged files."""
 
 import os
 import shlex
@@ -13,9 +13,9 @@ FILE_NAME = "foresight.sqlite"
 BACKUPS = "backups"
 """The folder of the automatic backups in the data folder."""
 STAMP = "%Y%m%d-%H%M%S"
-"""When a copy was made, in its name."""
+"""The format of the time in the name of a copy."""
 SUFFIXES = ("", "-wal", "-shm")
-"""SQLite's files of one database."""
+"""The suffixes of the files that SQLite keeps for one database."""
 
 
 def files_of(database: Path) -> list[Path]:
@@ -24,14 +24,15 @@ def files_of(database: Path) -> list[Path]:
 
 
 def is_there(database: Path) -> bool:
-    """Whether there is a file with something in it."""
+    """Returns whether the file exists and is not empty."""
     with suppress(OSError):
         return database.stat().st_size > 0
     return False
 
 
 def require_target(target: Path, source: Path) -> None:
-    """Raises StoreNotUsable for a place that a copy of the source cannot be written to."""
+    """Raises StoreNotUsable if a copy of the source cannot be written to this path: a folder, or the source
+    itself."""
     if target.is_dir():
         raise StoreNotUsable(f"{target} is a folder. Choose a file in it.")
     if target.exists() and source.exists() and target.samefile(source):
@@ -39,9 +40,9 @@ def require_target(target: Path, source: Path) -> None:
 
 
 def move_aside(database: Path) -> Path:
-    """Renames a damaged database's files, from which something may still be saved."""
+    """Renames a damaged database's files, from which data may still be saved. Returns the new path."""
     kept = database.with_name(time.strftime(f"{database.name}.broken-{STAMP}"))
-    # Not the file alone: what was committed last may be in the WAL.
+    # The WAL is renamed, too, because it may have the last commits.
     for file, moved in zip(files_of(database), files_of(kept), strict=True):
         if file.exists():
             file.replace(moved)
@@ -50,7 +51,7 @@ def move_aside(database: Path) -> Path:
 
 
 def backups_in(data_dir: Path) -> list[Path]:
-    """Lists the automatic backups of a data folder, the newest last."""
+    """Returns the automatic backups of a data folder, the newest last."""
     with suppress(OSError):  # no folder, or one that cannot be read
         backups = data_dir.glob(f"{BACKUPS}/foresight-*.sqlite")
         return sorted(backups, key=lambda file: (_changed(file), file.name))
@@ -64,7 +65,7 @@ def _changed(file: Path) -> int:
 
 
 def recovery(damaged: Path | None, data_dir: Path) -> str:
-    """Advises what to do about a damaged database of this data folder, or a missing one."""
+    """Returns advice for the user on a damaged or missing database of this data folder."""
     advice = []
     if damaged:
         rescue = command_line("chats", "rescue", damaged, "--data-dir", data_dir)
@@ -76,6 +77,6 @@ def recovery(damaged: Path | None, data_dir: Path) -> str:
 
 
 def command_line(*words: str | Path) -> str:
-    """Returns a command of the app as it is typed."""
+    """Returns a command of the app as the user types it, with quotes where needed."""
     typed = ["python", "run.py", *map(str, words)]
     return subprocess.list2cmdline(typed) if os.name == "nt" else shlex.join(typed)

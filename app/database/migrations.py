@@ -1,7 +1,7 @@
 """Schema migrations: assets/migrations/0001_chats.sql, 0002_… are run in order, each once.
 
-SQLite's `user_version` counts them. All missing ones run in one transaction, so that a crash leaves the schema as
-it was. A released file is never changed; a new one is added.
+SQLite's `user_version` counts them. All missing migrations run in one transaction, so that a crash leaves the
+schema as it was. A released file is never changed; a new file is added.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from app.settings import assets_dir
 from app.values.validation import require
 
 CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
-"""Tables that every release has."""
+"""The tables that the database of every release has."""
 CREATED = (b"CREATE VIRTUAL TABLE message_words", b"CREATE VIRTUAL TABLE chat_words")
 SCHEMA_BYTES = 2**20
 SHAPE = """
@@ -28,12 +28,12 @@ SHAPE = """
     WHERE found.type = 'table' AND found.name NOT LIKE 'sqlite_%' AND found.sql NOT LIKE 'CREATE VIRTUAL %'
 """
 Shape = frozenset[tuple[str, str, str]]
-"""The tables, columns, indexes and triggers of a database. A search index, which may be damaged, is not opened."""
+"""The tables, columns, indexes and triggers of a database. Search indexes, which may be damaged, are not opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One migration file."""
+    """A migration: its number and its SQL script."""
 
     number: int
     script: str
@@ -61,15 +61,15 @@ def migrate(
     path: str,
     keep_backup: Callable[[int], None] = lambda _version: None,
 ) -> None:
-    """Runs the missing migrations. Before it changes an older schema, `keep_backup` is called with its version.
+    """Runs the missing migrations. `keep_backup` is called with an older schema's version before it is changed.
 
-    Raises StoreTooNew, and StoreNotUsable for a database of something else."""
+    Raises StoreTooNew, and StoreNotUsable for a database of another program."""
     done = schema_version(connection, migrations, path)
     if done == len(migrations) == version_of(connection):
         return
     if 0 < done < len(migrations):
         keep_backup(done)
-    # A migration may rebuild a table that others refer to. The setting cannot change inside a transaction.
+    # A migration may rebuild a table that other tables refer to. The setting cannot change inside a transaction.
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection, "BEGIN IMMEDIATE"):
@@ -97,12 +97,12 @@ def statements(script: str) -> Iterator[str]:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Returns how many migrations have run according to the file."""
+    """Returns the number of migrations that have run, according to the file."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def has_chat_tables(path: Path) -> bool:
-    """Whether a file is a database with the tables of any release of the app. Writes nothing beside it."""
+    """Returns whether a file is a database with the tables of any release of the app. Writes nothing beside it."""
     try:
         if not path.is_file():
             return False
@@ -122,7 +122,7 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.Error:  # damaged: the schema's text is near the beginning, unless that is what is gone
+    except sqlite3.Error:  # damaged: look for the schema's text, which is near the beginning
         with path.open("rb") as file:
             beginning = file.read(SCHEMA_BYTES)
         return all(statement in beginning for statement in CREATED)
@@ -130,7 +130,9 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
 
 
 def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
-    """Returns how many migrations have run: as the file says, unless its tables show that it is wrong."""
+    """Returns the number of migrations that have run: the file's own, unless its tables show that it is wrong.
+
+    Raises StoreTooNew, and StoreNotUsable for a database of another program."""
     stated = version_of(connection)
     if stated > len(migrations):
         raise StoreTooNew(
@@ -144,10 +146,10 @@ def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, 
     version = max((number for number, shape in enumerate(shapes, 1) if shape <= found), default=0)
     if not version:
         raise StoreNotUsable(
-            f"{path} is no database of Foresight: it has other tables. Move it to another place and start "
+            f"{path} is not a database of Foresight: it has other tables. Move it to another place and start "
             "Foresight again, or choose another folder with --data-dir."
         )
-    # A migration that changes no table leaves the shape of the one before.
+    # A migration that changes no table leaves the shape as it was before.
     return stated if stated > 0 and shapes[stated - 1] == shapes[version - 1] else version
 
 

@@ -1,12 +1,13 @@
 """Saves what can still be read of a damaged database into a new one.
 
-SQLite reaches a row through a tree of pages, so a damaged page hides all that is below it. But the rows themselves
+SQLite reaches a row through a tree of pages, so a damaged page hides all pages below it. But the rows themselves
 are in the leaves of the tree, and a leaf by itself is a tree, too. So in a copy of the file the first page is
-replaced by one that has a single table, which begins at each leaf in turn. The types of a row tell its table:
+replaced by a page with a single table, whose root is set to each leaf in turn. The types of a row's values show
+its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
-A damaged page, even the first one, costs the rows that are on it and no others. The file itself is only read.
+A damaged page, even the first page, loses only the rows that are on it. The file itself is only read.
 """
 
 import os
@@ -30,23 +31,23 @@ MAGIC = b"SQLite format 3\0"
 HEADER = 100
 """Bytes at the beginning of a database."""
 PAGE = 4096
-"""The size of a page if the header does not say it."""
+"""The size of a page if the header gives no valid size."""
 LEAF = 0x0D
 """The first byte of a table's leaf page."""
 VALUES = tuple(f"c{number}" for number in range(20))
-"""The columns of a table that is as wide as any of ours."""
+"""The columns of a table that has at least as many columns as any of the app's."""
 Row = list[Any]
 IN_LEAVES = (
     "chat", "message", "preset", "races",
     "collection", "document", "document_text", "passage", "passage_vector",
 )  # fmt: skip
-"""Tables whose rows are recognised by their types. The indexes of words are built again."""
+"""Tables whose rows are recognised by the types of their values. The indexes of words are built again."""
 IN_TREES = {
     "folder": "SELECT * FROM folder ORDER BY name {0}",
     "draft": "SELECT * FROM draft ORDER BY chat {0}",
     "race_lanes": "SELECT * FROM race_lanes ORDER BY race {0}, lane {0}",
 }
-"""Small tables whose rows look like those of other tables, or that have no leaves of a table."""
+"""Queries for small tables whose rows look like those of other tables, or that are not stored in table leaves."""
 LISTED = {
     "chat": "SELECT chat AS id FROM message INDEXED BY message_tree ORDER BY chat {0}",
     "message": "SELECT id FROM message INDEXED BY message_chat ORDER BY id {0}",
@@ -54,9 +55,10 @@ LISTED = {
     "document_text": "SELECT rowid AS id FROM document_text INDEXED BY sqlite_autoindex_document_text_1"
     " ORDER BY document {0}, part {0}",
 }
-"""How an index lists the ids of a table: the index may be whole although the table is not."""
+"""Queries that list the ids of a table from an index, which may be whole although the table is not."""
 LONG_TEXTS = {"message": 5, "document_text": 3}
-"""Tables of long texts, and how many columns there are up to the text. Of a cut row the beginning is saved."""
+"""Tables with long texts, and the number of columns up to the text. If such a row is cut, its beginning is
+saved."""
 TYPES: dict[str, tuple[type, ...]] = {
     "INTEGER": (int,),
     "REAL": (float, int),
@@ -72,7 +74,8 @@ Mend = Callable[[sqlite3.Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """How many rows are missing according to the indexes, how many are cut, and whether the indexes are whole."""
+    """The number of rows that are missing according to the indexes, the number of rows that are cut, and whether
+    the indexes are whole, so that the numbers are exact."""
 
     rows: int
     cut: int
@@ -80,9 +83,9 @@ class Unread:
 
 
 def rescue(source: Path, target: Path, mends: Iterable[Mend]) -> Unread:
-    """Saves what can be read of the source as a whole database, which replaces an existing target.
+    """Saves what can be read of the source as a valid database, which replaces an existing target.
 
-    `mends` repair what refers to missing rows. Raises StoreError; then no target is written."""
+    `mends` are called to repair references to missing rows. Raises StoreError, and then writes no target."""
     if not any(map(is_there, files_of(source)[:2])):
         raise StoreNotUsable(f"There is no file {source}. Choose the database that is damaged.")
     require_target(target, source)
@@ -125,7 +128,7 @@ def _save(copy: Path, saved: sqlite3.Connection, mends: Iterable[Mend]) -> Unrea
 
 
 class _Table:
-    """A table of the new database, and what its rows look like in a leaf."""
+    """A table of the new database, and the types by which its rows are recognised in a leaf."""
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
         columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
@@ -145,7 +148,7 @@ class _Table:
         self._insert = f"INSERT OR IGNORE INTO {name} VALUES ({', '.join('?' * len(columns))})"
 
     def fits(self, row: Row) -> bool:
-        """Whether this is a row of the table. In an older schema the last columns are missing."""
+        """Returns whether this can be a row of the table. In an older schema the last columns are missing."""
         own, more = row[: len(self._types)], row[len(self._types) :]
         is_enough = len(row) >= LONG_TEXTS.get(self.name, len(VALUES))
         return (
@@ -153,7 +156,7 @@ class _Table:
         )
 
     def put(self, rowid: int, row: Row) -> None:
-        """Adds a row, unless its id is taken. What was cut off stays empty."""
+        """Adds a row, unless its id is taken. Values that were cut off become the columns' defaults."""
         pairs = zip_longest(row[: len(self._types)], self._empty)
         values = [empty if value is None else value for value, empty in pairs]
         if self._has_id:
@@ -166,7 +169,7 @@ def _save_trees(copy: Path, saved: sqlite3.Connection) -> tuple[dict[str, set[in
     """Saves the small tables. Returns the ids that the indexes list, and whether all indexes could be read."""
     with closing(connect_leniently(copy)) as connection:
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA writable_schema = ON")  # senseless parts of the schema are left out
+        connection.execute("PRAGMA writable_schema = ON")  # lets SQLite skip invalid parts of the schema
         for table, query in IN_TREES.items():
             for row in _from_both_ends(connection, query)[0]:
                 names, places = ", ".join(row.keys()), ", ".join("?" * len(row))
@@ -184,7 +187,7 @@ def _from_both_ends(connection: sqlite3.Connection, query: str) -> tuple[list[sq
             for row in connection.execute(query.format(direction)):
                 found.append(row)
             return found, True
-        except sqlite3.DatabaseError:  # now from the other end
+        except sqlite3.DatabaseError:  # go on from the other end
             continue
     return found, False
 
@@ -198,18 +201,18 @@ def copy_damaged(source: Path, copy: Path) -> Path:
     with copy.open("r+b") as written:
         old = written.read(PAGE)
         written.seek(0)
-        # Any field of the header may be damaged, and for reading all are the same in every database.
+        # Any field of the header may be damaged. Reading needs only fields that are the same in every database.
         new = _first_page(_page_size(old), max(copy.stat().st_size, PAGE))
         in_wal_mode = b"\2\2"
         written.write(new[:18] + in_wal_mode + new[20:HEADER] + (old or new)[HEADER:])
-    # Any reading opens the WAL, and closing moves it.
+    # Any query opens the WAL, and closing merges it into the file.
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(copy)) as connection:
         connection.execute("PRAGMA user_version").fetchone()
     return copy
 
 
 def leaf_rows(copy: Path) -> Iterator[tuple[int, Row]]:
-    """Yields the rows of all leaves with their ids. Overwrites the copy's first page."""
+    """Yields the id and the values of each row in any leaf. Overwrites the copy's first page."""
     with copy.open("r+b") as file:
         size = _page_size(file.read(HEADER))
         length = os.fstat(file.fileno()).st_size
@@ -231,7 +234,7 @@ def leaf_rows(copy: Path) -> Iterator[tuple[int, Row]]:
 
 
 def connect_leniently(copy: Path) -> sqlite3.Connection:
-    """Opens a connection that replaces invalid characters of a text."""
+    """Opens a connection that replaces invalid characters in texts instead of raising an error."""
     connection = sqlite3.connect(copy, isolation_level=None)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return connection
@@ -256,7 +259,7 @@ def _page_size(header: bytes) -> int:
 
 
 def _first_page(page_size: int, file_size: int) -> bytes:
-    """Makes the first page of a database of this size with a table `leaf`."""
+    """Makes the first page of a database of these sizes with a single table, `leaf`."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         new.execute(f"PRAGMA page_size = {page_size}")
         new.execute(f"CREATE TABLE leaf ({', '.join(VALUES)})")
@@ -280,7 +283,7 @@ def _ids(connection: sqlite3.Connection) -> list[int]:
 
 
 def _cut_row(connection: sqlite3.Connection, rowid: int) -> Row:
-    """Reads the values of a row up to the one that continues in a damaged page, and the beginning of that one."""
+    """Reads the values of a row up to the one that continues in a damaged page, and the beginning of that value."""
     values: Row = []
     for column in VALUES:
         try:

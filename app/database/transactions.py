@@ -1,4 +1,4 @@
-"""Transactions, SQLite's errors as StoreErrors, and checks: whether SQLite can be used and a database is whole.
+"""Transactions, SQLite's errors as StoreErrors, and checks whether SQLite can be used and a database is whole.
 
 Errors that only our own code can cause stay as they are.
 """
@@ -19,12 +19,12 @@ OTHER_FOLDER = (
     "Give this user write access to the file and its folder, or choose another folder with --data-dir"
 )
 OLDEST = (3, 37, 0)
-"""The first SQLite with STRICT tables."""
+"""The first version of SQLite that has STRICT tables."""
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """Commits at the end, or rolls back when an error is raised."""
+    """Runs a transaction: commits at the end, or rolls back if an error is raised."""
     connection.execute(begin)
     try:
         yield
@@ -38,7 +38,7 @@ def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 @contextmanager
 def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
-    """Turns SQLite's errors about a file into StoreErrors. `advice` is for a file that cannot be opened."""
+    """Turns SQLite's errors about a file into StoreErrors. `advice` is added if the file cannot be opened."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -78,7 +78,7 @@ def _damage(path: str, error: Exception) -> StoreBroken:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file itself is damaged, rather than not accessible now."""
+    """Returns whether an error means that the file is damaged, rather than not accessible now."""
     # Python's wrapper raises an error without a code for a text that is not UTF-8.
     return _code(error) in BROKEN or str(error).startswith("Could not decode to UTF-8")
 
@@ -90,7 +90,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def require_sqlite(version: tuple[int, ...], modules: set[str]) -> None:
-    """Raises StoreUnsupported for a SQLite that is too old, or has no full-text search."""
+    """Raises StoreUnsupported if this SQLite is too old or has no full-text search."""
     if version >= OLDEST and "fts5" in modules:
         return
     found = ".".join(map(str, version)) + ("" if "fts5" in modules else " without FTS5")
@@ -101,18 +101,18 @@ def require_sqlite(version: tuple[int, ...], modules: set[str]) -> None:
 
 
 def available_modules() -> set[str]:
-    """Lists the names of this SQLite's modules, such as fts5."""
+    """Returns the names of this SQLite's modules, such as fts5."""
     with closing(sqlite3.connect(":memory:")) as connection:
         return {row[0] for row in connection.execute("SELECT name FROM pragma_module_list")}
 
 
 def damage_in(connection: sqlite3.Connection) -> str:
-    """Checks all pages and indexes. Returns the first damage that it finds; "" for none."""
+    """Checks all pages and indexes. Returns the first damage that it finds; "" if there is none."""
     messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     if damage := next((message for message in messages if message != "ok"), ""):
         return damage
     if orphan := connection.execute("PRAGMA foreign_key_check").fetchone():
-        return f"{orphan['table']} refers to what is not there"
+        return f"{orphan['table']} refers to rows that do not exist"
     indexes = connection.execute(
         "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE % fts5%'"
     ).fetchall()
@@ -127,7 +127,9 @@ def damage_in(connection: sqlite3.Connection) -> str:
 
 
 def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first: bool) -> bool:
-    """Merges some pages of an FTS5 index, which removes deleted words. Returns whether there is more to do."""
+    """Merges about `pages` pages of an FTS5 index, which removes deleted words.
+
+    Returns whether there is more to do."""
     before = connection.total_changes
     # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
     connection.execute(
@@ -137,6 +139,8 @@ def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first
 
 
 def quick_damage_in(connection: sqlite3.Connection) -> str:
-    """Returns the first damage of a page; "" for none. Indexes are not compared with their tables."""
+    """Checks all pages, but not whether indexes match their tables.
+
+    Returns the first damage; "" if there is none."""
     found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if found == "ok" else " ".join(found.split())

@@ -1,1 +1,1 @@
-"""What makes the page an app of the desktop: one instance, a window of its own, an entry in the system's menu."""
+"""The page as a desktop app: a single instance, a window of its own, and an entry in the system's menu."""

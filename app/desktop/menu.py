@@ -33,8 +33,8 @@ class MenuFile:
 class MenuEntry:
     """The files to write, the commands to run afterwards, and the name of the menu.
 
-    `made` are files that the commands make. `folder` is the entry's own. Where `main` is there and lacks `mark`, it
-    belongs to another program."""
+    `made` are files that the commands make. `folder` belongs to the entry alone. If the file `main` exists but
+    does not contain `mark`, it belongs to another program."""
 
     files: tuple[MenuFile, ...]
     where: str
@@ -59,14 +59,14 @@ class Launch:
 
 
 def ico(png: bytes) -> bytes:
-    """Make a Windows icon with one picture of 256 by 256, a size that is written as 0."""
+    """Make a Windows icon with one picture of 256 by 256 pixels; the format writes this size as 0."""
     header = struct.pack("<HHH", 0, 1, 1)
     entry = struct.pack("<BBBBHHII", 0, 0, 0, 0, 1, 32, len(png), len(header) + 16)
     return header + entry + png
 
 
 def icns(png: bytes) -> bytes:
-    """Make a macOS icon with one picture: `ic08` is 256 by 256."""
+    """Make a macOS icon with one picture; `ic08` means 256 by 256 pixels."""
     chunk = b"ic08" + struct.pack(">I", len(png) + 8) + png
     return b"icns" + struct.pack(">I", len(chunk) + 8) + chunk
 
@@ -87,7 +87,7 @@ def linux_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuE
 
 
 def desktop_file(command: tuple[str, ...], icon: Path) -> str:
-    """Write the .desktop file that starts this command."""
+    """Return the content of a .desktop file that starts this command."""
     return "\n".join(
         (
             "[Desktop Entry]",
@@ -106,7 +106,7 @@ def desktop_file(command: tuple[str, ...], icon: Path) -> str:
 
 
 def quoted(word: str) -> str:
-    """Quote a word of Exec: escape what a shell would interpret, then what the file itself would."""
+    """Quote a word of the Exec line: escape the shell's special characters, then those of the file format."""
     for character in ("\\", '"', "`", "$"):
         word = word.replace(character, f"\\{character}")
     return _string(f'"{word}"').replace("%", "%%")
@@ -117,7 +117,7 @@ def _string(value: str) -> str:
 
 
 def windows_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuEntry:
-    """Make a shortcut in the person's own Start menu; its icon is in the app's local data."""
+    """Make the entry for the user's own Start menu: a shortcut, with its icon in the app's local data."""
     roaming = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
     local = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     shortcut = roaming / "Microsoft" / "Windows" / "Start Menu" / "Programs" / "Foresight.lnk"
@@ -134,7 +134,7 @@ def windows_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> Men
 
 
 def shortcut_script(command: tuple[str, ...], shortcut: Path, icon: Path) -> str:
-    """Write the script with which PowerShell makes the shortcut."""
+    """Return the PowerShell script that makes the shortcut."""
     program, *arguments = command
     return "; ".join(
         (
@@ -156,7 +156,7 @@ def _text(value: str) -> str:
 
 
 def macos_entry(launch: Launch, home: Path, version: str) -> MenuEntry:
-    """Make Foresight.app with its list of properties, a script and the icon."""
+    """Make the entry Foresight.app, with its property list, a script and the icon."""
     bundle = home / "Applications" / "Foresight.app"
     contents = bundle / "Contents"
     script = f"#!/bin/sh\nexec {shlex.join(launch.command)}\n"
@@ -187,7 +187,7 @@ def macos_entry(launch: Launch, home: Path, version: str) -> MenuEntry:
 def make_launch(is_native: bool, platform: str = sys.platform) -> Launch:
     """Return the command of this app: its run.py with this Python, or the installed package."""
     script = Path(app.__file__).parent.parent / "run.py"
-    # Without -P the second would import from the folder where it is started, before Python's own library.
+    # Without -P, `python -c` would import modules from the current folder before those of Python's own library.
     start = (str(script),) if script.exists() else ("-P", "-c", "from app.main import main; main()")
     native = ("--native",) if is_native else ()
     pictures = assets_dir() / "ui"
@@ -212,7 +212,7 @@ def make_entry(launch: Launch, platform: str, home: Path, environ: Mapping[str, 
 
 
 def install(entry: MenuEntry) -> Iterator[str]:
-    """Write the entry; yields a sentence for each step. Raises MenuNotWritten."""
+    """Write the entry's files and run its commands. Yields a sentence for each step. Raises MenuNotWritten."""
     known = (*(file.path for file in entry.files), *entry.made)
     if others := [path for path in known if _exists(path) and not _is_ours(entry, path)]:
         raise MenuNotWritten(f"{others[0]} belongs to another program: move or rename it, then try again.")
@@ -234,7 +234,7 @@ def install(entry: MenuEntry) -> Iterator[str]:
 
 
 def uninstall(entry: MenuEntry) -> Iterator[str]:
-    """Remove the entry; yields a sentence for each step. Raises MenuNotWritten."""
+    """Remove the entry's files. Yields a sentence for each removed file. Raises MenuNotWritten."""
     known = (*(file.path for file in entry.files), *entry.made)
     gone = [path for path in known if _exists(path) and _is_ours(entry, path)]
     for path in gone:
@@ -244,7 +244,7 @@ def uninstall(entry: MenuEntry) -> Iterator[str]:
             raise MenuNotWritten(
                 f"{path} cannot be removed ({error.strerror}): remove it yourself."
             ) from error
-    if entry.folder is not None:  # its empty folders go; one with a file in it stays
+    if entry.folder is not None:  # only empty folders are removed
         for place, _, _ in os.walk(entry.folder, topdown=False):
             with suppress(OSError):
                 Path(place).rmdir()
@@ -253,7 +253,7 @@ def uninstall(entry: MenuEntry) -> Iterator[str]:
 
 
 def _exists(path: Path) -> bool:
-    return os.path.lexists(path)  # a link that leads nowhere, too
+    return os.path.lexists(path)  # True for a broken link, too
 
 
 def _is_ours(entry: MenuEntry, path: Path) -> bool:
@@ -267,7 +267,9 @@ def _is_ours(entry: MenuEntry, path: Path) -> bool:
 
 
 def _run(command: tuple[str, ...], is_needed: bool) -> None:
-    """Run a command. One that only refreshes the menu may be missing, or fail."""
+    """Run a command.
+
+    Raises MenuNotWritten if it fails and `is_needed`; a command that only refreshes the menu may fail."""
     name, *arguments = command
     try:
         subprocess.run(

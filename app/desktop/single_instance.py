@@ -1,4 +1,4 @@
-"""A second start of the app opens the window of the first one."""
+"""When the app is started a second time, the window of the running instance is opened."""
 
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
@@ -9,7 +9,8 @@ from app.database.data_folder import DataFolder
 from app.errors import DataFolderInUse
 
 RAISE_ROUTE = "/foresight/raise"
-"""The route that raises the native window: it answers 204, or without a window the address for a browser."""
+"""The route that raises the native window. It answers 204, or without a window 200 with an address for a
+browser."""
 STARTING_SECONDS = 30.0
 """How long the first instance may take to publish its address."""
 ANSWER_SECONDS = 5.0
@@ -17,7 +18,8 @@ Show = Callable[[str], object]
 
 
 def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
-    """Open the instance that has the data folder, and return a sentence; without `show`, only tell its address.
+    """Open the instance that uses the data folder, and return a sentence; without `show`, only return its address
+    in it.
 
     Raises `in_use` if that instance publishes no address."""
     deadline = monotonic() + STARTING_SECONDS

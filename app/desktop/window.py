@@ -1,4 +1,4 @@
-"""Shows the page in a native window, which is a process of its own: this module, run as a program.
+"""Shows the page in a native window. The window is a process of its own, which runs this module as a program.
 
 Graphics drivers and triton bring different versions of LLVM, which crash in one process. The window's process ends
 when its window or its standard input is closed, so it ends with the app.
@@ -28,7 +28,7 @@ SMALLEST = (480, 560)
 
 
 def require_window() -> None:
-    """Raise WindowUnavailable when pywebview is not installed."""
+    """Raise WindowUnavailable if pywebview is not installed."""
     if find_spec("webview") is None:
         raise WindowUnavailable(
             'A window of its own needs pywebview: install it with `pip install "pywebview>=5"`, '
@@ -51,7 +51,8 @@ def show_window(address: str, storage: Path, closing: threading.Event, raise_wan
         )
     with process as child:
         stderr = _StderrReader(child)
-        # Not as an argument: the address has the page's token, and every user may read a process's arguments.
+        # Not as an argument, because the address has the page's token, and every user can read a process's
+        # arguments.
         _send(child, f"{address}\n".encode())
         try:
             while child.poll() is None and not closing.wait(LOOK_SECONDS):
@@ -73,7 +74,7 @@ def _send(child: subprocess.Popen[bytes], line: bytes) -> None:
             child.stdin.write(line)
             child.stdin.flush()
         except BrokenPipeError:
-            return  # the window was closed this very moment
+            return  # the window has just been closed
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -95,7 +96,7 @@ class _StderrReader:
         self._thread.start()
 
     def last_line(self) -> str:
-        """Return the last line, once the process has ended."""
+        """Wait until the process has ended, and return the last line."""
         self._thread.join(END_SECONDS)
         return self._line.decode(errors="replace").strip().rstrip(".") or "it did not say why"
 
@@ -105,7 +106,7 @@ class _StderrReader:
 
 
 class PyWebViewWindow(Protocol):
-    """The part of pywebview's window that is used."""
+    """The methods of pywebview's window that are used here."""
 
     def restore(self) -> None: ...
     def show(self) -> None: ...
@@ -113,18 +114,20 @@ class PyWebViewWindow(Protocol):
 
 
 def main() -> None:
-    """Show the page whose address is the input's first line. The argument is the folder of the browser's data."""
+    """Show the page whose address is the first line of standard input.
+
+    The argument is the folder of browser data."""
     (storage,) = sys.argv[1:]
     address = sys.stdin.buffer.readline().decode().strip()
     import webview  # seldom installed, and slow
 
-    # pywebview logs every kind of window that it does not find.
+    # pywebview logs each GUI library that it does not find.
     logging.getLogger("pywebview").setLevel(logging.CRITICAL)
     webview.settings["ALLOW_DOWNLOADS"] = True
     width, height = SIZE
     window = webview.create_window("Foresight", address, width=width, height=height, min_size=SMALLEST)
     try:
-        # private_mode=False: the page keeps how it looks.
+        # private_mode=False lets the page store its appearance settings.
         commands_thread = threading.Thread(
             target=follow_commands, args=(window, sys.stdin.buffer), daemon=True
         )
@@ -136,7 +139,7 @@ def main() -> None:
 
 
 def _exit(code: int) -> None:
-    """End at once, without the thread that waits for the app's next line."""
+    """End the process at once, although a thread still waits for the app's next line."""
     sys.stderr.flush()
     os._exit(code)
 

@@ -1,4 +1,4 @@
-"""Documents: pasted and read texts, cut into passages that are found by their words and their meaning."""
+"""Documents: texts that are pasted or read from files, cut into passages that are found by words and by meaning."""
 
 from app.documents.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder

@@ -1,8 +1,8 @@
 """Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
-semantic-text-splitter finds where to cut. It wants a whole text, so it gets a window of one at a time. The last
-chunk of a window ends only because the window does, so the next window begins with it. A section is cut off from
-the one before, unless that is very short.
+semantic-text-splitter finds where to cut. It needs a whole text, so it gets one window of the text at a time. The
+last chunk of a window ends only because the window ends, so the next window begins with that chunk. A section
+begins a new chunk, unless the section before it is very short.
 
     for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
 """
@@ -22,13 +22,14 @@ from semantic_text_splitter import MarkdownSplitter, TextSplitter
 MAX_WEIGHT = 1_500
 """Weight of a chunk: 200 to 400 tokens of most tokenizers."""
 OVERLAP = 240
-"""The most weight that a chunk repeats of the one before."""
+"""Most weight that a chunk repeats from the chunk before it."""
 SHORT_SECTION = 250
 """Weight up to which a section is merged with the next."""
 WINDOW = 12_000
-"""Weight that is split at once: the splitter takes longer than in proportion for texts without structure."""
+"""Weight that is split at once. For texts without structure, the splitter's time grows faster than their length."""
 WIDE_WEIGHT = 3
-"""A character of a script without spaces says about as much as three letters, and takes as many tokens."""
+"""Weight of a character of a script without spaces. It carries about as much as three letters, and takes about as
+many tokens."""
 WIDE = re.compile(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
@@ -42,11 +43,11 @@ CODE = frozenset({
 })  # fmt: skip
 PAGED = ".pdf"
 SEPARATOR = " \u203a "
-"""Between the headings of a path."""
+"""The separator between the headings of a path."""
 MAX_TITLE = 80
-"""Characters of one heading in a path."""
+"""Most characters of a heading in a path."""
 MARKED_UP = 800
-"""Characters of a heading, its markup included, that are looked at."""
+"""Most characters of a heading, including its markup, that are used."""
 MARKED = re.compile(r" {0,3}(#{1,6})[ \t]++(\S.*)")
 UNDERLINE = re.compile(r"(=+|-+|~+|\^+|\"+)\s*$")
 UNDERLINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, '"': 4}
@@ -70,15 +71,15 @@ DEFINITION = re.compile(
 CLOSING = ")]}"
 TAB = 4
 MAX_DEPTH = 16
-"""Definitions within definitions that a path has."""
+"""Most nested definitions in a path."""
 MAX_LINE = 4_096
-"""Characters of a line that are looked at together: some texts have no line ends at all."""
+"""Characters into which a very long line is divided, because some texts have no line ends at all."""
 JOINERS = "\u200d\ufe0e\ufe0f"
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text with its place and the path of headings above it."""
+    """A piece of a text with its position and the path of headings above it."""
 
     start: int
     end: int
@@ -87,12 +88,12 @@ class Chunk:
 
 
 def weight_of(text: str) -> int:
-    """Measures how long a text is for a reader: in letters, with the weight of wide characters."""
+    """Returns the length of a text in letters; a wide character counts as WIDE_WEIGHT letters."""
     return len(text) if text.isascii() else len(text) + (WIDE_WEIGHT - 1) * len(WIDE.findall(text))
 
 
 def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
-    """Yields the chunks of a text that comes in parts, wherever those end; `source` is the name of its file."""
+    """Yields the chunks of a text that comes in parts of any length; `source` is the name of its file."""
     ending = PurePath(source).suffix.lower()
     if ending in CODE:
         window = _Window(CodeOutline(), TextSplitter)
@@ -116,7 +117,7 @@ class Line(NamedTuple):
 
 
 def lines_of(parts: Iterable[str]) -> Iterator[Line]:
-    """Yields the lines of a text that comes in parts, wherever those end."""
+    """Yields the lines of a text that comes in parts of any length."""
     start, is_new, rest = 0, True, ""
     for part in parts:
         *whole, rest = (rest + part).split("\n")
@@ -141,7 +142,8 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 
 
 def _whole_characters(text: str) -> int:
-    """Returns the length of a part that separates no letter from its marks: MAX_LINE, or a few less."""
+    """Returns the length of a part that separates no letter from its combining marks: MAX_LINE, or a little
+    less."""
     end = MAX_LINE
     while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
         end -= 1
@@ -161,7 +163,7 @@ class Heading:
 
 
 def marked_heading(line: str) -> Heading | None:
-    """Recognises a heading by its signs: "## Eggs" is one of level 2."""
+    """Recognises a heading by its leading signs: "## Eggs" is a heading of level 2."""
     found = MARKED.match(line)
     if found is None:
         return None
@@ -170,7 +172,7 @@ def marked_heading(line: str) -> Heading | None:
 
 
 def underlined_heading(line: str, below: str) -> Heading | None:
-    """Recognises a heading by the line below: "Eggs" above "====" is one of level 1."""
+    """Recognises a heading by the line below it: "Eggs" above "====" is a heading of level 1."""
     found = UNDERLINE.match(below)
     title = line.strip()
     if not found or not title or len(found[1]) < max(3, min(len(title), MAX_UNDERLINED) - 2):
@@ -179,7 +181,7 @@ def underlined_heading(line: str, below: str) -> Heading | None:
 
 
 def numbered_heading(line: str) -> Heading | None:
-    """Recognises a heading by its words, on a line that stands alone: "CHAPTER IV. The Rabbit"."""
+    """Recognises a heading by its words on a separate line: "CHAPTER IV. The Rabbit"."""
     return Heading(2, line.strip()) if NUMBERED.match(line) else None
 
 
@@ -192,7 +194,7 @@ def joined_pages(first: str, last: str) -> str:
 
 
 class Outline(ABC):
-    """The headings, pages or definitions that the lines of a text stand below. Lines are entered in order.
+    """The headings, pages or definitions above each line of a text. Lines are entered in order.
 
     # Kitchen               "Kitchen"
     ## Eggs                 "Kitchen > Eggs"            (with another sign between them)
@@ -206,21 +208,21 @@ class Outline(ABC):
     def __init__(self) -> None:
         self._starts: list[int] = [0]
         self._words: list[int] = [0]
-        """Where the words after the heading begin."""
+        """For each path, the position after its heading; 0 if it has none."""
         self._paths: list[str] = [""]
 
     def begins_section(self, line: Line, below: Line) -> bool:  # noqa: ARG002 - for outlines without sections
-        """Whether this line is a heading. Called once for each line, before it is entered."""
+        """Returns whether this line is a heading. Must be called once for each line, before `enter`."""
         return False
 
     @abstractmethod
     def enter(self, line: Line) -> None:
-        """Notes the path of a line."""
+        """Records the path of this line."""
 
     def path(self, start: int, text: str) -> str:
-        """Returns the path of a chunk: that of its first words after the headings at its beginning.
+        """Returns the path of a chunk, which is the path of its first words after the headings at its beginning.
 
-        Chunks must come in order: what is before this one is forgotten."""
+        Chunks must come in order, because the paths before this chunk are forgotten."""
         passed = self._place(start)
         del self._starts[:passed], self._words[:passed], self._paths[:passed]
         at = start
@@ -243,7 +245,7 @@ class WritingOutline(Outline):
     """Headings and pages of plain text and Markdown."""
 
     def __init__(self, first_page: int = 0) -> None:
-        """`first_page` is 0 for a text that has no pages."""
+        """Begins at page `first_page`; 0 means that the text has no pages."""
         super().__init__()
         self._page = first_page
         self._headings: list[Heading] = []
@@ -261,7 +263,7 @@ class WritingOutline(Outline):
         return self._heading is not None
 
     def enter(self, line: Line) -> None:
-        """Notes the path of a line; a heading ends those of its level and deeper ones."""
+        """Records the path of a line. A heading ends the headings of its own level and of deeper levels."""
         if self._heading:
             level = self._heading.level
             self._headings = [one for one in self._headings if one.level < level] + [self._heading]
@@ -303,7 +305,7 @@ class CodeOutline(Outline):
         self._around: list[tuple[int, str]] = []
 
     def enter(self, line: Line) -> None:
-        """Notes what is around this line, which may be a definition itself."""
+        """Records the definitions around this line, and adds the line if it is a definition itself."""
         bare = line.text.lstrip()
         if not bare:
             return
@@ -363,8 +365,8 @@ class _Window:
         return text
 
     def _split(self, text: str) -> list[tuple[int, str]]:
-        """Returns the places and texts of the chunks, except blank ones."""
-        blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines alone
+        """Returns the start and the text of each chunk of a text, except blank chunks."""
+        blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines
         found = self._splitter.chunk_indices(text.strip())
         return [(blank + start, chunk) for start, chunk in found if chunk.strip()]
 

@@ -19,10 +19,11 @@ SELECT_DOCUMENT = """
 SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
 BUSY = "('waiting', 'reading', 'indexing')"
 LEAVING, REPLACED = "leaving", "replaced"
-"""Internal states of hidden documents: its rows are being deleted; it is the older version of another one."""
+"""Internal states of hidden documents: their rows are being deleted; they are an older version of another
+document."""
 HIDDEN = (LEAVING, REPLACED)
 KEPT_VERSIONS = 5
-"""Older versions that are kept of a document."""
+"""Number of older versions that are kept of each document."""
 SELECT_COLLECTIONS = f"""
     SELECT collection.id, collection.name, count(document.id) AS documents,
         coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,
@@ -33,12 +34,14 @@ SELECT_COLLECTIONS = f"""
     GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
 """
 LONGEST = 100
-"""Characters of a collection's name."""
+"""Most characters of a collection's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """A document's state and digest, which is None before its text is complete. They change with the document."""
+    """A document's state and digest, by which a change is noticed.
+
+    The digest is None until the text is complete."""
 
     state: str
     digest: bytes | None
@@ -46,7 +49,7 @@ class DocumentVersion:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """What identifies the complete text of a document; document 0 is none."""
+    """What identifies the complete text of a document; document 0 means no document."""
 
     document: int
     title: str
@@ -65,12 +68,16 @@ def collections(connection: sqlite3.Connection) -> tuple[Collection, ...]:
 
 
 def create_collection(connection: sqlite3.Connection, now: float, name: str) -> int:
-    """Adds an empty collection. Raises BadOption for no name, or one that is taken."""
+    """Adds an empty collection. Returns its id.
+
+    Raises BadOption if the name is empty, taken or reserved for chats."""
     return _insert(connection, now, _free_name(connection, name))
 
 
 def create_attached(connection: sqlite3.Connection, now: float, title: str) -> int:
-    """Adds an empty collection that belongs to a chat, named after its first document, with a number if needed."""
+    """Adds an empty collection that belongs to a chat. Returns its id.
+
+    It is named after its first document, with a number if that name is taken."""
     title = " ".join(title.split())
     for number in count(1):
         end = f" ({number})" if number > 1 else ""
@@ -86,14 +93,14 @@ def _insert(connection: sqlite3.Connection, now: float, name: str) -> int:
 
 
 def rename_collection(connection: sqlite3.Connection, collection: int, name: str) -> None:
-    """Renames a collection, which then belongs to no chat any more. Raises BadOption."""
+    """Renames a collection, which then no longer belongs to a chat. Raises BadOption, DocumentNotFound."""
     require_collection(connection, collection)
     free = _free_name(connection, name, besides=collection)
     connection.execute("UPDATE collection SET name = ? WHERE id = ?", (free, collection))
 
 
 def hide_collection(connection: sqlite3.Connection, collection: int) -> None:
-    """Hides a collection, which is deleted with its last document. Raises DocumentNotFound."""
+    """Hides a collection. It is deleted once its last document is deleted. Raises DocumentNotFound."""
     require_collection(connection, collection)
     connection.execute("UPDATE collection SET is_leaving = 1 WHERE id = ?", (collection,))
 
@@ -115,7 +122,7 @@ def require_collection(connection: sqlite3.Connection, collection: int) -> None:
 
 
 def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> str:
-    """Returns a person's name for a collection, tidied. Raises BadOption."""
+    """Returns a name that a user has typed for a collection, as it is stored. Raises BadOption."""
     clean = " ".join(name.split())[:LONGEST].strip()
     if not clean:
         raise BadOption("A collection needs a name: type one.")
@@ -141,7 +148,7 @@ def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document
 
 
 def documents_of(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
-    """Does the same for any collection, hidden ones included."""
+    """Returns the documents of a collection, which may be hidden, in the order in which they came."""
     rows = connection.execute(
         f"{SELECT_DOCUMENT} WHERE collection = ? AND state NOT IN {HIDDEN} ORDER BY id", (collection,)
     )
@@ -149,7 +156,7 @@ def documents_of(connection: sqlite3.Connection, collection: int) -> tuple[Docum
 
 
 def document(connection: sqlite3.Connection, wanted: int) -> Document:
-    """Returns one document. Raises DocumentNotFound."""
+    """Returns the document of this id. Raises DocumentNotFound if it is unknown or hidden."""
     row = connection.execute(
         f"{SELECT_DOCUMENT} WHERE id = ? AND state NOT IN {HIDDEN}", (wanted,)
     ).fetchone()
@@ -159,7 +166,7 @@ def document(connection: sqlite3.Connection, wanted: int) -> Document:
 
 
 def replaced_since(connection: sqlite3.Connection, moment: float) -> tuple[Document, ...]:
-    """Returns the documents whose text was replaced since this moment, the last one last."""
+    """Returns the documents whose text was replaced since this moment, in the order of the replacements."""
     rows = connection.execute(
         f"{SELECT_DOCUMENT} WHERE state NOT IN {HIDDEN} AND id IN"
         f" (SELECT replaced_by FROM document WHERE replaced_by IS NOT NULL AND added >= ? AND state = '{REPLACED}')"
@@ -172,7 +179,7 @@ def replaced_since(connection: sqlite3.Connection, moment: float) -> tuple[Docum
 def add(
     connection: sqlite3.Connection, collection: int, title: str, source: str, now: float, origin: str = ""
 ) -> int:
-    """Adds a document without a text."""
+    """Adds a document without a text, in state "waiting". Returns its id."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, added)"
         " VALUES (?, ?, ?, ?, 'waiting', ?)",
@@ -182,7 +189,7 @@ def add(
 
 
 def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
-    """Finds the document of a collection that has this text; 0 for none."""
+    """Returns the document of a collection that has a text of this digest; 0 if there is none."""
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
@@ -197,7 +204,7 @@ def stored_texts(connection: sqlite3.Connection, collection: int, besides: int =
 
 
 def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """Returns what identifies the text of one document, hidden or not."""
+    """Returns what identifies the text of this document, hidden or not."""
     return StoredText(*connection.execute(f"{SELECT_TEXT} WHERE id = ?", (wanted,)).fetchone())
 
 
@@ -212,7 +219,9 @@ def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
 
 
 def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
-    """Adds a hidden document for the older text of this one. The oldest such documents are marked for deletion."""
+    """Adds a hidden document that will get the older text of this document. Returns its id.
+
+    Of such documents the newest KEPT_VERSIONS are kept; older ones are marked for deletion."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, digest, characters, added, replaced_by)"
         f" SELECT collection, title, source, origin, '{REPLACED}', digest, characters, ?, id"
@@ -234,7 +243,7 @@ def update(connection: sqlite3.Connection, wanted: int, **columns: object) -> No
 
 
 def hide(connection: sqlite3.Connection, wanted: int) -> None:
-    """Hides a document with its older versions. Their rows are deleted in the background."""
+    """Hides a document with its older versions. Their rows are later deleted in the background."""
     connection.execute(
         f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE id = ? OR replaced_by = ?",
         (wanted, wanted),
@@ -251,7 +260,7 @@ def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, charact
 
 
 def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str = "") -> None:
-    """Sets the state, with progress 0; an empty note keeps the previous one."""
+    """Sets the document's state and resets its progress to 0; an empty note keeps the previous note."""
     connection.execute(
         "UPDATE document SET state = ?, note = iif(? = '', note, ?), done = 0, total = 0 WHERE id = ?",
         (state, note, note, wanted),
@@ -270,7 +279,7 @@ def leaving(connection: sqlite3.Connection) -> list[int]:
 
 
 def next_busy(connection: sqlite3.Connection) -> int:
-    """Returns the next document to import or index; 0 for none."""
+    """Returns the next document to import or index; 0 if there is none."""
     return _first(connection, f"state IN {BUSY}", ())
 
 
@@ -287,7 +296,7 @@ def last(connection: sqlite3.Connection) -> int:
 
 
 def delete(connection: sqlite3.Connection, wanted: int) -> None:
-    """Deletes a document's row, and with it what refers to it."""
+    """Deletes a document's row and, with it, all rows that refer to it."""
     connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
 
 

@@ -1,6 +1,6 @@
 """The documents of one data folder. Every method is one short transaction, and may be called from any thread.
 
-What takes long (reading files, splitting, indexing) is done by a thread in the background (worker.py).
+Work that takes long (reading files, splitting, indexing) is done by a background thread (worker.py).
 """
 
 import tempfile
@@ -22,11 +22,13 @@ from app.values.document import Passage, PassageHit
 from app.values.text_normalisation import shown_name
 
 PASTED_AT_ONCE = 1_000_000
-"""Characters of a pasted text that are stored at once."""
+"""Most characters of a pasted text that are stored in one transaction; a longer text is imported like a file."""
 
 
 class Documents(Store):
-    """Collections of documents, their passages, and what answers cite. Raises DocumentError and StoreError."""
+    """Collections of documents, their passages, and citations of them.
+
+    Methods raise DocumentError and StoreError."""
 
     def __init__(
         self,
@@ -35,7 +37,7 @@ class Documents(Store):
         embedder: Embedder = NO_EMBEDDER,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Resumes unfinished work of the previous run. `now` returns seconds since 1970."""
+        """Starts the background threads, which resume unfinished work. `now` returns seconds since 1970."""
         super().__init__(database, now)
         self._pending = PendingFiles(data_dir)
         self._searcher = Searcher(database, embedder)
@@ -46,7 +48,7 @@ class Documents(Store):
 
     @property
     def problem(self) -> str:
-        """Why nothing can be read or indexed now, as a sentence; "" for no problem."""
+        """A sentence about why nothing can be read or indexed now; "" if all is well."""
         return self._worker.problem
 
     # Collections
@@ -57,7 +59,7 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Deletes the collections that belong to chats, except these."""
+        """Deletes the collections that belong to chats, except the kept ones."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
 
@@ -78,10 +80,10 @@ class Documents(Store):
     replaced_since = reads(document_table.replaced_since)
 
     def paste(self, collection: int, text: str, title: str = "") -> int:
-        """Adds a text. Returns its document, which may be one with the same text, or an older version of it.
+        """Adds a text. Returns its document, which may be an existing one with the same text or an older version.
 
-        A long text is added like a file; `imported_into` then tells its document. Raises DocumentUnreadable for an
-        empty text, or one that is too long."""
+        A long text is added like a file, and may later be merged into another document: see `imported_into`. Raises
+        DocumentUnreadable if the text is empty or too long."""
         kept, note = cleaned(text)
         if not kept.strip():
             raise DocumentUnreadable("There is nothing to read in this text: paste some words.")
@@ -106,7 +108,9 @@ class Documents(Store):
         return document
 
     def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Adds copies of files. Returns their documents. Raises DocumentUnreadable before any is added."""
+        """Adds copies of files. Returns their documents.
+
+        Adds none and raises DocumentUnreadable if a file is unusable."""
         for path in paths:
             require_file(path)
         return tuple(
@@ -115,13 +119,15 @@ class Documents(Store):
         )
 
     def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Adds files that a browser uploaded. Their paths mean nothing, except the names."""
+        """Adds files that a browser uploaded, of which only the names are kept and not the paths.
+
+        Returns their documents."""
         for path in paths:
             require_file(path)
         return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
 
     def cancel(self, document: int) -> None:
-        """Stops reading or indexing a document, which can be retried."""
+        """Stops reading or indexing a document. It can be retried with `again`."""
         with self.database.writing() as connection:
             if document_table.document(connection, document).state in ACTIVE_STATES:
                 document_table.set_state(connection, document, "cancelled", "You cancelled this.")
@@ -146,7 +152,7 @@ class Documents(Store):
         self._stop_work([document])
 
     def undo_replacement(self, document: int) -> int:
-        """Gives a document the text back that was replaced last. Returns the new document that has the newer text.
+        """Gives a document back the text that was replaced last. Returns a new document that has the newer text.
 
         Raises DocumentNotFound if no older version is kept."""
         with self.database.writing() as connection:
@@ -156,9 +162,10 @@ class Documents(Store):
         return other
 
     def imported_into(self, document: int) -> int:
-        """Returns, after `wait`, the document that has an added text: another one for a duplicate or a new version.
+        """Returns the document that has the text of an added document, once `wait` has returned.
 
-        Only imports of this process are known."""
+        It is another document if the text was a duplicate or a new version. Only imports of this process are
+        known."""
         return self._worker.imported_into(document)
 
     # What is in them
@@ -184,7 +191,7 @@ class Documents(Store):
         return self._searcher.search(collections, question, limit)
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
-        """Returns each document as one passage, in order; () if together they are longer than this."""
+        """Returns each ready document as one passage; () if together they are longer than `most_characters`."""
         with self.database.reading() as connection:
             ready = [
                 document
@@ -201,27 +208,30 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each of the others; () if there is no embedding model in time."""
+        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in
+        time."""
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Begins no long transaction while this is true, such as while a reply is written."""
+        """Makes the worker begin no long transaction while `has_to_wait()` is true, such as while a reply is
+        written."""
         self._worker.give_way(has_to_wait)
 
     # Its end
 
     def wait(self) -> None:
-        """Returns when all work is done. Raises StoreError when the database takes no more writes."""
+        """Waits until all work is done. Raises StoreError if the database cannot be written any more."""
         self._worker.wait()
         self._embedding_worker.wait()
 
     def close(self) -> None:
-        """Stops all work; the next start resumes it. Closing twice is fine."""
+        """Stops all work; the next start resumes it. It is safe to call this twice."""
         self._worker.close()
         self._embedding_worker.close()
 
     def _paste_long(self, collection: int, pasted: PastedText) -> int:
-        """Adds a text as a file, which is imported in pieces, because it would hold the database for too long."""
+        """Adds a text as a file, which is imported in parts, because storing it at once would block the
+        database."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / PASTED
             file.write_text(pasted.text, encoding="utf-8-sig", newline="")

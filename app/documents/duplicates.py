@@ -23,15 +23,16 @@ from app.values.text_normalisation import name_key, spaced
 PASTED = "pasted"
 PASTED_AGAIN = "The same text was pasted again. It is stored once."
 REPLACED = "It replaced an older version of this text, which is kept."
-NOT_REPLACED = "Another document has this title and says something else, so both are kept."
+NOT_REPLACED = "Another document has this title but a different text, so both are kept."
 COMPARED = 250_000
 """Characters at the beginning of each text that are compared."""
 COMPARED_IN_ALL = 4_000_000
-"""Characters of older texts that one text is compared with, so that hundreds with the same title take no longer."""
+"""Most characters of older texts that a text is compared with, so that hundreds with the same title take no
+longer."""
 MIN_SHARED = 0.6
-"""The least part of an older text that its newer version has. A wrong no keeps an old version, with a note."""
+"""Least share of an older text that a newer version contains. If the newer text has less, both texts are kept."""
 MOST_REPLACED = 4_000_000
-"""Characters of the longest text that is replaced: moving a longer one takes too long."""
+"""Characters of the longest text that is replaced, because moving a longer text takes too long."""
 WORD = re.compile(r"\w+")
 
 Trigrams = Counter[tuple[str, str, str]]
@@ -48,7 +49,7 @@ class PastedText:
 
 @dataclass(frozen=True, slots=True)
 class AddedText:
-    """A text that is being added: where it comes from, how it begins, and how long it is."""
+    """A text that is being added: its origin, its beginning and its length."""
 
     collection: int
     title: str
@@ -63,7 +64,7 @@ NO_TEXT = StoredText(0, "")
 
 
 def older_version(database: Database, added: AddedText) -> StoredText:
-    """Finds the document that a text is a new version of; NO_TEXT for none."""
+    """Finds the document of which the added text is a new version; NO_TEXT if there is none."""
     with database.reading() as connection:
         known = document_table.stored_texts(connection, added.collection, besides=added.document)
     newer, compared = trigrams(added.beginning), 0
@@ -82,7 +83,7 @@ def older_version(database: Database, added: AddedText) -> StoredText:
 def store_pasted_text(
     connection: sqlite3.Connection, collection: int, pasted: PastedText, older: StoredText, now: float
 ) -> int:
-    """Stores a pasted text. Returns its document. `older` was found by `older_version`."""
+    """Stores a pasted text. Returns its document. `older` is the result of `older_version`."""
     digest = text_table.digest_of(text_table.parts_of(pasted.text))
     if duplicate := document_table.same_text(connection, collection, digest):
         _note_duplicate(connection, duplicate, PASTED_AGAIN)
@@ -101,7 +102,9 @@ def store_pasted_text(
 def store_file_text(
     connection: sqlite3.Connection, document: int, new: StoredText, note: str, older: StoredText, now: float
 ) -> int:
-    """Finishes the import of a file whose text is stored. Returns the document that has the text now."""
+    """Finishes the import of a file whose text is stored. Returns the document that now has the text.
+
+    For a duplicate or a new version this is an older document, and the imported one is deleted."""
     about = document_table.document(connection, document)
     if duplicate := document_table.same_text(connection, about.collection, new.digest, besides=document):
         again = f"{about.source} was added again with the same text. It is stored once."
@@ -123,7 +126,7 @@ def store_file_text(
 
 
 def undo_replacement(connection: sqlite3.Connection, document: int, now: float) -> int:
-    """Gives a document its older text back. Returns the new document that has the newer text.
+    """Gives a document its older text back. Returns a new document that has the newer text.
 
     Raises DocumentNotFound if no older version is kept."""
     about = document_table.document(connection, document)
@@ -147,12 +150,12 @@ def trigrams(text: str) -> Trigrams:
 
 
 def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
-    """Whether so much of the older text is in the newer one that it is a version of it."""
+    """Returns whether the newer text contains at least MIN_SHARED of the older text."""
     return bool(older) and (older & newer).total() >= MIN_SHARED * older.total()
 
 
 def _may_be_older(one: StoredText, added: AddedText) -> bool:
-    """Whether a text has the title, the path or the file name of the added one."""
+    """Returns whether a stored text has the title, the path or the file name of the added text."""
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False
     if added.source == PASTED:
@@ -163,7 +166,7 @@ def _may_be_older(one: StoredText, added: AddedText) -> bool:
 
 
 def _is_unchanged(connection: sqlite3.Connection, older: StoredText) -> bool:
-    """Whether a document is there and still has the text that was compared."""
+    """Returns whether a document still exists with the text that was compared."""
     found = document_table.version(connection, older.document)
     return found.digest == older.digest and found.state not in document_table.HIDDEN
 
@@ -173,7 +176,8 @@ def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> 
 
 
 def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) -> None:
-    """Notes that a document's text was added again, and retries a document that failed or was cancelled."""
+    """Adds a note that a document's text was added again, and retries the document if it failed or was
+    cancelled."""
     about = document_table.document(connection, document)
     if about.state in ("failed", "cancelled"):
         document_table.set_state(connection, document, "waiting")
@@ -185,7 +189,7 @@ def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) ->
 def _free_title(
     connection: sqlite3.Connection, collection: int, title: str, besides: int = 0
 ) -> tuple[str, str]:
-    """Returns the title, with a number if another document has it, and a note about that."""
+    """Returns a free title and a note: the title itself and "", or the title with a number if it is taken."""
     known = document_table.stored_texts(connection, collection, besides)
     taken = {name_key(one.title) for one in known}
     free = next(name for name in numbered(title) if name_key(name) not in taken)
@@ -197,6 +201,6 @@ def _joined(*notes: str) -> str:
 
 
 def _delete(connection: sqlite3.Connection, document: int) -> None:
-    """Deletes a document whose text went to another one. It has few passages of an earlier attempt, or none."""
+    """Deletes a document whose text was moved to another document, with the few passages of an earlier attempt."""
     passage_table.drop(connection, passage_table.some_ids(connection, document, -1))
     document_table.delete(connection, document)

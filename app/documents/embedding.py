@@ -1,8 +1,9 @@
-"""The vectors of passages: what documents need of an embedding model, the table, the search, and the thread.
+"""The vectors of passages: the protocol of an embedding model, the table of vectors, their search, and their
+thread.
 
-The model is a protocol, because documents do not import torch. A passage without a row in the table of vectors is
-work, so a kill loses nothing. The engine takes a small batch when it generates no reply; meanwhile documents are
-found by their words. When another model is chosen, the vectors of the previous one are deleted first.
+The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are
+the work to do, so a kill loses nothing. The engine embeds a small batch when it generates no reply; until then
+documents are found by their words. When another model is chosen, the vectors of the previous one are deleted first.
 
 A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384 numbers
 take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer than the last one
@@ -27,15 +28,16 @@ from app.errors import AppError
 from app.values.document import Passage
 
 Vectors = NDArray[np.float32]
-"""[texts, width], or one text's [width]; of length one, so that the product of two is their cosine."""
+"""Vectors [texts, width], or one vector [width]. They have length one, so that the product of two is their
+cosine."""
 Ids = NDArray[np.int64]
 
 BATCH = 32
 """Passages of a batch. Quitting the app loses at most one batch."""
 DELETED_AT_ONCE = 2_000
-"""Old vectors that are deleted at once."""
+"""Old vectors that are deleted in one transaction."""
 RETRY_SECONDS = 30.0
-"""Seconds until the next try when there was no model, or it failed."""
+"""Seconds until the next try after there was no model or it failed."""
 POLL_SECONDS = 0.5
 """Seconds between checks of whether the app is closing."""
 NEWER = (
@@ -58,25 +60,25 @@ FORGET = """
 READ_AT_ONCE = 2_000
 """Rows that are read while the database is held."""
 STALE = 1.5
-"""How many times as many vectors as are stored may be in memory."""
+"""Largest ratio of vectors in memory to stored vectors; above it, stale vectors are dropped."""
 VALUE_BYTES = 4
 
 log = logging.getLogger(__name__)
 
 
 class Embedder(Protocol):
-    """A sentence-embedding model, or none."""
+    """A sentence-embedding model, which may be missing."""
 
     @property
     def model(self) -> str:
-        """The model's name, which changes whenever its vectors do; "" when there is none."""
+        """The model's name, which changes whenever its vectors do; "" if the model is missing."""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
         """Computes the vectors of these texts when the engine has time. `result()` raises AppError on failure."""
 
 
 class NoEmbedder:
-    """No model: passages are found by their words alone."""
+    """Stands for a missing model, so that passages are found only by their words."""
 
     model = ""
 
@@ -94,7 +96,7 @@ NO_VECTORS: Vectors = np.zeros((0, 0), np.float32)
 def put_vectors(
     connection: sqlite3.Connection, model: str, passages: Iterable[int], vectors: Vectors
 ) -> None:
-    """Stores the vectors of those passages that still exist. Raises ValueError for vectors of width 0."""
+    """Stores the vectors of passages, except of passages that no longer exist. Raises ValueError for width 0."""
     if not vectors.shape[1]:
         raise ValueError("a stored vector must have a width above 0")
     rows = zip(passages, vectors.astype("<f4"), strict=True)
@@ -102,12 +104,12 @@ def put_vectors(
 
 
 def without_vectors(connection: sqlite3.Connection, after: int, most: int) -> list[int]:
-    """Returns passages of ready documents, after this one, that have no vector."""
+    """Returns the ids, larger than `after`, of passages of ready documents that have no vector; at most `most`."""
     return [row["id"] for row in connection.execute(WITHOUT, (after, most))]
 
 
 def forget_other_models(connection: sqlite3.Connection, model: str, most: int) -> int:
-    """Deletes vectors of other models, and empty ones that older versions stored. Returns how many."""
+    """Deletes at most `most` vectors of other models, or empty ones of older app versions. Returns their number."""
     return connection.execute(FORGET, (model, most)).rowcount
 
 
@@ -120,11 +122,11 @@ class VectorBlock:
     vectors: Vectors
 
     def kept(self, is_kept: NDArray[np.bool_]) -> "VectorBlock":
-        """Returns the rows for which this is true."""
+        """Returns a block of only the rows for which `is_kept` is true."""
         return VectorBlock(self.passages[is_kept], self.documents[is_kept], self.vectors[is_kept])
 
     def joined(self, more: "VectorBlock") -> "VectorBlock":
-        """Returns these rows and then more."""
+        """Returns a block of this one's rows, followed by the rows of `more`."""
         return VectorBlock(
             np.concatenate([self.passages, more.passages]),
             np.concatenate([self.documents, more.documents]),
@@ -133,7 +135,7 @@ class VectorBlock:
 
 
 class VectorIndex:
-    """Every passage's vector of one model at a time. Safe to use from any thread."""
+    """The vectors of all passages in memory, of one model at a time. Safe to use from any thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -145,7 +147,8 @@ class VectorIndex:
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int
     ) -> list[tuple[int, float]]:
-        """Finds passages of these documents, with their cosine to a vector of this model, nearest first."""
+        """Returns the passages of these documents nearest to a vector of this model, with their cosines, best
+        first."""
         asked = np.asarray(documents, np.int64)
         found = [
             _cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)
@@ -156,7 +159,7 @@ class VectorIndex:
         return [(int(passages[one]), float(cosines[one])) for one in best]
 
     def cosines(self, model: str, vector: Vectors, passages: Iterable[int]) -> dict[int, float]:
-        """Returns the cosines of these passages, except those without a vector."""
+        """Returns the cosine to `vector` of each of these passages that has a vector."""
         asked = np.fromiter(passages, np.int64)
         found = (
             _cosines(block, np.isin(block.passages, asked), vector) for block in self._now(model, vector)
@@ -164,7 +167,7 @@ class VectorIndex:
         return {int(one): float(cosine) for pair in found for one, cosine in zip(*pair, strict=True)}
 
     def _now(self, model: str, vector: Vectors) -> tuple[VectorBlock, ...]:
-        """Returns all vectors of this model that are as wide as this one, newly stored ones included."""
+        """Reads newly stored vectors, and returns all vectors of this model that are as wide as `vector`."""
         with self._lock:
             if model != self._model:
                 self._model, self._newest, self._blocks = model, 0, []
@@ -189,7 +192,9 @@ class VectorIndex:
         return len(rows) == READ_AT_ONCE
 
     def _add(self, block: VectorBlock) -> None:
-        """Adds a block, to the last one if that is small, so that there are never many."""
+        """Adds a block.
+
+        It is joined to the last block if that one is small, so that there are never many blocks."""
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
             self._blocks[-1] = last.joined(block)
@@ -234,7 +239,7 @@ class EmbeddingWorker:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Returns when every passage has its vector, or there is no model."""
+        """Waits until every passage has its vector. Does not wait if the model is missing or fails."""
         self.wake()
         with self._changed:
             while not (self._is_idle or self._is_closing):
@@ -253,7 +258,7 @@ class EmbeddingWorker:
                 self._is_awake = False
             try:
                 self._embed_all(self._embedder.model)
-            except AppError as error:  # documents are found by their words meanwhile
+            except AppError as error:  # until the next try documents are found by their words
                 log.warning("passages were not embedded: %s", error)
             self._sleep()
 
@@ -270,7 +275,7 @@ class EmbeddingWorker:
         self._forget_others(model)
         newest = 0
         while (batch := self._batch(newest)) and not self._is_closing and self._embedder.model == model:
-            # The title and the headings tell what a passage is about.
+            # The title and the headings carry the topic of a passage.
             texts = ["\n".join(filter(None, (one.title, one.heading, one.text))) for one in batch]
             made = self._result(self._embedder.embed(texts))
             if not made.size:  # the app is closing, or the model's folder has vanished

@@ -25,31 +25,33 @@ PENDING_FOLDER = "documents-inbox"
 MAX_BYTES = 300 * 2**20
 """Bytes of the largest file that is imported."""
 MAX_SUFFIX = 16
-"""Characters of a file's suffix that are kept."""
+"""Most characters of a file's suffix that are kept."""
 DRAFT = re.compile(r"draft-[0-9a-f]{32}")
 ABANDONED = 24 * 3600.0
-"""Seconds after which a draft is abandoned."""
+"""Seconds after which a draft counts as abandoned and is deleted."""
 PARTS_AT_ONCE = 16
 SECONDS_BETWEEN = 0.5
 
 
 class PendingFiles:
-    """A folder with a file for each document that is not imported yet, named by the document's id."""
+    """A folder with a file for each document that is not imported yet; its name begins with the document's id."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / PENDING_FOLDER
 
     def lock_file(self) -> Path:
-        """Returns the lock of the processes that work on these documents."""
+        """Returns the path of the lock file of the processes that work on these documents. Makes the folder."""
         self._make_folder()
         return self._folder / "lock"
 
     def path(self, document: int, source: str) -> Path:
-        """Returns the file of a document; its suffix tells how it is read."""
+        """Returns the path of a document's file; the suffix decides how the file is read."""
         return self._folder / f"{document}{Path(source).suffix.lower()[:MAX_SUFFIX]}"
 
     def copy(self, file: Path) -> Path:
-        """Copies a file into this folder, for `keep`. Raises DocumentUnreadable or StoreFull."""
+        """Copies a file into this folder as a draft, for `keep`.
+
+        Raises DocumentUnreadable, StoreFull, StoreNotUsable."""
         self._make_folder()
         draft = self._folder / f"draft-{uuid4().hex}"
         try:
@@ -68,7 +70,7 @@ class PendingFiles:
         return draft
 
     def keep(self, draft: Path, document: int, source: str) -> None:
-        """Makes a copy the file of a document, on the disk. Raises StoreNotUsable."""
+        """Renames a draft to the file of a document, and syncs the folder to the disk. Raises StoreNotUsable."""
         try:
             draft.replace(self.path(document, source))
             sync_folder(self._folder)
@@ -82,7 +84,7 @@ class PendingFiles:
                 path.unlink(missing_ok=True)
 
     def keep_only(self, wanted: set[int], last: int) -> None:
-        """Deletes the files of all other documents up to the id `last`, and abandoned drafts."""
+        """Deletes the files of documents up to the id `last` that are not `wanted`, and abandoned drafts."""
         for path in self._files():
             if _document_of(path) <= last and _document_of(path) not in wanted:
                 path.unlink(missing_ok=True)
@@ -96,7 +98,7 @@ class PendingFiles:
         )
 
     def not_usable(self, error: OSError) -> StoreNotUsable:
-        """Explains that the system does not let us use the folder."""
+        """Returns the error for a system error of the folder."""
         return StoreNotUsable(
             f"The folder {self._folder} cannot be used ({error.strerror}): let this user write it, "
             "or choose another one with --data-dir."
@@ -110,7 +112,7 @@ class PendingFiles:
 
 
 def _document_of(path: Path) -> int:
-    """Returns the document of a file; 0 for other files."""
+    """Returns the id of the document to which a file belongs; 0 for other files."""
     number = path.name.partition(".")[0]
     return int(number) if number.isdecimal() else 0
 
@@ -134,10 +136,10 @@ def require_file(path: Path) -> None:
 
 
 class FileImport:
-    """The import of one file."""
+    """The import of one document's file: reads, cleans and stores its text."""
 
     def __init__(self, task: Task, name: str, max_characters: int) -> None:
-        """`name` is the file's name for the user; `max_characters` limits the text."""
+        """Prepares an import. `name` is the file's name for the user; `max_characters` limits the text."""
         self._task = task
         self._name = name
         self._max_characters = max_characters
@@ -157,7 +159,7 @@ class FileImport:
         return self._stored * text_table.PART + self._length
 
     def read(self, reader: FileReader) -> None:
-        """Reads the whole file. Raises DocumentUnreadable if it has too much text."""
+        """Reads the whole file and stores its full parts. Raises DocumentUnreadable, TaskCancelled."""
         self.drop()  # removes what is left of an earlier attempt
         with self._task.beginning("reading"):
             pass
@@ -173,7 +175,9 @@ class FileImport:
         self._task.require_running()  # a reader that was killed ends like one that has finished
 
     def finish(self, now: float) -> int:
-        """Stores the rest. Returns the document that has the text now. Raises DocumentUnreadable for no text."""
+        """Stores the rest of the text. Returns the document that now has the text.
+
+        Raises DocumentUnreadable if the text has no words."""
         self._add(self._cleaner.flush())
         if not self._has_words:
             raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
@@ -231,7 +235,9 @@ class FileImport:
 
 
 def import_file(task: Task, pending: PendingFiles, now: float, max_characters: int = MAX_BYTES) -> int:
-    """Imports a document's file, unless its text is stored. Returns the document that has the text now."""
+    """Imports a document's file, unless its text is stored already. Returns the document that now has the text.
+
+    Raises DocumentUnreadable, and deletes the stored part of the text, if the file cannot be read to its end."""
     with task.database.reading() as connection:
         if document_table.version(connection, task.document).digest is not None:
             return task.document
@@ -250,7 +256,8 @@ def import_file(task: Task, pending: PendingFiles, now: float, max_characters: i
 
 
 class Cleaner:
-    """Cleans a text that comes in pieces: no NULs, no halves of characters, one kind of line end.
+    """Cleans a text that comes in pieces: removes NULs, replaces lone surrogates, and makes all line ends "\
+".
 
     "one\\r" "\\ntwo\\0"  ->  "one" "\\ntwo"
     """
@@ -261,7 +268,8 @@ class Cleaner:
         self._nuls = 0
 
     def clean(self, piece: str) -> str:
-        """Cleans the next piece; holds back a line end that may be cut in two."""
+        """Returns the next piece cleaned; a final "\\r" is held back, because "\
+" may follow it."""
         text = self._held + piece
         if self._is_first and text:
             text, self._is_first = text.removeprefix("\ufeff"), False
@@ -272,17 +280,17 @@ class Cleaner:
         return kept.encode("utf-8", "replace").decode("utf-8")
 
     def flush(self) -> str:
-        """Returns the end of the text, which was held back."""
+        """Returns the end of the text that was held back."""
         held, self._held = self._held, ""
         return held.replace("\r", "\n")
 
     def notes(self) -> list[str]:
-        """Returns sentences about what was removed."""
+        """Returns sentences that report what was removed."""
         return [f"{self._nuls:,} NUL characters were removed."] if self._nuls else []
 
 
 def cleaned(text: str) -> tuple[str, str]:
-    """Cleans a whole text. Returns it with a note about what was removed."""
+    """Cleans a whole text. Returns it with a note about what was removed, or ""."""
     cleaner = Cleaner()
     kept = cleaner.clean(text) + cleaner.flush()
     return kept, " ".join(cleaner.notes())

@@ -1,7 +1,7 @@
 """Work on one document in short transactions: indexing it, deleting its rows, and repairing it after a rescue.
 
-A task sets the document's state and remembers it together with the text. Whoever cancels, removes or replaces the
-text changes one of the two, in this process or another, and the next transaction of the task notices:
+A task sets the document's state, and remembers the state and the text's digest. Cancelling, removing or replacing
+the text, in this process or another, changes one of the two, and the next transaction of the task notices this:
 
     begin "indexing", text A  ->  write  ->  (pasted: "waiting", text B)  ->  write: TaskCancelled
 
@@ -58,7 +58,7 @@ class TaskCancelled(Exception):
 
 
 class Task:
-    """Work on one document. Any thread may stop it between two transactions."""
+    """Work on one document. Any thread may stop the work, which then ends before its next transaction."""
 
     def __init__(self, database: Database, document: int) -> None:
         self.database = database
@@ -91,7 +91,9 @@ class Task:
 
     @contextmanager
     def beginning(self, state: str) -> Iterator[sqlite3.Connection]:
-        """Begins the first transaction, which sets the state. Raises TaskCancelled if it is not active."""
+        """Begins the first transaction, which sets the document's state.
+
+        Raises TaskCancelled if the task was stopped or the document does not wait for work."""
         with self.database.writing() as connection:
             self.require_running()
             if document_table.version(connection, self.document).state not in ACTIVE_STATES:
@@ -111,7 +113,7 @@ class Task:
 
 
 def index(task: Task) -> None:
-    """Indexes a document whose text is stored."""
+    """Splits a document's stored text into passages and indexes them. Raises TaskCancelled."""
     with task.beginning("indexing") as connection:
         about = document_table.document(connection, task.document)
         before = passage_table.stored_passages(connection, task.document)
@@ -133,7 +135,7 @@ def index(task: Task) -> None:
 
 
 def delete_some(connection: sqlite3.Connection) -> bool:
-    """Deletes some rows of hidden documents. Returns whether there were any."""
+    """Deletes some passages or text parts of hidden documents. Returns whether there were any."""
     for document in document_table.leaving(connection):
         ids = passage_table.some_ids(connection, document, DELETED_PASSAGES)
         passage_table.drop(connection, ids)
@@ -170,7 +172,7 @@ def mend_documents(connection: sqlite3.Connection) -> None:
 
 
 def _mend_text(connection: sqlite3.Connection, row: sqlite3.Row, text: str) -> None:
-    """Stores what is left of a text in full parts."""
+    """Stores again, in full parts, the text that was saved, and marks its document as waiting."""
     document, parts = row["id"], list(text_table.parts_of(text))
     digest = text_table.digest_of(parts)
     if parts != list(text_table.parts(connection, document)):
@@ -183,7 +185,7 @@ def _mend_text(connection: sqlite3.Connection, row: sqlite3.Row, text: str) -> N
 
 
 def _keep_passages(connection: sqlite3.Connection, document: int) -> None:
-    """Keeps the passages that are still in the text, so that citations still find them."""
+    """Keeps the passages that are still in the text, so that citations still find them, and deletes the others."""
     about = document_table.document(connection, document)
     before = passage_table.stored_passages(connection, document)
     for chunk in chunks(text_table.parts(connection, document), about.source):

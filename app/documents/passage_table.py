@@ -1,7 +1,7 @@
-"""The tables of passages and of the words that find them, and the current place of a citation.
+"""The tables of passages and of their index of words, and the current position of a citation.
 
-The text of a passage is stored in its document alone. A citation of a passage follows the passage's row. A citation
-of a whole document is valid only while the document's text is the same, to the letter.
+The text of a passage is stored only in its document. A citation of a passage follows the passage's row. A citation
+of a whole document is valid only while the document's text stays exactly the same.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ CHANGED = "This passage no longer exists: its document has changed since."
 
 @dataclass(frozen=True, slots=True)
 class PassagePlace:
-    """Where a stored passage is in its text."""
+    """The id of a stored passage, and its position in its text."""
 
     id: int
     start: int
@@ -38,7 +38,7 @@ class PassagePlace:
 
 @dataclass(frozen=True, slots=True)
 class NewPassage:
-    """A passage to store, which is made before the transaction begins."""
+    """A passage to store, with its digest and the words to index. It is made before the transaction begins."""
 
     chunk: Chunk
     digest: bytes
@@ -46,7 +46,7 @@ class NewPassage:
 
 
 StoredPassages = dict[bytes, deque[PassagePlace]]
-"""Stored passages by their digest, in the order of the text, which may have the same passage twice."""
+"""Stored passages by digest. Equal passages of a text are listed in the order of the text."""
 
 
 def new_passage(title: str, chunk: Chunk) -> NewPassage:
@@ -69,7 +69,7 @@ def stored_passages(connection: sqlite3.Connection, document: int) -> StoredPass
 def put(
     connection: sqlite3.Connection, document: int, batch: Iterable[NewPassage], before: StoredPassages
 ) -> None:
-    """Stores passages. One that is stored already keeps its row, and is removed from `before`."""
+    """Stores passages. A passage that is stored already keeps its row, and is removed from `before`."""
     for one in batch:
         if places := before.get(one.digest):
             _move(connection, places.popleft(), one.chunk)
@@ -82,7 +82,7 @@ def put(
 
 
 def keep(connection: sqlite3.Connection, place: PassagePlace, one: NewPassage) -> None:
-    """Puts a stored passage in its place, and indexes its words, which are missing."""
+    """Updates a stored passage's position, and adds its words to the index, from which they are missing."""
     _move(connection, place, one.chunk)
     _index(connection, place.id, one)
 
@@ -126,7 +126,7 @@ def passages(connection: sqlite3.Connection, document: int) -> tuple[Passage, ..
 
 
 def passage(connection: sqlite3.Connection, wanted: int) -> Passage:
-    """Returns one passage. Raises DocumentNotFound."""
+    """Returns the passage of this id. Raises DocumentNotFound."""
     found = passages_of(connection, [wanted])
     if not found:
         raise DocumentNotFound(CHANGED)
@@ -134,7 +134,7 @@ def passage(connection: sqlite3.Connection, wanted: int) -> Passage:
 
 
 def passages_of(connection: sqlite3.Connection, ids: Sequence[int]) -> tuple[Passage, ...]:
-    """Returns these passages in this order, without deleted ones."""
+    """Returns the passages of these ids in the same order; deleted passages are left out."""
     found = (connection.execute(f"{SELECT_PASSAGE} WHERE passage.id = ?", (one,)).fetchone() for one in ids)
     return tuple(
         _passage(row, text_table.between(connection, row["document"], row["start"], row["end"]))
@@ -150,7 +150,9 @@ def _passage(row: sqlite3.Row, text: str) -> Passage:
 
 
 def cited_words(connection: sqlite3.Connection, cited: Citation) -> str:
-    """Returns the cited words. Raises DocumentNotFound if they are deleted, or while the document is indexed."""
+    """Returns the cited words.
+
+    Raises DocumentNotFound if they were deleted or changed, or while the document is being indexed."""
     about = document_table.document(connection, cited.document)
     start, end = _place(connection, about, cited) if cited.passage else (cited.start, cited.end)
     digest = document_table.version(connection, about.id).digest
@@ -162,9 +164,10 @@ def cited_words(connection: sqlite3.Connection, cited: Citation) -> str:
 
 
 def _place(connection: sqlite3.Connection, about: Document, cited: Citation) -> tuple[int, int]:
-    """Finds the cited part of a passage; (0, 0) or less if the passage is deleted.
+    """Returns the start and end of the cited part in the text; an empty range if the passage was deleted.
 
-    While a newer text is being indexed, the passages still belong to the older one."""
+    Raises DocumentNotFound unless the document is ready, because until then passages may belong to an older
+    text."""
     if about.state in ("failed", "cancelled"):
         raise DocumentNotFound(f"{about.title} was not indexed: try it again in the list of documents.")
     if about.state != "ready":

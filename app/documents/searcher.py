@@ -14,28 +14,28 @@ from app.errors import AppError
 from app.values.document import Passage, PassageHit
 
 CANDIDATES = 50
-"""Passages that each of the two rankings may contribute."""
+"""Most passages that each of the two rankings contributes."""
 LONGEST_QUESTION = 50_000
-"""Characters of a question that are searched."""
+"""Most characters of a question that are searched."""
 MAX_WAIT = 2.0
-"""Seconds to wait for the question's vector. If a long reply delays it, words search alone."""
+"""Seconds to wait for the question's vector. If a long reply delays it, only words are searched."""
 OVERFETCH = 3
-"""How many times more passages are fetched than asked for, because repeats are removed."""
+"""Factor by which more passages are fetched than asked for, because repeats are removed."""
 READY = """
     SELECT id FROM document WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
 """
 REPEAT_SHARE = 0.5
-"""Passages that share more than this part of the shorter one are repeats."""
+"""Passages that overlap by more than this share of the shorter passage are repeats."""
 RANK_OFFSET = 20
-"""How slowly the score falls with the rank."""
+"""The larger this offset, the more slowly the score falls with the rank."""
 WORDS_WEIGHT = 2.0
-"""What a passage that has the whole question counts by its words, against 1 by its meaning."""
+"""Weight of the ranking by words for a passage that has all words of the question; the one by meaning weighs 1."""
 MIN_SHARE_ALONE = 0.25
-"""Share of the question below which its words alone find nothing."""
+"""Least share of the question's words that a passage must have if only words are searched."""
 MIN_SHARE = 0.45
-"""The same if passages are searched by meaning, too."""
+"""Least share of the question's words that a passage must have if meaning is searched, too."""
 MIN_SIMILARITY = 0.30
-"""Cosine below which meaning finds nothing."""
+"""Least cosine with the question for a passage to be found by meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Searcher:
         return tuple(without_repeats(hits)[:limit])
 
     def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], bool]:
-        """Returns all candidates, best first, and whether passages were searched by meaning, too."""
+        """Returns the candidates of both rankings, best first, and whether meaning was searched, too."""
         model, question = self._embedder.model, question[:LONGEST_QUESTION]
         answer = self._embedder.embed([question])  # the engine begins while words are looked up
         asked = json.dumps(list(collections))
@@ -86,7 +86,8 @@ class Searcher:
         return with_similarity(fuse(by_words, by_meaning), known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each of the others; () if there is no embedding model in time."""
+        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in
+        time."""
         if not self._embedder.model:
             return ()
         vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)
@@ -95,7 +96,7 @@ class Searcher:
 
 
 def _in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
-    """Waits for the vectors; returns none if they come too late."""
+    """Waits for the vectors; returns NO_VECTORS if they fail or come too late."""
     try:
         return answer.result(max_wait)
     except (AppError, NotReady):
@@ -114,10 +115,10 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
 
     score(passage) = WORDS_WEIGHT * share^2 / (RANK_OFFSET + rank by words)  +  1 / (RANK_OFFSET + rank by meaning)
 
-    Plain reciprocal rank fusion weighs both rankings alike. But either a passage has the words of the question, and
-    then the ranking by words is hardly ever wrong, or the best passage by words is any that happens to share one.
-    The share of the question that a passage covers tells which. With it the fused ranking is better than either
-    alone, without it worse than meaning alone (docs/retrieval.md has the numbers)."""
+    Plain reciprocal rank fusion weighs both rankings alike. But the ranking by words is hardly ever wrong if a
+    passage has most words of the question, and arbitrary if the best passage only happens to share one of them.
+    The share of the question that a passage covers distinguishes the two cases. With the share, the fused ranking
+    is better than either ranking; without it, worse than meaning alone (docs/retrieval.md has the numbers)."""
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
     meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
     nowhere = (0, Bm25Hit(0, 0.0, 0.0))
@@ -129,7 +130,7 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
 
 
 def with_similarity(candidates: Sequence[Candidate], cosines: Mapping[int, float]) -> list[Candidate]:
-    """Adds the similarities of candidates that were found by words alone."""
+    """Returns the candidates, with their similarity added if they were found only by words."""
     return [
         replace(one, similarity=cosines.get(one.passage, 0.0)) if not one.similarity_rank else one
         for one in candidates
@@ -152,7 +153,7 @@ def _worth(weight: float, rank: int) -> float:
 
 
 def without_repeats(found: Sequence[PassageHit]) -> list[PassageHit]:
-    """Removes passages that repeat a better one: the same words, or the same part of the same text."""
+    """Removes passages that repeat a better passage: the same words, or the same part of the same text."""
     kept: list[PassageHit] = []
     for one in found:
         if not any(_repeats(one.passage, better.passage) for better in kept):

@@ -1,4 +1,4 @@
-"""The table of texts, each stored in parts of PART characters: a division tells the part of a character.
+"""The table of texts. Each is stored in parts of PART characters, so that a division gives the part of a character.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """
@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 from app.database import Database
 
 PART = 65_536
-"""Characters (code points) of a part; changing it would misplace what is stored."""
+"""Characters (code points) of a part. Changing it would make stored texts unreadable."""
 
 
 def parts_of(text: str) -> Iterator[str]:
-    """Cuts a text into parts."""
+    """Cuts a text into parts of PART characters."""
     return (text[at : at + PART] for at in range(0, len(text), PART))
 
 
 def digest_of(parts: Iterable[str]) -> bytes:
-    """Returns the SHA-256 of a text."""
+    """Returns the SHA-256 digest of a text that comes in parts."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode())
@@ -27,12 +27,12 @@ def digest_of(parts: Iterable[str]) -> bytes:
 
 
 def stamp_of(digest: bytes) -> str:
-    """Shortens a digest to what is stored with each citation of a whole text."""
+    """Shortens a digest to the stamp that is stored with each citation of a whole text."""
     return digest.hex()[:16]
 
 
 def append(connection: sqlite3.Connection, document: int, first: int, parts: Iterable[str]) -> None:
-    """Writes parts from number `first` on. All but the last part of a text are full."""
+    """Stores parts of a text, numbered from `first`. All but the last part of a text must be full."""
     connection.executemany(
         "INSERT INTO document_text (document, part, text) VALUES (?, ?, ?)",
         ((document, number, text) for number, text in enumerate(parts, first)),
@@ -49,7 +49,7 @@ def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
 
 
 def move(connection: sqlite3.Connection, source: int, target: int) -> None:
-    """Gives a document's text to another one, in place of its own."""
+    """Moves a document's text to the document `target`, whose own text is deleted."""
     clear(connection, target)
     connection.execute("UPDATE document_text SET document = ? WHERE document = ?", (target, source))
 
@@ -69,13 +69,14 @@ def whole(connection: sqlite3.Connection, document: int) -> str:
 
 
 def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
-    """Yields a text part by part, all in one transaction."""
+    """Yields the parts of a document's text, all in one transaction."""
     found = connection.execute("SELECT text FROM document_text WHERE document = ? ORDER BY part", (document,))
     return (str(row[0]) for row in found)
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:
-    """Yields a text part by part, each in its own transaction, so that others can use the database in between."""
+    """Yields the parts of a document's text, each in a transaction of its own, so that others can use the
+    database."""
     number = 0
     while True:
         with database.reading() as connection:

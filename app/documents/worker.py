@@ -23,13 +23,13 @@ from app.documents.indexing import ACTIVE_STATES, Task, TaskCancelled
 from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
 
 POLL_SECONDS = 0.5
-"""Seconds between checks of what another process does."""
+"""Seconds between checks of the state that another process may change."""
 
 RETRY_SECONDS = 30.0
-"""Seconds until work is retried that a killed command left, or that failed because a file was in use."""
+"""Seconds until work is retried that a killed command has left, or that failed because a file was in use."""
 
 PAUSE_SECONDS = 0.01
-"""Seconds between two transactions of a deletion, so that others get the database."""
+"""Seconds between two transactions of a deletion, so that other threads get the database."""
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class DocumentWorker:
         retry_seconds: float = RETRY_SECONDS,
         now: Callable[[], float] = time,
     ) -> None:
-        """`changed` is called when a document is done; `now` returns seconds since 1970."""
+        """Prepares the thread. `changed` is called when a document is done; `now` returns seconds since 1970."""
         self._database = database
         self._pending = pending
         self._on_change = changed
@@ -64,11 +64,12 @@ class DocumentWorker:
 
     @property
     def problem(self) -> str:
-        """The error that blocks all work, as a sentence; "" for none."""
+        """The error that blocks all work, as a sentence; "" if there is none."""
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Begins no long transaction while this is true, such as while a reply is written."""
+        """Makes the thread begin no long transaction while `has_to_wait()` is true, such as while a reply is
+        written."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
@@ -87,11 +88,12 @@ class DocumentWorker:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that has the text of this one: another one for a duplicate or a new version."""
+        """Returns the document that now has the text of an added document: another one if it was a duplicate or a
+        version."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:
-        """Returns when all work is done. Raises StoreError when it is blocked."""
+        """Waits until all work is done or the worker is closed. Raises StoreError if an error blocks the work."""
         while self._is_busy or self._has_work():
             with self._changed:
                 if self._error:
@@ -116,7 +118,7 @@ class DocumentWorker:
             try:
                 is_done = not self._work()
                 self._error = None
-            except StoreError as error:  # the database takes no more writes, not even that something failed
+            except StoreError as error:  # nothing can be written any more, not even that a document failed
                 self._error, is_done = error, True
             except OSError as error:
                 self._error, is_done = self._pending.not_usable(error), True
@@ -137,12 +139,15 @@ class DocumentWorker:
             return bool(document_table.leaving(connection) or document_table.next_busy(connection))
 
     def _work(self) -> bool:
-        """Processes one document. Returns whether there was one."""
+        """Deletes hidden documents, or processes the next document. Returns whether there was work."""
         self._is_busy = True  # set first, so that `wait` sees either this or work
         try:
             if not self._has_work():
                 return False
-            with suppress(Timeout), self._lock.acquire(POLL_SECONDS):  # another process is at it: look again
+            with (
+                suppress(Timeout),
+                self._lock.acquire(POLL_SECONDS),
+            ):  # another process works on documents: look again
                 self._do_next()
                 self._on_change()
             return True
@@ -159,7 +164,8 @@ class DocumentWorker:
             self._import_and_index(document)
 
     def _delete(self, gone: Sequence[int]) -> None:
-        """Deletes these hidden documents, and those that are hidden meanwhile."""
+        """Deletes the rows of all hidden documents, merges the index, and then deletes these documents
+        themselves."""
         is_more = True
         while is_more and not self._is_closing:
             with self._database.writing() as connection:
@@ -193,7 +199,7 @@ class DocumentWorker:
                 else:
                     self._imported_into[document] = stored_in
         except TaskCancelled:
-            pass  # its state in the database decides what happens next
+            pass  # the document's state in the database decides what happens next
         except (StoreNotUsable, StoreFull):
             raise  # not the document's fault: it keeps its state and is retried
         except AppError as error:

@@ -1,6 +1,6 @@
 """Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them.
 
-Knows no torch: it deals in files alone."""
+It works with files alone and does not import torch."""
 
 from app.models_registry.catalogue import find as find
 from app.models_registry.catalogue import grouped as grouped

@@ -1,6 +1,6 @@
 """The models that the app recommends, from a file that ships with it.
 
-They are grouped by whether they fit this machine, then by what they are good for, small ones first.
+They are grouped by whether they fit this machine, then by what they are good for, small models first.
 """
 
 import tomllib
@@ -20,18 +20,18 @@ from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdic
 FILE = "catalogue.toml"
 SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")
 WNG_SIZES: tuple[tuple[Preset, int], ...] = (("7b", 10_000_000_000), ("13b", 20_000_000_000))
-"""The authors' presets, and the most parameters that each is for; 33b is for more."""
+"""The presets of lookahead's authors, and the largest number of parameters that each is for; 33b is for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """An entry with the estimator of what it takes."""
+    """An entry of the catalogue, with the estimator of the memory that it takes."""
 
     entry: CatalogueEntry
     estimator: Estimator
 
     def fit(self, memory: Memory, precision: Precision, context: int) -> Fit:
-        """Judge whether it fits a device."""
+        """Judge whether the model fits a device."""
         return judge(replace(self.estimator, device=memory.device), memory, precision, context)
 
 
@@ -45,7 +45,7 @@ class CatalogueGroup:
 
 
 def read_catalogue(path: Path | None = None) -> list[CatalogueModel]:
-    """Read all recommended models, small ones first. Raises ModelBroken for an invalid file."""
+    """Read all recommended models, small models first. Raises ModelBroken if the file is invalid."""
     path = path or assets_dir() / FILE
     try:
         models = tomllib.loads(path.read_text(encoding="utf-8"))["model"]
@@ -62,7 +62,7 @@ def find(words: str, catalogue: Iterable[CatalogueModel]) -> list[CatalogueModel
 def grouped(
     catalogue: Iterable[CatalogueModel], memory: Memory, precision: Precision, context: int
 ) -> Iterator[CatalogueGroup]:
-    """Yield the catalogue by verdict, then by use; no empty groups."""
+    """Yield the catalogue in groups, by verdict and then by use; empty groups are left out."""
     fits = [(one, one.fit(memory, precision, context).verdict) for one in catalogue]
     for verdict in get_args(Verdict):
         for use in get_args(Use):
@@ -99,7 +99,8 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
 
 
 def _tensors(shape: ModelConfig, parameters: int) -> Iterator[Tensor]:
-    """Yield tensors in place of a model's weights: its tables as they are, and all layers as one matrix."""
+    """Yield tensors that stand for a model's weights: its embedding and head, all layers as one matrix, and the
+    rest."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
     if not shape.is_tied:

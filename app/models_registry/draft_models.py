@@ -1,4 +1,4 @@
-"""Which models can draft for which: heads of its sizes, smaller ones of its vocabulary, known pairs."""
+"""Finds draft models for a model: heads for its sizes, smaller models with its vocabulary, and known pairs."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,12 @@ KNOWN_PAIRS = (
     *((f"Qwen3-{size}", "Qwen/Qwen3-0.6B") for size in ("32B", "14B", "8B", "4B", "1.7B")),
     *((f"Qwen2.5-{size}", "Qwen/Qwen2.5-0.5B-Instruct") for size in ("32B", "14B", "7B", "3B", "1.5B")),
 )
-"""How a model's name begins, and the id of a model on the hub that drafts for it."""
+"""The beginning of a model's name, and the hub id of a model that drafts well for it."""
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Those of the installed models that can draft for this one, heads and then the smallest first; a known one."""
+    """Return the installed models that can draft for this model, heads first, then the smallest; and a known
+    one."""
     installed, digest = list(installed), vocabulary_digest(model.path)
     heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]
@@ -31,7 +32,9 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
-    """Whether a head reads states and tokens like this model's. More of it is known once both are loaded."""
+    """Return whether a head's sizes of states and vocabulary are the model's.
+
+    More is checked when both are loaded."""
     try:
         wanted, found = read_eagle_config(head.path, head.name), read_config(model.path, model.name)
     except (ModelError, OSError):
@@ -40,7 +43,8 @@ def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
 
 
 def _parameters(model: InstalledModel) -> int:
-    """How many weights its files hold; 0 where they make no sense. Bytes say less: precisions differ."""
+    """Return the number of weights in a model's files; 0 if they are invalid. (File sizes depend on the
+    precision.)"""
     try:
         return read_weights(model.path, model.name).numbers
     except (ModelError, OSError):
@@ -48,6 +52,6 @@ def _parameters(model: InstalledModel) -> int:
 
 
 def known_draft_model(name: str) -> str:
-    """The hub id of a model that is known to draft well for the model of this name; "" for none."""
+    """Return the hub id of a model that is known to draft well for the model of this name; "" if there is none."""
     own = name.rpartition("/")[2].lower()
     return next((draft for begin, draft in KNOWN_PAIRS if own.startswith(begin.lower())), "")

@@ -1,8 +1,8 @@
 """The models on this machine: in the hub's cache, in folders of the user, and GGUF files of other programs.
 
-Every model is checked by its files, without torch. One that cannot be loaded is listed with the reason. Deleting a
-model of the cache keeps the files that another revision shares. Files of other programs are listed and loaded, and
-never changed or deleted:
+Every model is checked by its files, without torch. A model that cannot be loaded is listed with the reason.
+Deleting a model of the cache keeps the files that another revision shares. Files of other programs are listed and
+loaded, and never changed or deleted:
 
     LM Studio    ~/.lmstudio/models/publisher/model/file.gguf
     Ollama       ~/.ollama/models/manifests/registry.ollama.ai/library/name/tag -> blobs/sha256-…
@@ -31,29 +31,29 @@ LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")
 LLAMA_CPP = (".cache/llama.cpp", "Library/Caches/llama.cpp", "AppData/Local/llama.cpp")
 OLLAMA = ".ollama/models"
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")
-"""Where Ollama keeps models when the system runs it."""
+"""The folder of Ollama's models if it runs as a system service."""
 OLLAMA_LIBRARY = ("registry.ollama.ai", "library")
-"""What Ollama leaves out of a model's name."""
+"""The default registry and namespace, which Ollama leaves out of a model's name."""
 MODEL_LAYER = "application/vnd.ollama.image.model"
 OLLAMA_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 LONGEST_MANIFEST = 1_000_000
 
 
 def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) -> list[InstalledModel]:
-    """List all models on this machine, the demo first, then by name. Sends no request.
+    """List all models on this machine: the demo model first, then by name. Sends no request.
 
-    Other programs' models are looked for in the person's home folder."""
+    Models of other programs are searched for in the user's home folder."""
     demo = _checked_model(DEMO_MODEL, assets_dir() / "demo-model", "demo")
     found = [*_in_cache(hub.root), *(model for folder in folders for model in _in_folder(folder))]
     for name, path, origin in models_of_other_apps(home or Path.home()):
-        # A folder of theirs may be the person's, too; Ollama has one file by many names.
+        # A folder of another program may be among `folders`, and Ollama has several names for a file.
         if all(path != one.path for one in found):
             found.append(_checked_model(name, path, origin))
     return [demo, *sorted(found, key=lambda model: model.name.lower())]
 
 
 def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
-    """Return the installed model of this name, or name@revision; of several a complete one.
+    """Return the installed model of this name, or name@revision; if there are several, a complete one.
 
     Raises ModelNotFound."""
     repo, _, revision = name.partition("@")
@@ -61,7 +61,7 @@ def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> Install
     found = [model for model in named if not revision or model.revision.startswith(revision)]
     if found:
         return min(found, key=lambda model: model.state == "incomplete")
-    raise ModelNotFound(f"{name} is not installed: `python run.py models list` shows what is.")
+    raise ModelNotFound(f"{name} is not installed: `python run.py models list` shows the installed models.")
 
 
 def _in_cache(root: Path) -> Iterator[InstalledModel]:
@@ -73,7 +73,7 @@ def _in_cache(root: Path) -> Iterator[InstalledModel]:
             path for path in sorted(folder.glob("snapshots/*")) if path.is_dir() and any(path.iterdir())
         ]
         for revision in revisions:
-            # Datasets have a prefix of their own; a tokenizer alone, or an image model, is no text model of ours.
+            # Datasets have another prefix. A tokenizer alone, or an image model, is listed with its problem.
             ggufs = gguf_files(revision, depth=1)
             if (revision / CONFIG).exists() or not ggufs:
                 yield _checked_model(name, revision, "hub", revision.name)
@@ -82,12 +82,12 @@ def _in_cache(root: Path) -> Iterator[InstalledModel]:
         if not revisions:
             problem = "It has no files: delete it, or download it again."
             if any(folder.glob("blobs/*" + PARTIAL)):
-                problem = "Its download is not finished: resume it, or delete what has come."
+                problem = "Its download is not finished: resume it, or delete it."
             yield InstalledModel(name, folder, "hub", disk_size(folder), state="incomplete", problem=problem)
 
 
 def _in_folder(folder: Path) -> Iterator[InstalledModel]:
-    """Yield the model that this folder is, or those right below it, and GGUF files."""
+    """Yield the model in this folder, or the models in folders right below it, and its GGUF files."""
     with suppress(OSError):  # a folder that cannot be read has no models
         folders = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
         for one in folders:
@@ -111,7 +111,7 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
 
 
 def _is_all_here(folder: Path) -> bool:
-    """Tell whether all files are there, valid or not."""
+    """Return whether all files of a model are there, valid or not."""
     try:
         return folder.is_file() or is_complete(folder)
     except (ModelBroken, OSError):
@@ -119,7 +119,7 @@ def _is_all_here(folder: Path) -> bool:
 
 
 def model_size(folder: Path) -> int:
-    """Return the bytes of a model's files, through links."""
+    """Return the bytes of a model's files; links count with the files that they lead to."""
     if not folder.is_dir():
         return folder.stat().st_size if folder.exists() else 0
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
@@ -143,7 +143,7 @@ def _ggufs_of(folder: Path, origin: ModelOrigin, depth: int) -> Iterator[tuple[s
 
 
 def ollama_models(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the models of an Ollama store, by their manifests."""
+    """Yield the name and the file of each model in an Ollama store, as its manifests list them."""
     manifests = folder / "manifests"
     with suppress(OSError):
         for manifest in sorted(path for path in manifests.glob("*/*/*/*") if path.is_file()):
@@ -154,7 +154,7 @@ def ollama_models(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _weights_digest(manifest: Path) -> str:
-    """Return the checksum of the weights that a manifest names; "" for an invalid manifest."""
+    """Return the checksum of the weights that a manifest names; "" if the manifest is invalid."""
     if manifest.stat().st_size > LONGEST_MANIFEST:
         return ""
     try:
@@ -167,7 +167,7 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a name for a GGUF file: Ollama's, or the file's own; in the hub's cache with the repository."""
+    """Return a name for a GGUF file: Ollama's, or the file's own, preceded by the repository in the hub's cache."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):
@@ -197,7 +197,7 @@ def delete(model: InstalledModel, hub: Hub) -> int:
     try:
         _delete_files(folder, model)
         if folder.exists() and not any(folder.glob("snapshots/*")):
-            shutil.rmtree(folder)  # what no revision uses any more, such as half of a download
+            shutil.rmtree(folder)  # files that no revision uses, such as parts of a download
     except OSError as error:
         raise ModelError(
             f"{model.name} could not be deleted ({error.strerror}): close programs that use it, and check the "
@@ -235,7 +235,7 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
 
 
 def _own_blobs(model: InstalledModel) -> set[Path]:
-    """Return the blobs to which only this revision links, or only this GGUF file."""
+    """Return the blobs to which only this model's revision, or only its GGUF file, links."""
     if not model.path.is_dir():
         snapshot, mine = model.path.parent, {model.path}
     elif model.revision:
@@ -248,13 +248,15 @@ def _own_blobs(model: InstalledModel) -> set[Path]:
 
 
 def disk_size(folder: Path) -> int:
-    """Return the bytes on the disk below a folder; links count nothing."""
+    """Return the bytes on the disk below a folder; links count as 0."""
     paths = folder.rglob("*") if folder.exists() else iter(())
     return sum(path.lstat().st_size for path in paths if path.is_file() and not path.is_symlink())
 
 
 def verify(model: InstalledModel) -> list[str]:
-    """Return the damaged files of a model, as sentences. In the hub's cache a file's name is its checksum."""
+    """Read all files of a model, and return a sentence for each damaged file. Raises ModelError for invalid files.
+
+    Only files of the hub's cache have checksums, which are their names."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
         return list(_damage(model.path, model.path.name))
@@ -275,6 +277,6 @@ def _damage(path: Path, name: str) -> Iterator[str]:
 
 
 def has_checksums(model: InstalledModel) -> bool:
-    """Tell whether the model's files have known checksums to be compared with."""
+    """Return whether any file of the model has a known checksum."""
     paths = model.path.iterdir() if model.path.is_dir() else [model.path]
     return any(DIGEST_PATTERN.fullmatch(path.resolve().name) for path in paths)

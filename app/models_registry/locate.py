@@ -1,11 +1,11 @@
-"""From what a person types to a model's folder on this machine.
+"""Finds a model's folder on this machine from the name that a user types.
 
 demo                  the model that ships with the app
 ~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never looked up on the hub
 x.gguf                a file of llama.cpp, LM Studio or Ollama, or a folder with one such file
 org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
-org/name:x.gguf       one GGUF file of a repository, in the same order
-https://hub/org/name  the same by the address of the model's page
+org/name:x.gguf       one GGUF file of a repository, searched in the same order
+https://hub/org/name  the same model by the address of its page
 """
 
 import os
@@ -27,14 +27,14 @@ from app.values.messages import ModelFolder, Progress
 from app.values.model import CONFIG
 
 SNAPSHOTS = "snapshots"
-"""The folder of the hub's cache whose folders are revisions of a model."""
+"""The name of the cache's folders that contain a folder for each revision of a model."""
 PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
 def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder:
-    """Return the checked folder or GGUF file of a model, downloaded if necessary. Raises a ModelError.
+    """Return the folder or GGUF file of a model, after a check, downloaded if necessary. Raises a ModelError.
 
-    Draft heads are found as well: the engine knows what it was asked to load them as."""
+    Draft heads are accepted, because the engine knows whether it loads them as drafts."""
     name = name.strip()
     if name == DEMO_MODEL:
         model = ModelFolder(assets_dir() / "demo-model", name=DEMO_MODEL, label="demo")
@@ -47,7 +47,7 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
 
 
 def locate_path(text: str) -> ModelFolder:
-    """Return the checked model in this folder or GGUF file. Raises a ModelError."""
+    """Return the model in this folder or GGUF file, after a check. Raises a ModelError."""
     text = text.strip()
     if not text or not _exists(_path(text)):
         raise ModelNotFound(f"The {_kind(text)} {text or '(none)'} does not exist: check the path.")
@@ -57,7 +57,7 @@ def locate_path(text: str) -> ModelFolder:
 
 
 def find_here(name: str, hub: Hub) -> Path | None:
-    """Return the folder of a model that is on this machine already. Sends no request."""
+    """Return the folder or GGUF file of a model that is on this machine already, else None. Sends no request."""
     name = name.strip()
     if name == DEMO_MODEL:
         return assets_dir() / "demo-model"
@@ -68,7 +68,7 @@ def find_here(name: str, hub: Hub) -> Path | None:
 
 
 def folder_here(name: str, hub: Hub) -> ModelFolder | None:
-    """Return a model that is on this machine already, to be loaded. Sends no request."""
+    """Return a model that is on this machine already, ready to be loaded, else None. Sends no request."""
     path = find_here(name, hub)
     if path is None:
         return None
@@ -89,7 +89,7 @@ def _path(text: str) -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # too long for a path, or in a folder that is closed to us
+    except OSError:  # too long for a path, or in a folder that this user cannot open
         return False
 
 
@@ -102,7 +102,7 @@ def _folder(path: Path) -> ModelFolder:
         return ModelFolder(path, name=path.name)
     if path.suffix.lower() != SUFFIX and not is_gguf(path):
         raise ModelBroken(
-            f"{path} is a file, and no GGUF file: choose the folder that holds the model's files."
+            f"{path} is a file, but not a GGUF file: choose the folder that contains the model's files."
         )
     return ModelFolder(path, name=name_of(path))
 
@@ -112,7 +112,9 @@ def _kind(name: str) -> str:
 
 
 def _on_hub(name: str, progress: Progress, hub: Hub) -> ModelFolder:
-    """Return a model of the hub, downloaded if necessary. Raises a ModelError, also for a name of no model."""
+    """Return a model of the hub, downloaded if necessary.
+
+    Raises a ModelError, also if the name is not a model's."""
     wanted = parse_hub_id(name, hub.endpoint)
     if wanted:
         path = hub.cached(wanted) or download(hub, wanted, progress)

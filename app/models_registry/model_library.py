@@ -1,6 +1,7 @@
 """The library of models: one object over the catalogue, the hub, downloads, and what is installed.
 
-It reads the hub, the disk or the driver's tool at every call, so callers that show the answers keep them.
+It reads the hub, the disk or the GPU driver's tool at every call, so callers should keep the answers that they
+show.
 """
 
 import platform
@@ -43,28 +44,28 @@ X86 = ("x86_64", "AMD64")
 class ModelLibrary:
     """Models on this machine and on the hub. Safe to use from any thread.
 
-    `hub` is where models come from and where they are kept, by the person's settings: online or offline."""
+    `hub` has the hub's address and cache; it is online or offline by the user's settings."""
 
     def __init__(self, data_dir: Path, chosen: ModelSettings, hub: Hub | None = None) -> None:
-        """`hub` is by default the one that Hugging Face's own tools use."""
+        """List unfinished downloads as paused. `hub` is by default the one that Hugging Face's own tools use."""
         self._chosen = chosen
         self.hub = replace(hub or Hub(), is_offline=chosen.is_offline)
         self.downloads = Downloads(self.hub, SavedDownloads(data_dir / "downloads"), chosen.downloads_at_once)
         self.downloads.restore()
 
     def use(self, chosen: ModelSettings) -> None:
-        """Follow the person's settings. Offline, all traffic ends."""
+        """Apply the user's settings. If they are offline, all downloads are paused."""
         self._chosen = chosen
         self.hub = replace(self.hub, is_offline=chosen.is_offline)
         self.downloads.use(self.hub)
 
     def memory(self, device: str = "") -> Memory:
-        """Return the free memory of a device; "" is the first GPU, or the machine itself."""
+        """Return the memory of a device; "" means the first GPU, or the machine itself if there is none."""
         found = memories()
         return next((one for one in found if one.device == device), found[0])
 
     def gpus(self) -> list[str]:
-        """Return the graphics cards that the driver lists, as torch calls them."""
+        """Return the names, as in torch, of the graphics cards that the driver lists."""
         return [one.device for one in gpu_memories()]
 
     def fast_quantisation(self) -> Quantisation:
@@ -72,11 +73,11 @@ class ModelLibrary:
         return fast_quantisation(self.gpus())
 
     def disk(self) -> DiskUse:
-        """Return how full the disk is that models are downloaded to."""
+        """Return the free and total bytes of the disk to which models are downloaded."""
         return disk_use(self.hub.root)
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
-        """Return the catalogue, small models first, each with whether it fits."""
+        """Return the catalogue's models, small models first, each with whether it fits."""
         return [Recommendation(one.entry, one.fit(memory, precision, context)) for one in read_catalogue()]
 
     def installed(self) -> list[InstalledModel]:
@@ -89,7 +90,7 @@ class ModelLibrary:
         return InstalledModel(found.name, found.path, "folder", installed_models.model_size(found.path))
 
     def is_here(self, name: str) -> bool:
-        """Tell whether a model is on this machine. Reads one folder."""
+        """Return whether a model is on this machine. Reads only the model's own folder."""
         return find_here(name, self.hub) is not None
 
     def judge(
@@ -100,11 +101,13 @@ class ModelLibrary:
         return judge_folder(model.path, model.name, memory, precision, context, draft)
 
     def draft_models(self, model: InstalledModel) -> DraftModels:
-        """Return the models that can draft for an installed one. Reads vocabularies."""
+        """Return the models that can draft for an installed model.
+
+        Reads the vocabularies of all installed models."""
         return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
-        """Return the memory that a row of a step takes with this model; None if it is not here.
+        """Return the memory that a row of a step takes with this model; None if it is not on this machine.
 
         Raises ModelError."""
         folder = find_here(name, self.hub)
@@ -121,7 +124,8 @@ class ModelLibrary:
         return search(self.hub, words)
 
     def hub_id(self, text: str) -> str:
-        """Return the hub id that a text is, or the one in a page's address; "" if it is neither."""
+        """Return the hub id in this string, which may be an id or the address of a hub page; "" if it is
+        neither."""
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
@@ -145,7 +149,8 @@ def fast_quantisation(
 ) -> Quantisation:
     """Return "int8" if it was measured to be fastest on machines like this one, else "none".
 
-    It is on an x86 CPU under Linux, with a compiler for our kernels: docs/benchmarks.md, "int8, per row"."""
+    That is the case on an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per
+    row"."""
     name, machine = system or (platform.system(), platform.machine())
     if gpus or name != "Linux" or machine not in X86 or not has_package("torchao"):
         return "none"

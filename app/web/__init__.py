@@ -1,1 +1,2 @@
-"""The web server of the page and of the API: origin checks, slow clients, and a listening socket."""
+"""The web server of the page and of the API: the listening socket, origin checks, and the closing of slow
+clients."""

@@ -27,7 +27,7 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
 
 
 def _try(port: int, host: str) -> socket.socket | None:
-    # Named, since asyncio switches off the delay of small packets (TCP_NODELAY) for sockets of this protocol alone.
+    # The protocol is named, because asyncio sets TCP_NODELAY only on sockets that name it.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     # On Windows this option would let two programs share the port.
@@ -40,7 +40,7 @@ def _try(port: int, host: str) -> socket.socket | None:
         listener.close()
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             raise BadOption(
-                f"{host} is no address of this machine: choose {LOOPBACK}, or 0.0.0.0 for all of its addresses."
+                f"{host} is not an address of this machine: choose {LOOPBACK}, or 0.0.0.0 for all of its addresses."
             ) from error
         return None
     return listener

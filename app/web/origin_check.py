@@ -13,13 +13,13 @@ from starlette.datastructures import Headers
 
 OWN_NAMES = frozenset({"127.0.0.1", "localhost"})
 IsOwnName = Callable[[str], bool]
-"""Whether a host name, as a Host header has it, is this server's."""
+"""A function that returns whether the host name of a Host header is this server's."""
 
 
 def refusal(
     method: str, path: str, headers: Headers, is_own: IsOwnName = OWN_NAMES.__contains__
 ) -> tuple[int, str] | None:
-    """Return why a request is refused, as status and sentence; None for one that may pass."""
+    """Return why a request is refused, as status and sentence; None if it may pass."""
     host = headers.get("host", "")
     if len(headers.getlist("host")) != 1 or not is_own(_name(host)):
         return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
@@ -33,14 +33,16 @@ def refusal(
 def _name(host: str) -> str:
     try:
         parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018  (reading it raises ValueError on a port that is no number)
+        parts.port  # noqa: B018  (reading it raises ValueError on a port that is not a number)
     except ValueError:
         return ""
     return (parts.hostname or "") if parts.netloc == host and "@" not in host else ""
 
 
 def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
-    """Return whether another site sent this, by the browser's header; a clicked link may open the page."""
+    """Return whether another site sent this request, by the browser's Sec-Fetch headers.
+
+    A link on another site that opens the page does not count."""
     if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
         return False
     is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -27,14 +27,14 @@ from websockets.protocol import State
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
-"""How long answers that have begun may take at the end."""
+"""How long `close` waits for answers that have begun."""
 STOP_SECONDS = 0.5
 TICK_SECONDS = 1.0
 """How often the server updates the time in the headers of answers."""
 LEAST_BYTES = 1_000
-"""Bytes of a body that have to come between two checks."""
+"""Least number of bytes of a body that must arrive between two checks."""
 MOST_WAITING = 100
-"""Connections without a request that are kept at the same time."""
+"""Most connections without a request that are kept open."""
 
 
 class ServerThread:
@@ -67,7 +67,7 @@ class ServerThread:
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Stop answering. Safe to call twice."""
+        """Stop the server. It is safe to call this twice."""
         # uvicorn would log an error for connections that are still open.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server.end()
@@ -88,7 +88,7 @@ class _Server(uvicorn.Server):
                 await asyncio.wait_for(self._ending.wait(), TICK_SECONDS)
 
     def end(self) -> None:
-        """Stop answering. Any thread may call it."""
+        """Wake the server so that it stops. Any thread may call this."""
         self.should_exit = True
         if self._ending is not None:
             with suppress(RuntimeError):  # its loop has ended
@@ -110,13 +110,13 @@ class TimeoutProtocol(H11Protocol):
         self.loop.call_later(self.check_seconds, self._check)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes that come."""
+        """Count the received bytes, then handle them as uvicorn does."""
         self._received += len(data)
         super().data_received(data)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is open and has sent no request, or none since the last response."""
+        """Whether the connection is open without a request: none came yet, or none since the last response."""
         return self.conn.their_state is h11.IDLE and not self.transport.is_closing()
 
     def _check(self) -> None:
@@ -138,11 +138,12 @@ class TimeoutProtocol(H11Protocol):
         return (is_same and self.is_waiting) or self._unread >= self.unread_checks
 
     def _now(self) -> tuple[Any, int, int]:
-        """Return the newest request, the count of bytes that came, and that of bytes that wait to be read."""
+        """Return the newest request, the number of received bytes, and the number of bytes the client has yet to
+        read."""
         return self.scope, self._received, self.transport.get_write_buffer_size()
 
     def _make_room(self) -> None:
-        """Close the connection that has waited longest if there are too many."""
+        """Close the connection that has waited longest if more than MOST_WAITING connections wait."""
         waiting = [one for one in self.connections if isinstance(one, TimeoutProtocol) and one.is_waiting]
         if len(waiting) > MOST_WAITING:
             min(waiting, key=lambda one: one._since).transport.abort()

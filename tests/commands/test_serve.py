@@ -33,7 +33,7 @@ FOLDER = b"a folder in place of the file"
         (("--api-key", "x", "--no-key"), "Choose one of --api-key and --no-key."),
         (("--api-key", "x", "--api-key-file", "y"), "Choose one of --api-key and --api-key-file."),
         (("--api-key-file", "y", "--no-key"), "Choose one of --api-key-file and --no-key."),
-        (("--api-key", "two words"), "has signs in it that no key has"),
+        (("--api-key", "two words"), "has characters that a key cannot have"),
         (("--api-key", "one\ntwo"), "has several lines"),
         (("--api-key", "k" * 5000), "is too long: use up to 4,096"),
         (("--host", "0.0.0.0", "--no-key"), "a key is needed"),
@@ -54,9 +54,9 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, 
         (b"", "is empty: give one, or leave it out."),
         (b"\n \n", "is empty: give one, or leave it out."),
         (b"one\ntwo\n", "has several lines: keep the key there alone."),
-        (b"\xff\xfes\0k\0", "has signs in it that no key has, or is too long: use up to 4,096 letters"),
-        ("schlüssel".encode(), "has signs in it that no key has"),
-        (b"k" * 100_000, "has signs in it that no key has, or is too long"),
+        (b"\xff\xfes\0k\0", "has characters that a key cannot have, or is too long: use up to 4,096 letters"),
+        ("schlüssel".encode(), "has characters that a key cannot have"),
+        (b"k" * 100_000, "has characters that a key cannot have, or is too long"),
     ],
     ids=repr,
 )
@@ -103,7 +103,7 @@ def test_a_key_is_the_one_of_the_file_or_the_variable_and_a_file_that_others_rea
 
 def test_the_help_says_who_sees_a_key_that_is_an_option() -> None:
     told = " ".join(typed("serve", "--help").stdout.split())
-    assert "Every user of this machine sees it in the list of processes" in told
+    assert "Every user of this machine can see it in the list of processes" in told
     assert KEY_VARIABLE in told
 
 

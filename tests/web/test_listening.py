@@ -57,7 +57,7 @@ def test_the_last_port_there_is_has_no_next_one() -> None:
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
-    with pytest.raises(BadOption, match=r"^192\.0\.2\.1 is no address of this machine"):
+    with pytest.raises(BadOption, match=r"^192\.0\.2\.1 is not an address of this machine"):
         listen(0, "192.0.2.1")
 
 

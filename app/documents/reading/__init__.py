@@ -1,4 +1,4 @@
-"""A file read as text."""
+"""Reading of files as text."""
 
 from app.documents.reading.files import open_reader
 from app.documents.reading.process import FileReader, ReadNote, ReadProgress, TextPiece

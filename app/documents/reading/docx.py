@@ -1,12 +1,12 @@
-"""Word documents as Markdown, walked element by element: python-docx knows no tracked changes, content controls or
-text boxes, and what it does not know it leaves out.
+"""Reads Word documents as Markdown, element by element, because python-docx leaves out the words of tracked
+changes, content controls and text boxes.
 
     <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
     The rent is 740 euros
 
-Text boxes and footnotes follow the paragraph that they belong to. Deleted words are skipped, and so is the second
-form that some things have for older programs (mc:Fallback). All other elements are walked into, so that an element
-that is unknown here loses none of its words.
+Text boxes and footnotes follow the paragraph that they belong to. Deleted words are skipped, and so are the
+alternatives for older programs (mc:Fallback). All other elements are searched for words, so that no words of an
+unknown element are lost.
 """
 
 import re
@@ -29,7 +29,7 @@ from app.errors import DocumentUnreadable
 
 MAIN = "word/document.xml"
 LARGEST = 300 * 2**20
-"""Bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
+"""Most bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100
 NOTE_PARTS = ((RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"))
 MARGINS = (RELATION.HEADER, RELATION.FOOTER)
@@ -54,12 +54,12 @@ BLOCKS = frozenset((PARAGRAPH, TABLE))
 UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt sectPr") | {
     f"{MARKUP}Fallback"
 }
-"""Deleted words, and elements that say how something looks. (`rt` is how a character is spoken.)"""
+"""Elements that are skipped: deleted words, and elements about layout. (`rt` gives the pronunciation of a word.)"""
 
 
 @dataclass(slots=True)
 class _Paragraph:
-    """What a paragraph contains."""
+    """The words, text boxes and references to notes in a paragraph."""
 
     words: list[str] = field(default_factory=list)
     boxes: list[Element] = field(default_factory=list)
@@ -68,9 +68,9 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Writes parts of one document as Markdown, with its names of styles by their ids, and its notes not read yet.
+    """Writes parts of a document as Markdown. `styles`: the styles' names by id; `notes`: those not written yet.
 
-    Each note is read once, because notes that refer to each other would make a text without end."""
+    Each note is written once, because notes that refer to each other would make an endless text."""
 
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]
@@ -107,7 +107,7 @@ class Markup:
         return "".join(f"| {line} |\n" for line in lines) + "\n"
 
     def _cell(self, cell: Element) -> str:
-        """Writes a cell; nothing for one that continues the cell above it, which has the words."""
+        """Writes a cell on one line; "" if it only continues the cell above, which has the words."""
         merged = _child(cell, "tcPr", "vMerge")
         if merged is not None and merged.get(f"{WORD}val") != "restart":
             return ""
@@ -135,7 +135,7 @@ def _collect(element: Element, found: _Paragraph) -> None:
 
 
 def _within(element: Element, wanted: frozenset[str] | set[str]) -> Iterator[Element]:
-    """Yields the nearest elements of these kinds: this one, or those in it, at any depth."""
+    """Yields this element if it is of these kinds, else the outermost elements of these kinds within it."""
     if element.tag in wanted:
         yield element
     elif element.tag not in UNSEEN:
@@ -157,7 +157,9 @@ def _on_a_line(text: str) -> str:
 
 
 def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a Word document. Raises DocumentUnreadable for other files, and too large ones."""
+    """Yields the text of a Word document, with progress and notes.
+
+    Raises DocumentUnreadable for files it cannot read."""
     _require_docx(path, name)
     document = Document(str(path))
     body = document.element.body
@@ -168,13 +170,13 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
         yield TextPiece("".join(some))
         yield ReadProgress(done, total)
     margins = [_contents(parse_xml(part.blob)) for relation in MARGINS for part in _parts(document, relation)]
-    # A page's number alone is not worth a note.
+    # No note for margins that contain only page numbers.
     if any(re.search(r"[^\W\d_]", word) for margin in margins for word in margin.words):
-        yield ReadNote("What stands at the top and the bottom of each page was left out.")
+        yield ReadNote("The headers and footers of the pages were left out.")
 
 
 def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:
-    """Yields the notes of a document by what refers to them."""
+    """Yields the footnotes and endnotes of a document, each with the key by which references name it."""
     for relation, kind in NOTE_PARTS:
         for part in _parts(document, relation):
             for note in parse_xml(part.blob).findall(f"{WORD}{kind}"):
@@ -193,11 +195,11 @@ def _require_docx(path: Path, name: str) -> None:
             names = archive.namelist()
             size = sum(info.file_size for info in archive.infolist())
     except zipfile.BadZipFile as error:
-        raise DocumentUnreadable(f"{name} is damaged: save it anew and add that.") from error
+        raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
     if MAIN not in names:
-        raise DocumentUnreadable(f"{name} is an archive and no Word document: add the files in it instead.")
+        raise DocumentUnreadable(f"{name} is an archive, not a Word document: add the files in it instead.")
     if size > LARGEST:
         raise DocumentUnreadable(
-            f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save its "
-            "text alone, and add that."
+            f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save only "
+            "its text, and add that file."
         )

@@ -1,6 +1,6 @@
-"""How a file is read: its form by its first bytes, else by its name, and the encoding of a text file.
+"""Decides how a file is read: finds its form by its first bytes or its name, and the encoding of a text file.
 
-Text files are read here, PDF, DOCX and HTML in a process of their own.
+Text files are read here; PDF, DOCX and HTML files are read in a process of their own.
 """
 
 import codecs
@@ -65,7 +65,7 @@ _BY_SUFFIX = {
 }
 _KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
 _FTYP = slice(4, 8)
-"""Where files of the MP4 family have their mark."""
+"""The position of the mark in files of the MP4 family."""
 _CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -75,18 +75,19 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 FEW = 0.2
-"""Damaged characters of all that are not ASCII, up to which a text counts as UTF-8 that was damaged."""
+"""Largest share of damaged characters, among those that are not ASCII, with which a text still counts as UTF-8."""
 GUESSED = 20_000
-"""Bytes that the guess looks at."""
+"""Number of bytes from which the encoding is guessed."""
 COMMONEST = "cp1252"
 WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le", "utf_7"]
-"""Never guessed: any bytes look like some text in these. A mark or the zeros tell them."""
+"""Encodings that are never guessed, because any bytes can be decoded with them. Marks or zeros show them
+instead."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
 
 def open_reader(path: Path, name: str) -> FileReader:
-    """Returns the reader of a file that the person calls `name`. Raises DocumentUnreadable."""
+    """Returns the reader of a file, which is called `name` in messages. Raises DocumentUnreadable."""
     try:
         with path.open("rb") as file:
             beginning = file.read(64)
@@ -116,14 +117,14 @@ def _require_supported(beginning: bytes, name: str) -> None:
 
 def _kind_by_beginning(beginning: bytes) -> str:
     mark = next((mark for mark in _BY_BEGINNING if beginning.startswith(mark)), b"")
-    # A text may begin with "ID3 is a format"; but such a file has bytes after its mark that no text has.
+    # A text may begin with "ID3 is a format", but a sound file has bytes after its mark that occur in no text.
     if mark and (not mark.isascii() or mark.startswith(b"{") or _CONTROL.search(beginning)):
         return _BY_BEGINNING[mark]
     return VIDEO if beginning[_FTYP] == b"ftyp" and _CONTROL.search(beginning) else ""
 
 
 class TextFileReader:
-    """A text file that is being read."""
+    """Reads a text file in any encoding."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -149,7 +150,7 @@ class TextFileReader:
         encoding = encoding_of(first)
         if not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(first):
             raise DocumentUnreadable(
-                f"{self._name} is no text. Save it as one of these, and add that: {FORMATS}."
+                f"{self._name} is not a text. Save it as one of these, and add that: {FORMATS}."
             )
         decoder = codecs.getincrementaldecoder(encoding.name)("replace")
         replaced = done = 0
@@ -168,7 +169,9 @@ class TextFileReader:
             yield ReadNote(f"Its encoding was guessed: {encoding.name}.")
         if replaced > 0:
             count = f"{replaced:,} characters" if replaced > 1 else "1 character"
-            yield ReadNote(f"{count} could not be read and stand{'' if replaced > 1 else 's'} as {REPLACED}.")
+            yield ReadNote(
+                f"{count} could not be read and {'are' if replaced > 1 else 'is'} shown as {REPLACED}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,7 @@ class Encoding:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Whether these bytes are not a text: many of them mean nothing in a text."""
+    """Returns whether these bytes are not a text: only zeros, or many control characters that no text has."""
     bare = sample.replace(b"\0", b"")
     if sample and not bare:
         return True
@@ -188,7 +191,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def encoding_of(sample: bytes) -> Encoding:
-    """Finds the encoding of a text that begins like this: by a mark, as UTF-8, by zeros, else by a guess."""
+    """Finds the encoding of a text by its beginning: by a mark or zeros, as UTF-8, or else by a guess."""
     marked = next((name for mark, name in MARKS if sample.startswith(mark)), "")
     name = marked or _wide(sample)
     if name or _is_utf8(sample):
@@ -197,14 +200,14 @@ def encoding_of(sample: bytes) -> Encoding:
 
 
 def text_of(data: bytes) -> str | None:
-    """Decodes a whole text in any encoding, with damaged characters replaced; None if it is not a text."""
+    """Decodes a whole text in any encoding, replacing damaged characters; returns None for binary data."""
     encoding = encoding_of(data).name
     is_wide = encoding.startswith(("utf-16", "utf-32"))
     return None if is_binary(data) and not is_wide else data.decode(encoding, "replace")
 
 
 def _guessed(sample: bytes) -> str:
-    """Guesses the likeliest encoding; of several that are as likely, the commonest."""
+    """Guesses the likeliest encoding; if several are equally likely, prefers COMMONEST."""
     matches = from_bytes(_accented(sample), cp_exclusion=WIDE)
     best = matches.best()
     if best is None:
@@ -214,7 +217,8 @@ def _guessed(sample: bytes) -> str:
 
 
 def _wide(sample: bytes) -> str:
-    """Recognises UTF-16 without a mark: every other byte of a Western text is zero."""
+    """Recognises UTF-16 without a mark, because every other byte of a Western text is zero; "" if it is not
+    that."""
     pairs = len(sample) // 2
     low, high = sample[1::2].count(0), sample[0::2].count(0)
     if low > 0.4 * pairs and high < 0.1 * pairs:
@@ -223,14 +227,15 @@ def _wide(sample: bytes) -> str:
 
 
 def _is_utf8(sample: bytes) -> bool:
-    # A character that the sample's end cuts is not damaged.
+    # The incremental decoder does not count a character cut off at the sample's end as damaged.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(sample)
     others = len(sample) - sum(map(sample.count, (bytes([one]) for one in range(128))))
     return text.count("\ufffd") <= FEW * others
 
 
 def _accented(sample: bytes) -> bytes:
-    """Cuts out the part of a sample where it stops being ASCII, because ASCII tells nothing about the encoding."""
+    """Returns the part of a sample around its first byte above ASCII, because ASCII does not depend on the
+    encoding."""
     first = next((at for at, byte in enumerate(sample) if byte > 127), 0)
     begin = max(0, first - GUESSED // 4)
     return sample[begin : begin + GUESSED]

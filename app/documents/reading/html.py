@@ -1,7 +1,8 @@
-"""HTML as Markdown: its words and its structure, read tag by tag, so that no tree is ever built.
+"""Reads HTML as Markdown, tag by tag, without building a tree.
 
-Python's HTMLParser takes quadratic time for what is never closed, and so do lxml and justhtml for some pages. Here
-one pattern splits a page and consumes what it looks at. As in a browser, what is never closed ends with the page.
+Python's HTMLParser takes quadratic time for markup that is never closed, and so do lxml and justhtml for some
+pages. Here a single pattern splits a page in one pass. As in a browser, markup that is never closed ends with the
+page.
 """
 
 import codecs
@@ -30,7 +31,9 @@ LONGEST_ENTITY = 40
 
 
 def _markup(end: str, value: str) -> re.Pattern[str]:
-    """Matches markup; `end` may stand for a missing end, `value` matches what may follow an equal sign."""
+    """Compiles the pattern of markup.
+
+    `end` is an alternative to the closing sign; `value` matches an attribute's value."""
     name = r"[a-zA-Z][^\s/>\0]*+"
     return re.compile(
         rf"<!--(?:-?>|.*?(?:--(?:\s*+|!)>{end}))|<!\[CDATA\[.*?(?:\]\]>{end})|<[!?](?!--|\[CDATA\[)[^>]*+(?:>{end})"
@@ -42,12 +45,12 @@ def _markup(end: str, value: str) -> re.Pattern[str]:
 
 MARKUP = _markup("", """(?:"[^"]*+"|'[^']*+'|(?!["']))""")
 LAST_MARKUP = _markup(r"|\Z", """(?:"[^"]*+"|'[^']*+')?""")
-"""For the end of a page, where a single quotation mark is a character like others."""
+"""The pattern for the end of a page, where an unclosed quotation mark is an ordinary character."""
 RAW_ENDS = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in UNSEEN}
 
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """Yields the text of a page."""
+    """Yields the text of an HTML file as Markdown, with progress."""
     page, total, done = Page(), path.stat().st_size, 0
     with path.open("rb") as file:
         decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
@@ -73,7 +76,7 @@ def _encoding(sample: bytes) -> str:
 
 
 class Page:
-    """Turns tags and words that come in pieces into Markdown."""
+    """Turns a page that comes in pieces into Markdown."""
 
     def __init__(self) -> None:
         self._held: list[str] = []
@@ -88,7 +91,9 @@ class Page:
         self._has_begun = False
 
     def feed(self, piece: str, is_last: bool = False) -> None:
-        """Reads the next piece. What is cut off waits until there is twice as much, so it is seldom read again."""
+        """Reads the next piece.
+
+        A tag that is cut off is held until the text is twice as long, so it is seldom reread."""
         self._held.append(piece)
         self._length += len(piece)
         if self._length < self._wanted and not is_last:
@@ -103,7 +108,7 @@ class Page:
         self._held, self._length, self._wanted = [tail], len(tail), 2 * len(tail) if is_cut else 0
 
     def _read(self, text: str, is_last: bool) -> tuple[int, bool]:
-        """Reads up to the end of the last tag. Returns where that is, and whether a tag is cut off there."""
+        """Reads up to the end of the last whole tag. Returns that position, and whether a tag is cut off there."""
         markup, at = LAST_MARKUP if is_last else MARKUP, 0
         while True:
             if self._raw:
@@ -136,7 +141,7 @@ class Page:
             self._close(tag)
 
     def taken(self) -> str:
-        """Returns the Markdown since the last call."""
+        """Returns the Markdown that was written since the last call."""
         text, self._written = "".join(self._written), []
         return text
 
@@ -183,7 +188,7 @@ class Page:
             self._is_space_due = data[-1:].isspace()
 
     def _break(self, lines: int) -> None:
-        """Puts at least this many line ends before the next words, unless the text begins there."""
+        """Puts at least this many line ends before the next words, unless they are the first of the text."""
         if self._has_begun:
             self._breaks = max(self._breaks, lines)
         if lines:

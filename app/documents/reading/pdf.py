@@ -1,4 +1,4 @@
-"""PDF as text: its pages, with a page break between them."""
+"""Reads a PDF as the text of its pages, with a page break between them."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from app.values.display_text import counted
 
 PAGE_BREAK = "\f"
 CUT_WORD = re.compile(r"(?<=[^\W\d_])(?:\u00ad|(?<=[a-z\u00df-\u00ff])-)\n(?=[a-z\u00df-\u00ff])")
-"""A word that is cut at the line's end: "infor-" above "mation"."""
+"""A word that is hyphenated at the end of a line: "infor-" above "mation"."""
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a PDF. Raises DocumentUnreadable for one that is encrypted or has only pictures."""
+    """Yields the text of a PDF. Raises DocumentUnreadable if it is encrypted or has only pictures."""
     reader = PdfReader(path)
     if reader.is_encrypted and not reader.decrypt(""):
         raise DocumentUnreadable(

@@ -1,7 +1,7 @@
 """Reads a file in a process of its own, so that a crash or a leak of a reader does not touch the app.
 
-The process has limits of memory, of processor time, and of the time that is spent waiting for it. What it sends
-meanwhile extends none of them. It can be killed at any time.
+The process has limits of memory, of processor time, and of the time that is spent waiting for it; messages from it
+do not extend them. It can be killed at any time.
 """
 
 import json
@@ -17,11 +17,11 @@ from app.values.display_text import counted
 from app.values.validation import require
 
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
-"""Seconds of processor time that a reader has: a megabyte of any form takes less than ten."""
+"""Limits of a reader's processor time in seconds. To read a megabyte of any form takes less than ten."""
 WAITING = 4
-"""How many times its processor time a reader is waited for, because other programs need the processor, too."""
+"""How many times a reader's processor time is waited for it, because other programs need the processor, too."""
 PIECE = 2**16
-"""Characters of a message. A page may have millions, and no other thread runs while they are parsed."""
+"""Most characters of a message. A page may have millions, and no other thread runs while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
 """Bytes of address space that a reader may use, where the system can limit them."""
 
@@ -35,7 +35,7 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
-    """Progress in pages, paragraphs or bytes."""
+    """Progress of reading, in pages, paragraphs or bytes."""
 
     done: int
     total: int
@@ -52,13 +52,13 @@ ReadMessage = TextPiece | ReadProgress | ReadNote
 
 
 class FileReader(Protocol):
-    """Reads a file."""
+    """Reads one file as text, once."""
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Yields the text piece by piece. Raises DocumentUnreadable."""
+        """Yields the text in pieces, with progress and notes. Raises DocumentUnreadable."""
 
     def kill(self) -> None:
-        """Stops reading, from any thread; then `messages` ends."""
+        """Stops reading, so that `messages` ends. Any thread may call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadFailed:
-    """Why the file cannot be read, as a sentence."""
+    """The message that the file cannot be read, with the reason as a sentence."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadEnded:
-    """The whole file has been read."""
+    """The message that the whole file has been read."""
 
 
 ProcessMessage = ReadMessage | ReadFailed | ReadEnded
@@ -108,7 +108,7 @@ def request_from_line(line: bytes) -> ReadRequest:
 
 
 def message_from_line(line: bytes) -> ProcessMessage:
-    """Reads a message that `to_line` has written. Raises an error for anything else."""
+    """Reads a message that `to_line` has written. Raises KeyError, TypeError or ValueError for anything else."""
     values: dict[str, Any] = json.loads(line)
     kind = MESSAGE_TYPES[values.pop("is")]
     for field in fields(kind):
@@ -159,7 +159,7 @@ class ProcessReader:
         timer.stop()
 
     def _require_killed(self, timer: "_WaitingTimer") -> None:
-        """Raises DocumentUnreadable for a process that ended early, unless it was killed."""
+        """Raises DocumentUnreadable, because the process ended early, unless it was killed on purpose."""
         timer.stop()
         if self._is_killed.is_set():
             return
@@ -167,7 +167,7 @@ class ProcessReader:
             seconds = counted(round(self._allowed), "second")
             raise DocumentUnreadable(
                 f"Reading {self._name} was stopped after {seconds}: split it, or save it in another form, as text "
-                "for example, and add that."
+                "for example, and add that file."
             )
         raise self._ended_unexpectedly()
 
@@ -178,7 +178,7 @@ class ProcessReader:
 
 
 class _WaitingTimer:
-    """Kills a process when the total time spent waiting for its messages is too long."""
+    """Kills a process when the total time spent waiting for its messages exceeds `seconds`."""
 
     def __init__(self, process: ChildProcess, seconds: float) -> None:
         self.has_expired = False

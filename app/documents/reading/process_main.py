@@ -1,4 +1,4 @@
-"""The process that reads one file: a request on standard input, messages on standard output."""
+"""The process that reads one file. It takes a request on standard input and sends messages on standard output."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ Read = Callable[[Path, str], Iterator[ReadMessage]]
 
 
 def read(line: bytes, say: Say) -> None:
-    """Sends what is in the requested file, and how reading it ended."""
+    """Reads the requested file within its limits; sends its text, and at last whether reading it succeeded."""
     request = request_from_line(line)
     limit_memory(request.memory)
     limit_processor_time(request.seconds)
@@ -53,7 +53,7 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
             f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
             "save it as text, and add that."
         )
-    except Exception as error:  # libraries that read what anybody may have written raise anything
+    except Exception as error:  # for a malformed file, libraries raise errors of any kind
         return ReadFailed(
             f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."
         )
@@ -61,7 +61,7 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
 
 
 def _reader(form: str) -> Read:
-    """Returns what reads files of this form. It is imported only when needed, because that takes a while."""
+    """Returns the function that reads files of this form. It is imported only now, because that takes a while."""
     if form == "pdf":
         from app.documents.reading.pdf import read_pdf
 

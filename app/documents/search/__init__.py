@@ -1,1 +1,1 @@
-"""Passages found by their words."""
+"""The search for passages by their words."""

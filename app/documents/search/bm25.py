@@ -1,9 +1,9 @@
 """Ranks passages by BM25: the words they share with a question, rare words first.
 
-A score alone does not tell how well a passage answers, because it grows with the question. So each passage also has
-a `share`, from 0 to 1: the part of the question that it covers, each word weighted by its rarity. Words that no
-passage has count, too, so that a question about something else has a small share everywhere; words that only ask
-for a place in the documents ("What do the sources say about …") do not:
+A score alone does not show how well a passage answers, because it grows with the length of the question. So each
+passage also has a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by
+its rarity. Words that no passage has count, too, so that a question about something else has a small share
+everywhere. Words that only ask to look in the documents ("What do the sources say about …") do not count:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
@@ -19,22 +19,23 @@ from math import log
 from app.documents.search.terms import any_of, folded, terms
 
 MIN_TOTAL = 1_000
-"""With fewer passages rarity means nothing: of three passages, each word is in a third."""
+"""Least number of passages that is assumed, because rarity means nothing among few: of three passages, each word is
+in at least a third."""
 COMMON = 0.2
-"""A word in a larger part of the passages is common. Its passages are not counted further."""
+"""A word that is in a larger share of the passages is common; its passages are not counted further."""
 MIN_WEIGHT = 0.1
 """The weight of a common word."""
 MAX_SCORED = 3_000
-"""About how many passages are scored for a question. Its rarest words are searched first. A word in too many
-passages is not searched: scoring them would take long and change next to nothing."""
+"""About the most passages that are scored for a question. Its rarest words are searched first. A word in too many
+passages is not searched, because scoring them would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
-"""How many passages, the newest ones, are scored for a question that has only common words."""
+"""Most passages, taken from the newest, that are scored for a question that has only common words."""
 ASKING_LIST = """
     about cite cited document documents mention mentioned mentions passage passages quote said say says sentence
     sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere
 """
 ASKING = frozenset(ASKING_LIST.split())
-"""Words of questions that ask for a place in the documents, whatever stands there."""
+"""Words by which a question only asks to look in the documents; they do not describe what it is about."""
 COUNTED = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
 RANKED = """
     SELECT id, score FROM (
@@ -51,7 +52,7 @@ WORDS = "SELECT rowid, text FROM passage_words WHERE rowid IN (SELECT value FROM
 
 @dataclass(frozen=True, slots=True)
 class Bm25Hit:
-    """A passage, its BM25 score, and the share of the question that it covers."""
+    """A passage, its BM25 score, and the share of the question's words that it contains."""
 
     passage: int
     score: float
@@ -76,7 +77,7 @@ def search_bm25(
     present = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
     if not present:
         return ()
-    # The rare words may all be in other collections. Then the common ones are searched.
+    # If all rare words are in other collections, the common words are searched.
     found = _found(connection, collections, _rare(present), limit) or _found(
         connection, collections, present, limit
     )
@@ -95,7 +96,7 @@ def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
 
 
 def _rare(present: Sequence[Term]) -> list[Term]:
-    """Returns the rarest word, and other rare ones that can be scored with it; rarest first."""
+    """Returns the rarest word, and the next rare words whose passages can be scored as well; rarest first."""
     costs = accumulate(term.passages for term in present)
     return [
         term for term, cost in zip(present, costs, strict=True) if term is present[0] or cost <= MAX_SCORED

@@ -1,4 +1,4 @@
-"""Which messages are searched in documents: none of small talk, and follow-up questions with what they refer to."""
+"""Decides what is searched in documents: no small talk, and follow-up questions with the words they refer to."""
 
 import re
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from app.documents.search.terms import content_words
 from app.values.text_normalisation import normalized
 
 MAX_EARLIER = 3
-"""Earlier questions that are considered."""
+"""Most earlier questions that are considered."""
 MAX_WORDS = 8
-"""Words that are taken from the earlier question."""
+"""Most words that are taken from the earlier question."""
 FEW_WORDS = 1
-"""A question with so few content words is always a follow-up."""
+"""A question with at most this many content words is always a follow-up."""
 REFERRING_LIST = """
     it its they them their theirs he him his she her hers this that these those one ones there then same other
     another former latter such both either neither
@@ -20,14 +20,14 @@ REFERRING_LIST = """
 """
 """Words that refer back: English, German, French and Spanish."""
 MAX_REFERRING_WORDS = 4
-"""In a question with more content words, pronouns refer to the question itself."""
+"""If a question has more content words, its pronouns are taken to refer to the question itself."""
 REFERRING = frozenset(REFERRING_LIST.split())
 CONTINUING = re.compile(
     r"\s*(?:and|or|but|also|so|then|else|(?:what|how) about|what (?:if|else)|und|oder|aber|et|ou|mais|y|o|pero)"
     r"\b",
     re.IGNORECASE,
 )
-"""How a question begins that continues the one before."""
+"""Beginnings of a question that continues the question before it."""
 
 _PLEASANTRIES = re.compile(
     r"(?:(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|night|day)|welcome|bye|goodbye|good bye|"
@@ -77,7 +77,7 @@ _WISHES = f"""
     traduis traduire traduisez résume reformule court courte courts tradúcelo traduce resume corto corta
     {_LANGUAGES}
 """
-"""What the answer should become: something that is done to it, or its form."""
+"""Words for what should be done to the answer, or for its wanted form."""
 _OTHERS = """
     a an the it its that this these those them your you me my i im m like as in into to of for from with on at by
     and or but so now then please can could would will do make put say write give turn tell explain use using fix
@@ -90,13 +90,13 @@ _OTHERS = """
     nur etwas mehr weniger viel ganz zwei drei vier fünf antwort text nachricht letzte letzten für sprache
     ça cela en plus s il te plaît vous le la los lo al a más por favor
 """
-"""Other words of a wish about the answer."""
+"""Other words that occur in a wish about the answer."""
 _THE_FORM = re.compile(
     r"\b(?:the|these|those|die|der|den|diese|diesen|dieser) "
     r"(?:lists?|table|paragraph|poem|emails?|mail|sentences?|words?|terms|summary|text|message|"
     r"liste|tabelle|absatz|absätze|satz|sätze|worte|text|nachricht)\b"
 )
-"""Something that exists already: "Explain the table" is about a table in the documents."""
+"""Mentions of something that exists already: "Explain the table" is about a table in the documents."""
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _LETTERS = re.compile(r"\w+")
 _WISH_WORDS = frozenset(_WISHES.split())
@@ -104,14 +104,14 @@ _KNOWN_WORDS = _WISH_WORDS | frozenset(_OTHERS.split())
 
 
 def is_conversational(message: str, has_answer: bool) -> bool:
-    """Whether a message asks nothing of the documents; `has_answer` means that it may be about an answer above.
+    """Returns whether a message asks nothing of the documents. `has_answer`: it may be about an answer above it.
 
     hello                       is never searched
     Translate that to French    is not searched once there is an answer; before one it is
     Translate the lease         is always searched, because "lease" cannot be about the answer
 
-    It has only words of conversation, and one of them is a wish. No model is used. A question that begins with a
-    question word is searched, except for a few set phrases."""
+    A message about the answer has only words of conversation, and at least one of them is a wish. No model is
+    used. A question that begins with a question word is searched, except for a few set phrases."""
     words = _WORD.findall(normalized("NFC", message).lower())
     line = " ".join(words)
     if _PLEASANTRIES.fullmatch(line):
@@ -126,9 +126,9 @@ def is_conversational(message: str, has_answer: bool) -> bool:
 
 
 def self_contained(question: str, earlier: Sequence[str]) -> str:
-    """Adds to a follow-up question the words that it refers to. No model is used.
+    """Returns a follow-up question with the words that it refers to added; other questions as they are.
 
-    What is the Caucus-race of the Dodo?
+    Uses no model. What is the Caucus-race of the Dodo?
     Who won it?                             ->  Who won it? (Caucus-race Dodo)
 
     `earlier` are the questions before it, oldest first. The last of them is made self-contained in the same way."""
@@ -142,9 +142,10 @@ def self_contained(question: str, earlier: Sequence[str]) -> str:
 
 
 def is_follow_up(question: str) -> bool:
-    """Whether a question has too few words to be searched by itself.
+    """Returns whether a question has too few words to be searched by itself.
 
-    It has next to no words, or few words and refers back (it, that one) or continues (And …, What about …)."""
+    Such a question has next to no words, or it has few and refers back (it, that one) or continues (And …, What
+    about …)."""
     count = len(content_words(question))
     refers_back = not REFERRING.isdisjoint(map(str.lower, _LETTERS.findall(question)))
     continues = CONTINUING.match(question) is not None

@@ -1,4 +1,4 @@
-"""What is shown of a passage: its best sentences, the question's words in them, and plain text for Markdown."""
+"""How a passage is shown: its best sentences, the question's words marked in them, and Markdown as plain text."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
 from app.values.document import Passage
 
 MAX_ABBREVIATION = 20
-"""Characters before a full stop that are compared with ABBREVIATIONS."""
+"""Most characters before a full stop that are compared with ABBREVIATIONS."""
 PARAGRAPH = re.compile(r"\n\s*\n")
 Span = tuple[int, int]
 END = re.compile(
@@ -38,11 +38,11 @@ ENDS = {
     **dict.fromkeys(("th_close", "td_close"), CELLS),
     **dict.fromkeys(("tr_close", "softbreak", "hardbreak"), "\n"),
 }
-"""What follows each kind of token."""
+"""The text that is written after each kind of Markdown token."""
 
 
 def sentences(line: str) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each sentence of a line, from one end to the other."""
+    """Yields the start and end of each sentence; together they cover the whole line."""
     begin = 0
     for found in END.finditer(line):
         end = found.end()
@@ -53,7 +53,8 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
-    """Whether a sentence ends here: no small letter follows the full stop, and the word is not an abbreviation."""
+    """Returns whether a sentence ends here: no small letter follows, and the word is not an abbreviation or a
+    letter."""
     stop = found.start()
     if line[stop] != ".":
         return True
@@ -66,8 +67,8 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
 def snippet(passage: Passage, question: str, most: int) -> Passage:
     """Narrows a passage to the sentences that match a question, in at most this many characters.
 
-    The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
-    neighbours are added as long as there is room, following sentences first:
+    The best sentence has most of the question's words; a word counts less if more sentences have it. Neighbours of
+    the best sentence are added while there is room, following sentences first:
 
     question What is the rent?      room for 50 characters
     text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
@@ -87,7 +88,7 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
 
 
 def best_start(passage: Passage, question: str) -> int:
-    """Returns where the sentence begins that has most of the question's words."""
+    """Returns the start of the sentence that has most of the question's words."""
     spans = _spans(passage.text)
     if not spans:
         return 0
@@ -96,7 +97,7 @@ def best_start(passage: Passage, question: str) -> int:
 
 
 def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
-    """Yields the text in parts, each with whether it is a word of the question (folded as in the index)."""
+    """Yields the text in parts, each with whether it matches a word of the question (compared as in the index)."""
     asked = terms(question)
     words = {folded(term) for term in asked if " " not in term}
     pairs = [term.replace(" ", "") for term in asked if RUN.fullmatch(term.replace(" ", ""))]
@@ -111,7 +112,7 @@ def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
 
 
 def _spans(text: str) -> list[Span]:
-    """Finds the sentences of a text, except blank ones; an empty line ends a sentence."""
+    """Returns the start and end of each sentence of a text that is not blank; an empty line ends a sentence."""
     borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
     spans = [
         (begin + start, begin + end)
@@ -122,7 +123,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _best(text: str, spans: Sequence[Span], question: str) -> int:
-    """Returns the number of the sentence that has most of the question's words; the first of several."""
+    """Returns the index of the sentence that has most of the question's words; of several, the first."""
     asked = [folded(term) for term in terms(question)]
     sentences_words = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
     has = [[term for term in asked if f" {term} " in words] for words in sentences_words]
@@ -152,7 +153,7 @@ def plain_text(markdown: str) -> str:
 
 
 def _tokens(markdown: str) -> list[Token]:
-    """Parses the blocks of a text, which may begin with rows of a table whose head is in the passage before."""
+    """Parses a Markdown text, which may begin with rows of a table whose head is in the passage before."""
     text = markdown.lstrip()
     if text.startswith("|"):
         first, end, others = text.partition("\n")
@@ -165,17 +166,17 @@ def _tokens(markdown: str) -> list[Token]:
 
 @cache
 def _parser() -> MarkdownIt:
-    # Definitions like "[1]: there" are text here, and so are tags.
+    # Definitions such as "[1]: there", and HTML tags, are treated as text.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     return parser.disable(["html_block", "html_inline", "reference"])
 
 
 def _words_of_token(token: Token) -> str:
-    """Returns what a block, or a part of one, adds to the text."""
+    """Returns the text of a token, which is a block or a part of a block."""
     if token.type in ("inline", "image"):
         return "".join(map(_words_of_token, token.children or ()))
     if token.type == "list_item_open":
         return f"{token.info}{token.markup} " if token.info else BULLET
-    if token.type == "paragraph_close" and token.hidden:  # of an item
+    if token.type == "paragraph_close" and token.hidden:  # the paragraph of a list item
         return "\n"
     return token.content + ENDS.get(token.type, "")

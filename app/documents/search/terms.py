@@ -1,12 +1,12 @@
 """The words of a passage that are indexed, and the words of a question that are searched.
 
-FTS5's unicode61 tokenizer folds accents and case. What it cannot do is added here:
+FTS5's unicode61 tokenizer folds accents and case. The following is added here:
 
     indexed     parseHTTPDate of app.dates  ->  "parseHTTPDate parse HTTP Date of app.dates"
                 会议记录                      ->  "会 议 记 录"
 
-A question searches for any of its words, and BM25 prefers the rare ones. Stop words ("what", "is", "the") are left
-out, unless there are no others. An identifier is searched whole, as a phrase, and by its parts:
+A question searches for any of its words, and BM25 prefers the rare words. Stop words ("what", "is", "the") are left
+out, unless there are no other words. An identifier is searched whole, as a phrase, and by its parts:
 
     searched    What is os.path?            ->  ["os path"], ["os"], ["path"]
                 会议记录                      ->  ["会 议"], ["议 记"], ["记 录"]
@@ -20,18 +20,18 @@ from itertools import pairwise
 from app.values.text_normalisation import UNSPACED, normalized, spaced, storable
 
 CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Where a part of an identifier ends: parse|HTTP|Date."""
+"""The positions between the parts of an identifier: parse|HTTP|Date."""
 NAME = re.compile(r"(?<![^\W_])(?:[^\W_]*[a-z\d][A-Z][^\W_]*|[^\W_]*[A-Z][A-Z][a-z][^\W_]*)")
 """An identifier of several parts, which the tokenizer would index as one word."""
 WORD = re.compile(r"\w+(?:[.\-/:]+\w+)*")
-"""A word of a question, with the signs within an identifier, a number or a date."""
+"""A word of a question, including signs within an identifier, a number or a date."""
 PIECE = re.compile(r"[^\W_]+")
 RUN = re.compile(f"(?:{UNSPACED.pattern})+")
 CONTRACTED = re.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
-"""isn't, what's, they're: the rest is a stop word."""
+"""Contracted endings, as in isn't, what's and they're; without its ending the word is a stop word."""
 SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 MAX_TERMS = 64
-"""Terms of a question that are searched; of a longer text only the first ones."""
+"""Most terms of a question that are searched; of a longer text, only the first terms are."""
 
 STOP_WORD_LIST = """
     a an and are as at be been by can could do does did for from has have how i if in into is it its me my of on or
@@ -42,7 +42,7 @@ STOP_WORDS = frozenset(STOP_WORD_LIST.split())
 
 
 def indexed(text: str) -> str:
-    """Returns a text as it is indexed."""
+    """Returns the text to put into the index, with the parts of identifiers added and unspaced scripts spaced."""
     return spaced(NAME.sub(lambda found: " ".join([found[0], *CAMEL.split(found[0])]), text))
 
 
@@ -65,7 +65,7 @@ def any_of(terms: Iterable[str]) -> str:
 
 
 def folded(text: str) -> str:
-    """Returns the words of an indexed text as the tokenizer folds them, separated by spaces: "Éa_b!" -> "ea b"."""
+    """Returns the words of an indexed text, folded like the tokenizer does, between spaces: "Éa_b!" -> "ea b"."""
     if text.isascii():
         return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast
     letters = "".join(one for one in normalized("NFKD", text) if not unicodedata.combining(one))
@@ -93,5 +93,5 @@ def _pieces(name: str) -> list[str]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Makes pairs of neighbours in a script without spaces, where a single character means little."""
+    """Makes pairs of neighbouring characters, because in a script without spaces a single one means little."""
     return [f"{first} {second}" for first, second in pairwise(run)] or [run]

@@ -1,1 +1,2 @@
-"""Downloads: a process for each, resumable to the byte, checked before anything counts as here."""
+"""Downloads: each runs in a process, can be resumed at any byte, and is checked before its model counts as
+installed."""

@@ -1,10 +1,10 @@
-"""All downloads: which run, which wait, and which are paused.
+"""All downloads: those that run, those that wait, and those that are paused.
 
     start --> queued --> running --> done
                  ^          |
               resume    pause, failure, or the app's end
                  |          v
-              paused / failed            cancel, from any state: deleted, with its files
+              paused / failed            cancel, from any state: the download is deleted, with its files
 
 Each running download has a process that fetches and a thread here that reads its messages. Methods may be called
 from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot` never blocks.
@@ -49,15 +49,15 @@ NO_THREAD = (
     "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
 )
 SPAN_SECONDS = 5.0
-"""The speed is the mean over this time."""
+"""Seconds over which the mean speed is measured."""
 QUIET_SECONDS = 5.0
-"""Seconds without a byte after which a note says so."""
+"""Seconds without a byte after which a note reports this."""
 DownloadGoal = Literal["run", "pause", "cancel"]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedDownloads:
-    """Unfinished downloads, one small JSON file each. Only their partial files tell how far they are."""
+    """Unfinished downloads, each in a small JSON file. Their progress is known only from their partial files."""
 
     folder: Path
 
@@ -73,7 +73,7 @@ class SavedDownloads:
             ) from error
 
     def forget(self, wanted: HubId) -> None:
-        """Delete the file of a download."""
+        """Delete the JSON file of a download, if it exists."""
         self._path(wanted).unlink(missing_ok=True)
 
     def load(self) -> Iterator[tuple[HubId, DownloadPlan | None]]:
@@ -102,7 +102,7 @@ class SpeedMeter:
         self._moved = now
 
     def update(self, now: float, done: int) -> None:
-        """Note the total number of bytes at a time."""
+        """Record the total number of bytes at this time."""
         if done != self._marks[-1][1]:
             self._moved = now
         if done < self._marks[-1][1]:  # a file was restarted
@@ -112,7 +112,7 @@ class SpeedMeter:
             self._marks.popleft()
 
     def speed(self, now: float) -> float:
-        """Return bytes per second; 0 if nothing has come for a while."""
+        """Return bytes per second; 0 if no byte has come for QUIET_SECONDS."""
         begin, before = self._marks[0]
         span = now - begin
         return (self._marks[-1][1] - before) / span if span > 0 and self.quiet(now) < QUIET_SECONDS else 0.0
@@ -124,9 +124,9 @@ class SpeedMeter:
 
 @dataclass(slots=True)
 class DownloadEntry:
-    """A download's state, and its process while it runs; `goal` is what the user has asked for.
+    """A download's state, and its process while it runs; `goal` is what the user wants.
 
-    All of it is read and changed under the lock of `Downloads`."""
+    All fields are read and changed only under the lock of `Downloads`."""
 
     wanted: HubId
     page: str
@@ -142,13 +142,13 @@ class DownloadEntry:
     thread: Thread | None = None
 
     def begin(self, thread: Thread, now: float) -> None:
-        """Update the state before its process starts."""
+        """Set the state to running, before the process is started."""
         self.state, self.thread = "running", thread
         self.note, self.asks_token = "", False
         self.meter = SpeedMeter(now, sum(self.done.values()))
 
     def handle(self, message: DownloadMessage, now: float) -> None:
-        """Update the state by a message of its process."""
+        """Update the state from a message of the process."""
         match message:
             case DownloadPlanned(plan):
                 self.plan = plan
@@ -185,7 +185,7 @@ class DownloadEntry:
 
 
 class Downloads:
-    """The downloads of one data folder; `at_once` of them run at the same time, the others are queued."""
+    """The downloads of one data folder. At most `at_once` of them run at the same time, the others are queued."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Downloads:
     def start(self, name: str) -> None:
         """Download the model of this hub id, or resume it.
 
-        Raises AppError for another text, and if Foresight is offline or nothing can be saved."""
+        Raises AppError if the name is not a hub id, Foresight is offline, or nothing can be saved."""
         wanted = require_hub_id(name, self._hub.endpoint)
         self._hub.require_online(wanted.repo)
         with self._lock:
@@ -237,12 +237,12 @@ class Downloads:
         self._set_goal(name, "run")
 
     def pause(self, name: str) -> None:
-        """Stop its traffic; downloaded bytes are kept."""
+        """Stop a download's traffic; downloaded bytes are kept."""
         self._set_goal(name, "pause")
         self._stop(name)
 
     def cancel(self, name: str) -> None:
-        """Stop its traffic and delete its files."""
+        """Stop a download's traffic, and delete its files."""
         self._set_goal(name, "cancel")
         self._stop(name)
         with self._lock:
@@ -257,13 +257,13 @@ class Downloads:
                 del self._entries[name]
 
     def use(self, hub: Hub) -> None:
-        """Fetch from this hub from now on; all downloads are paused if it is offline."""
+        """Use this hub for downloads from now on; if it is offline, pause all downloads."""
         self._hub = hub
         if hub.is_offline:
             self.close()
 
     def close(self) -> None:
-        """Stop all traffic. `restore` lists unfinished downloads again."""
+        """Pause all downloads, which stops all traffic. The next run lists them again by `restore`."""
         for download in self.snapshot():
             if download.state in ("queued", "running"):
                 self.pause(download.name)
@@ -274,7 +274,7 @@ class Downloads:
         return DownloadEntry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
 
     def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
-        """Return the bytes of each file that are on the disk."""
+        """Return, for each file, the number of bytes that are on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
         return {file.name: cache.stored_bytes(plan, file) for file in plan.files} if plan else {}
 
@@ -340,7 +340,7 @@ class Downloads:
         is_unknown = (
             isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
         )
-        if isinstance(message, DownloadFinished) or is_unknown:  # before its end is visible
+        if isinstance(message, DownloadFinished) or is_unknown:  # before the download is shown as ended
             self._files.forget(entry.wanted)
         with self._lock:
             if entry.goal == "run" or isinstance(message, DownloadPlanned):

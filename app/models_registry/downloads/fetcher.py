@@ -1,13 +1,14 @@
 """Fetches a model's files into the hub's cache with range requests, so that no downloaded byte is fetched twice.
 
-One file is one stream into one partial file, written unbuffered. However the process ends, the partial file is the
-beginning of the real one, and its length tells where to resume.
+Each file is a single stream into a partial file, written unbuffered. However the process ends, the partial file is
+the beginning of the real file, and its length is the position at which to resume.
 
     have 0        GET                          ####----- the connection breaks
     have 4        GET  Range: bytes=4-         ----#####
     have 9 of 9   checksum, rename into blobs
 
-Several files are fetched at once. The caller's thread reports ten times a second, and an exception there ends all.
+Several files are fetched at once. The caller's thread reports progress ten times a second; an exception in its
+report function ends all transfers.
 """
 
 import asyncio
@@ -42,24 +43,24 @@ from app.system.files import make_folder, sync_file, sync_folder
 from app.values.model import DISK_RESERVE, DiskUse, gigabytes
 
 FreeBytes = Callable[[Path], int]
-"""Returns the free bytes on the disk of a folder, which may not exist yet."""
+"""A function that returns the free bytes on the disk of a folder, which may not exist yet."""
 AT_ONCE = 4
-"""Files of one model that come at the same time."""
+"""Files of one model that are fetched at the same time."""
 POLL_SECONDS = 0.1
 MAX_RESTARTS = 3
 SYNCED = 64 * 2**20
-"""Bytes after which a partial file is synced to the disk: a power cut loses no more."""
+"""Bytes after which a partial file is synced to the disk, so that a power cut loses no more than this."""
 
 
 def disk_use(folder: Path) -> DiskUse:
-    """Return how full the disk of a folder is, which may not exist yet."""
+    """Return the free and total bytes on the disk of a folder, which may not exist yet."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     usage = shutil.disk_usage(existing)
     return DiskUse(folder, usage.free, usage.total)
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes on the folder's disk."""
+    """Return the number of free bytes on the folder's disk."""
     return disk_use(folder).free
 
 
@@ -69,14 +70,14 @@ def require_space(plan: DownloadPlan, missing: int, folder: Path, free: FreeByte
     if missing and left < missing + DISK_RESERVE:
         raise DiskFull(
             f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
-            f"free and {gigabytes(DISK_RESERVE)} should stay so: delete something there, or keep models on another "
-            "disk."
+            f"free and {gigabytes(DISK_RESERVE)} should stay free: delete something there, or keep models on "
+            "another disk."
         )
 
 
 @contextmanager
 def disk_full(repo: str) -> Iterator[None]:
-    """Turn the system's error for a full disk into DiskFull."""
+    """Turn the system's error about a full disk into DiskFull."""
     try:
         yield
     except OSError as error:
@@ -88,12 +89,14 @@ def disk_full(repo: str) -> Iterator[None]:
 
 
 class InvalidPartialFile(Exception):
-    """The partial file is unusable, and why: the file is fetched again."""
+    """A partial file is unusable, with the reason, so that the file is fetched again."""
 
 
 @dataclass(slots=True)
 class TransferState:
-    """Bytes of each file, and a note for the user; written by the transfers, read by the reporting thread."""
+    """Downloaded bytes of each file, and a note for the user.
+
+    Transfers write it, and the reporting thread reads it."""
 
     done: dict[str, int]
     note: str = ""
@@ -102,7 +105,7 @@ class TransferState:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Fetches from one hub into one cache."""
+    """Fetches models from one hub into one cache."""
 
     endpoint: str | None
     root: Path
@@ -112,10 +115,10 @@ class Fetcher:
     def fetch(self, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
         """Fetch the missing files of a model and return its folder.
 
-        Raises ModelError for what the user can solve, and the hub client's errors for what the hub answers."""
+        Raises ModelError for problems that the user can solve, and the hub client's errors if the hub refuses."""
         cache = RepoCache(self.root, plan.repo)
         state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
-        # Equal files are fetched once.
+        # Files with the same checksum are fetched once.
         missing = {file.digest: file for file in plan.files if not cache.has(plan, file)}
         left = sum(file.size - state.done[file.name] for file in missing.values())
         require_space(plan, left, self.root, self.free)
@@ -139,7 +142,7 @@ class Fetcher:
             while left:
                 ended, left = wait(left, POLL_SECONDS, FIRST_EXCEPTION)
                 for transfer in ended:
-                    transfer.result()  # raises what the transfer has raised
+                    transfer.result()  # raises the error of a failed transfer
                 report(state)
         finally:
             state.stop.set()  # ends the other transfers at their next byte
@@ -148,7 +151,7 @@ class Fetcher:
 
 @dataclass(slots=True)
 class _Transfer:
-    """The transfer of one file."""
+    """The transfer of one file, with its retries."""
 
     fetcher: Fetcher
     plan: DownloadPlan
@@ -161,7 +164,9 @@ class _Transfer:
         return RepoCache(self.fetcher.root, self.plan.repo).partial(self.file)
 
     def run(self) -> None:
-        """Fetch the file, check it, and rename it to its digest."""
+        """Fetch the file, check it, and rename it to its checksum.
+
+        Raises ModelBroken if it is damaged every time."""
         while not self.state.stop.is_set():
             try:
                 with disk_full(self.plan.repo):
@@ -171,7 +176,7 @@ class _Transfer:
                 self._partial.unlink(missing_ok=True)
                 if self.starts == MAX_RESTARTS:
                     raise ModelBroken(
-                        f"{self.file.name} of {self.plan.repo} {problem}, {MAX_RESTARTS} times over: try again "
+                        f"{self.file.name} of {self.plan.repo} {problem}, after {MAX_RESTARTS} tries: try again "
                         "later, or from another network."
                     ) from problem
                 self.starts += 1
@@ -211,7 +216,9 @@ class _Transfer:
         return self._partial.stat().st_size
 
     async def _stream(self, have: int, file_hash: GrowingFileHash) -> None:
-        """Append what the server sends from byte `have` on."""
+        """Append the bytes from `have` on to the partial file.
+
+        Raises IncompleteTransfer, InvalidPartialFile, TimeoutError and the hub client's errors."""
         seconds, loop = self.fetcher.retry_policy.read_timeout, asyncio.get_running_loop()
         limit, known = AnswerLimit(self.file.size - have + ROOM), have
         plan = self.plan

@@ -1,6 +1,6 @@
-"""A download in a process of its own, seen from the app: a request goes in, messages come out.
+"""The app's side of a download in a process of its own: a request goes in, messages come out.
 
-Killing the process ends its traffic at once. All downloaded bytes are in its partial files.
+Killing the process ends its traffic at once. All downloaded bytes are in partial files.
 """
 
 import json
@@ -24,7 +24,7 @@ from app.values.validation import require
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequest:
-    """A model to fetch. Without a plan the process looks its files up first."""
+    """A model to fetch. If `plan` is None, the process first asks the hub for the model's files."""
 
     wanted: HubId
     plan: DownloadPlan | None = None
@@ -35,14 +35,14 @@ class DownloadRequest:
 
 @dataclass(frozen=True, slots=True)
 class DownloadPlanned:
-    """The files are known."""
+    """The message that the files to download are known."""
 
     plan: DownloadPlan
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """Downloaded bytes of each file, and a note for the user or ""."""
+    """The message of progress: downloaded bytes of each file, and a note for the user, or ""."""
 
     done: Mapping[str, int]
     note: str = ""
@@ -55,14 +55,14 @@ class DownloadProgress:
 
 @dataclass(frozen=True, slots=True)
 class DownloadFinished:
-    """All files are in this folder, and checked; of a GGUF file its path."""
+    """The message that all files are downloaded and checked: has the model's folder, or the path of a GGUF file."""
 
     folder: Path
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadFailed:
-    """The download has failed; `kind` is the name of a class in app.errors."""
+    """The message that the download has failed; `kind` is the name of an error class in app.errors."""
 
     kind: str
     sentence: str
@@ -72,7 +72,7 @@ class DownloadFailed:
         require(are_texts, "an error must have a kind and a sentence", (self.kind, self.sentence))
 
     def error(self) -> ModelError:
-        """Return the error, to be raised here."""
+        """Return the error as an exception, to be raised in the app's process."""
         kind = getattr(errors, self.kind, ModelError)
         is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
         return kind(self.sentence) if is_ours else ModelError(self.sentence)
@@ -87,7 +87,7 @@ def to_line(value: DownloadRequest | DownloadMessage) -> bytes:
 
 
 def request_from_line(line: bytes) -> DownloadRequest:
-    """Decode a request of `to_line`."""
+    """Decode a request that `to_line` has encoded."""
     values: dict[str, Any] = json.loads(line)
     return DownloadRequest(
         wanted=HubId(**values["wanted"]),
@@ -99,7 +99,7 @@ def request_from_line(line: bytes) -> DownloadRequest:
 
 
 def message_from_line(line: bytes) -> DownloadMessage:
-    """Decode a message of `to_line`."""
+    """Decode a message that `to_line` has encoded."""
     values: dict[str, Any] = json.loads(line)
     match values.pop("is"):
         case "DownloadPlanned":
@@ -116,7 +116,7 @@ class DownloadProcess(ChildProcess):
 
     def __init__(self, request: DownloadRequest) -> None:
         self._repo = request.wanted.repo
-        # Plain HTTP, no telemetry, no progress bars, and the hub's token.
+        # Plain HTTP without Xet, no telemetry, no progress bars; and the hub's token.
         names = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS")
         environment = dict.fromkeys(names, "1")
         environment |= {name: os.environ[name] for name in HUB_TOKENS if name in os.environ}
@@ -125,7 +125,7 @@ class DownloadProcess(ChildProcess):
         super().__init__("app.models_registry.downloads.process_main", to_line(request), environment)
 
     def messages(self) -> Iterator[DownloadMessage]:
-        """Yield its messages until it ends. Raises ModelError for a line that is none."""
+        """Yield the process's messages until it ends. Raises ModelError for a line that is not a message."""
         for line in self.lines():
             with understanding(ended_unexpectedly(self._repo)):
                 message = message_from_line(line)
@@ -133,12 +133,14 @@ class DownloadProcess(ChildProcess):
 
 
 def ended_unexpectedly(repo: str) -> ModelError:
-    """Return the error for a process that ended without DownloadFinished or DownloadFailed."""
+    """Return the error for a process that ended without a final message."""
     return ModelError(f"The download of {repo} ended unexpectedly: resume it. Downloaded bytes are kept.")
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
-    """Download a model, wait for it and return its folder or GGUF file. An exception of `progress` stops it."""
+    """Download a model, wait until it is complete, and return its folder or GGUF file. Raises ModelError.
+
+    An exception raised by `progress` stops the download."""
     progress(f"Asking the hub for {wanted.repo}", 0, 0)
     plan = hub.plan(wanted)
     with DownloadProcess(DownloadRequest(wanted, plan, hub.endpoint, hub.root, hub.retry_policy)) as child:

@@ -29,7 +29,7 @@ Send = Callable[[DownloadMessage], None]
 
 
 def fetch(line: bytes, send_line: child_process.Say) -> None:
-    """Handle a request, and send its messages."""
+    """Download the requested model, and send messages about it; a failure is the last message."""
 
     def send(message: DownloadMessage) -> None:
         send_line(to_line(message))

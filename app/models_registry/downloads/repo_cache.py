@@ -2,12 +2,12 @@
 
     models--org--name/
         blobs/<checksum>                              a file's bytes
-        blobs/<checksum>.foresight.incomplete         the part of them that has come
-        snapshots/<commit>/<file name>                a link to the bytes
-        refs/main                                     the commit that "main" was
+        blobs/<checksum>.foresight.incomplete         the bytes downloaded so far
+        snapshots/<commit>/<file name>                a link to the blob
+        refs/main                                     the commit that "main" was when it was fetched
 
-A download fills the blobs, and links them only when all are complete and checked. So no program takes an unfinished
-download for a model.
+A download fills the blobs, and links them only when all of them are complete and checked. So no program takes an
+unfinished download for a model.
 """
 
 import os
@@ -45,29 +45,29 @@ class RepoCache:
         return self.folder / "blobs" / (file.digest + PARTIAL)
 
     def snapshot(self, commit: str) -> Path:
-        """Return the folder that a model is loaded from."""
+        """Return the folder from which the model is loaded at this commit."""
         return self.folder / "snapshots" / commit
 
     def lock(self) -> FileLock:
-        """Return the lock of the one process that downloads this model. It is released when the process ends."""
+        """Return a lock for the only process that may download this model. It is released when the process ends."""
         locks = self.root / ".locks" / self.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         return FileLock(locks / "foresight.lock", timeout=0)
 
     def has(self, plan: DownloadPlan, file: RemoteFile) -> bool:
-        """Tell whether the file is complete."""
+        """Return whether the file is completely downloaded."""
         paths = self.blob(file), self.snapshot(plan.commit) / file.name
         return any(path.exists() and path.stat().st_size == file.size for path in paths)
 
     def stored_bytes(self, plan: DownloadPlan, file: RemoteFile) -> int:
-        """Return how many bytes of the file are downloaded."""
+        """Return the number of bytes of the file that are downloaded."""
         if self.has(plan, file):
             return file.size
         partial = self.partial(file)
         return min(partial.stat().st_size, file.size) if partial.exists() else 0
 
     def install(self, plan: DownloadPlan) -> Path:
-        """Link all files of the plan, which are complete, and return the folder to load from."""
+        """Link all files of the plan into its snapshot, and return that folder. All files must be complete."""
         snapshot = self.snapshot(plan.commit)
         make_folder(snapshot)
         for file in plan.files:
@@ -105,5 +105,5 @@ def _link(blob: Path, pointer: Path) -> None:
         pointer.unlink()
     try:
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
-    except OSError:  # Windows without the right to make links: as the hub's client does there
+    except OSError:  # Windows without the right to make links: move it, as the hub's client does
         shutil.move(blob, pointer)

@@ -1,1 +1,1 @@
-"""What a model's files must be, and what they tell, found out without torch."""
+"""Checks of a model's files, and what can be read from them without torch."""

@@ -1,7 +1,7 @@
 """Computes the checksum of a file while it is written.
 
-Reading a large file again after its download would take long. So a thread reads the growing file at its own pace,
-and at the end only the last bytes are left:
+To read a large file again after its download would take long. So a thread reads the growing file at its own pace,
+and at the end only the last bytes are left to read:
 
     writer   |==========>
     reader   |=======>            the same after a restart: it begins at 0 and soon catches up
@@ -18,20 +18,20 @@ PIECE = 1 << 20
 
 
 def new_hash(digest: str, size: int) -> "hashlib._Hash":
-    """Make a hash of the kind of `digest`: SHA-256, or git's for a file of this size."""
+    """Make a hash object of the kind of `digest`: SHA-256, or git's checksum for a file of this size."""
     if len(digest) == 64:
         return hashlib.sha256()
     return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
 
 
 def file_digest(path: Path, kind: str) -> str:
-    """Return the checksum of a whole file, of the same kind as the checksum `kind`."""
+    """Return the checksum of a whole file, of the same kind as the given checksum `kind`."""
     with GrowingFileHash(path, new_hash(kind, path.stat().st_size)) as following:
         return following.finish()
 
 
 class GrowingFileHash:
-    """Hashes a file while it grows; `finish` once it has stopped growing."""
+    """Hashes a file on a thread while the file grows. Call `finish` once it has stopped growing."""
 
     def __init__(self, path: Path, into: "hashlib._Hash") -> None:
         self._path = path
@@ -52,11 +52,11 @@ class GrowingFileHash:
         self._thread.join()
 
     def grew(self) -> None:
-        """Tell the thread that there is more to read."""
+        """Wake the thread, because there is more to read."""
         self._grew.set()
 
     def finish(self) -> str:
-        """Return the checksum of the whole file. Raises OSError if it cannot be read."""
+        """Wait until the whole file is read, and return its checksum. Raises OSError if it cannot be read."""
         self._ended.set()
         self.grew()
         self._thread.join()
@@ -73,7 +73,7 @@ class GrowingFileHash:
             self._problem = error
 
     def _read_on(self, file: FileIO) -> bool:
-        """Read up to the present end of the file. Returns whether that was its last end."""
+        """Hash the file up to its present end. Returns whether the file will not grow any more."""
         self._grew.clear()
         is_last = self._ended.is_set()
         piece = memoryview(bytearray(PIECE))

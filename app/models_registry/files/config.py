@@ -1,7 +1,7 @@
-"""Reads what a model's own files say of it: its sizes, its sampling temperature and its chat template.
+"""Reads from a model's own files its sizes, its sampling temperature and its chat template.
 
-The files come from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
-used, and nothing in the files is ever run: the chat template is only searched for what it says of tools.
+The files are not trusted. An impossible number ("num_hidden_layers": 1000000000) is rejected before it is used, and
+nothing in the files is ever run: the chat template is only searched for how it shows tools.
 """
 
 import json
@@ -27,16 +27,16 @@ OTHER_NAMES = {
     "max_position_embeddings": ("n_positions", "n_ctx"),
 }
 COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
-"""Keys of counts, for each of which a model has a module or a list entry, in any part of config.json."""
+"""Keys, in any part of config.json, that count modules or list entries of a model, such as layers or experts."""
 MAX_COUNT = 20_000
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
-"""The temperature of a model that names none, and the highest that is accepted."""
+"""The temperature of a model that does not name a temperature, and the highest temperature that is accepted."""
 TEMPLATES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
 TEMPLATE_CONFIGS = ("chat_template.json", "tokenizer_config.json")
 LARGEST_TEMPLATE_CONFIG = 20_000_000
-"""Bytes: a tokenizer_config.json may hold a large vocabulary."""
+"""In bytes; a tokenizer_config.json may contain a large vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
-    numbers of hidden states that are kept for each token, for a head that reads them."""
+    how many numbers of hidden states are kept for each token, for a draft head that reads them."""
 
     model_type: str
     architecture: str
@@ -62,22 +62,24 @@ class ModelConfig:
 
     @property
     def embedding(self) -> int:
-        """Numbers in the embedding."""
+        """How many numbers the embedding has."""
         return self.vocabulary * self.hidden
 
     @property
     def cached(self) -> int:
-        """Numbers in the KV cache for one token."""
+        """How many numbers the KV cache has for each token."""
         return 2 * self.layers * self.key_heads * self.head_size + self.states
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
-    """Read the config of the model in this folder or GGUF file. Raises ModelError for an invalid one."""
+    """Read the config of the model in this folder or GGUF file. Raises ModelError if it is invalid."""
     return parse_config(config_of(folder, name), name)
 
 
 def config_of(folder: Path, name: str) -> bytes:
-    """Return the text of the folder's config.json, or one made of the GGUF file's header. Raises ModelError."""
+    """Return the bytes of the folder's config.json, or of a config made from a GGUF file's header.
+
+    Raises ModelError."""
     if folder.is_file():
         return json.dumps(gguf_config(folder, name)).encode()
     with (folder / CONFIG).open("rb") as file:
@@ -88,20 +90,20 @@ def config_of(folder: Path, name: str) -> bytes:
 
 
 def check_config(config: bytes, name: str) -> dict[str, int]:
-    """Return the sizes of a config.json, 0 for those that it has not.
+    """Return the sizes in a config.json; 0 for a size that it does not have.
 
-    Raises ModelError if it is invalid, or needs Python code of its own."""
+    Raises ModelError if the config is invalid, or the model needs Python code of its own."""
     values = _text_config(config, name)
     return {key: _size(values, key, name) for key in LARGEST_SIZES}
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:
-    """Parse a config.json; `name` is the model's name for error messages."""
+    """Parse a config.json; `name` is the model's name for error messages. Raises ModelError."""
     values, sizes = _text_config(config, name), check_config(config, name)
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
     if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
         raise ModelBroken(
-            f"The config.json of {name} does not tell the model's size: choose a text model that "
+            f"The config.json of {name} does not contain the model's size: choose a text model that "
             "transformers knows."
         )
     architectures = values.get("architectures")
@@ -119,12 +121,12 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
         is_softcapped=bool(values.get("attn_logit_softcapping")),
-        states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # and its own
+        states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # one more for the head's own
     )
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
-    """Return the part that describes the text model, with the values of the whole config."""
+    """Return the whole config, overridden by its part about the text model. Raises ModelError."""
     try:
         whole = parse_json(config)
     except ValueError as error:
@@ -142,7 +144,8 @@ def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
 
 
 def _require_few(config: Mapping[str, Any], name: str) -> None:
-    """Refuse more of anything than can be built, in any part of the config."""
+    """Raise ModelBroken if any part of the config counts more than MAX_COUNT layers, heads, experts and the
+    like."""
     parts: list[Any] = [config]
     while parts:
         part = parts.pop()
@@ -156,7 +159,8 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
 
 
 def is_known(model_type: str) -> bool:
-    """Tell whether transformers has this kind of model, by its folders: importing it takes seconds."""
+    """Return whether transformers has this kind of model, judged by its folders, because importing it takes
+    seconds."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
         return False
@@ -164,7 +168,7 @@ def is_known(model_type: str) -> bool:
 
 
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
-    """Return the value of this key by any of its names; 0 if there is none."""
+    """Return the size of this key, or of another name for it; 0 if there is none. Raises ModelBroken."""
     found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LARGEST_SIZES[key]:
         raise _impossible(key, found, name)
@@ -178,7 +182,8 @@ def _impossible(key: str, value: object, name: str) -> ModelBroken:
 
 
 def own_temperature(folder: Path) -> float:
-    """Return the temperature of generation_config.json: 0 for no sampling, the usual one if it names none."""
+    """Return the temperature in generation_config.json: 0 if it turns sampling off, the usual one if it names
+    none."""
     file = folder / "generation_config.json"
     try:
         is_here = file.is_file() and file.stat().st_size <= LARGEST_GENERATION_CONFIG
@@ -196,7 +201,7 @@ def own_temperature(folder: Path) -> float:
 
 
 def chat_template(path: Path) -> str:
-    """Return the chat template of the model in this folder or GGUF file, the one for tools if there are several.
+    """Return the chat template of the model in this folder or GGUF file; of several, the one for tools.
 
     Returns "" if there is none, or if the files cannot be read."""
     try:

@@ -1,12 +1,12 @@
-"""Will it fit? Estimates the memory of a model that decodes, from its config and its weights' headers alone.
+"""Estimates the memory that a model takes while it decodes, from its config and the headers of its weights alone.
 
     weights    every number at its width, and on a CPU a second copy of a tied head, packed for the kernels
     cache      keys and values of the context, grown in chunks
     rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits
-    runtime    Python, torch and what they load, unless it is in memory already
+    runtime    Python, torch and the libraries that they load, unless they are in memory already
 
-On a CPU the pages of the file count into the size of the process, too, while they are read. The system takes them
-back when it needs them, so they are in `peak` and not in `need`. `docs/models.md` has the measurements.
+On a CPU, pages of the weight files count as memory of the process while they are read. The system takes them back
+when it needs memory, so they are in `peak` and not in `need`. `docs/models.md` has the measurements.
 """
 
 import platform
@@ -36,10 +36,10 @@ from app.values.model import (
 from app.values.quantisation import model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of one weight that is not quantised; app/values/quantisation.py counts the others."""
+"""Bytes of a weight that is not quantised; app/values/quantisation.py counts quantised weights."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 CHUNK = 512
-"""Tokens by which the cache grows, and tokens of a prompt that are read at once."""
+"""Tokens by which the KV cache grows, and tokens of a prompt that are read in one pass."""
 LOOKAHEAD_ROWS = 128
 """Rows of the widest step that is tried when a model is loaded."""
 TIED_SHARE = 1 / 3
@@ -48,19 +48,19 @@ RUNTIME = {"cpu": 440_000_000, "cuda": 600_000_000}
 KERNELS = 45_000_000
 """Bytes of the kernels that a CPU's library builds for itself, for half precision or packed weights."""
 SMALL = 1_000_000
-"""Parameters below which nothing is packed."""
+"""Number of parameters below which no weights are packed."""
 SCORE_COPIES = 3
-"""Float32 score matrices that exist at once if attention has no fused kernel."""
+"""Number of float32 score matrices that exist at the same time if attention has no fused kernel."""
 MARGIN = 0.05
-"""The share of free memory that stays free, besides that for the prefixes of other conversations."""
+"""Share of free memory that stays free, in addition to the share for cached prefixes of other conversations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
     """Estimates one model on one kind of device.
 
-    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU attention runs in our own
-    kernels. `is_head`: it is part of another model, and is not quantised with it."""
+    `packs`: a CPU's kernels keep the weights in an order of their own. `has_triton`: on a GPU attention runs in our
+    own kernels. `is_head`: it is a draft head, which is not quantised with its target."""
 
     shape: ModelConfig
     weights: Weights
@@ -78,7 +78,9 @@ class Estimator:
         return MemoryNeed(
             weights=self._weights(precision) + sum(one.weights for one in drafts),
             cache=self._cache(precision, context) + sum(one.cache for one in drafts),
-            rows=max(self._rows(precision, context), *(one.rows for one in drafts), 0),  # one after the other
+            rows=max(
+                self._rows(precision, context), *(one.rows for one in drafts), 0
+            ),  # the models compute one after the other
             runtime=runtime,
         )
 
@@ -92,13 +94,13 @@ class Estimator:
         if self.device != "cpu":
             return 0
         if STORED_AS.get(precision) == self.weights.stored:
-            # What is packed was copied, and its pages stay until the system wants them.
+            # Packed weights were copied; the file's pages stay until the system needs memory.
             return self._packed() * NUMBER_BYTES[precision] if self._does_pack(precision) else 0
         need = self.need(precision, context)
         return max(need.runtime + self._kept(precision) + self.weights.size - need.total, 0)
 
     def longest_context(self, precision: Precision, free: int) -> int:
-        """Return the most tokens that fit into `free` bytes; 0 if not even a short chat does."""
+        """Return the longest context, in tokens, that fits into `free` bytes; 0 if not even a short chat fits."""
         low, high = 0, -(-self.shape.context // CHUNK)
         while low < high:
             middle = (low + high + 1) // 2
@@ -107,9 +109,10 @@ class Estimator:
         return min(low * CHUNK, self.shape.context)
 
     def offloaded(self, precision: Precision, room: int) -> int:
-        """Return the bytes of weights that stay in main memory if a card has this much room for them.
+        """Return the bytes of weights that stay in main memory if a card has `room` bytes for weights.
 
-        0 if none need to, or if it is impossible: the card must hold the embedding and any other single piece."""
+        Returns 0 if none have to, or if it is impossible, because the card must hold the embedding and the largest
+        other piece."""
         weights = replace(self, draft_models=()).need(precision, 1).weights
         if weights <= room or self.device == "cpu" or precision not in STORED_AS or self.weights.is_gguf:
             return 0
@@ -120,7 +123,7 @@ class Estimator:
 
     @property
     def _is_tied(self) -> bool:
-        """Some families tie without saying so in their config: then no head is stored."""
+        """Whether the head is tied; some model families do not say so in their config, but then store no head."""
         return self.shape.is_tied or not self.weights.has_head
 
     def _numbers(self) -> int:
@@ -141,7 +144,9 @@ class Estimator:
         return self._kept(precision) + second
 
     def _kept(self, precision: Precision) -> int:
-        """Count the bytes of the weights, each once. A GGUF file's are not quantised before they are all loaded."""
+        """Count the bytes of the weights, each once.
+
+        Weights of a GGUF file count as not quantised, as they are loaded."""
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
         if self.weights.is_gguf or self.is_head:
@@ -157,7 +162,8 @@ class Estimator:
         return rows * row_price(self.shape, self._width(precision)).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
-        """Count the bytes that reading the prompt computes, or a lookahead step if they are more."""
+        """Count the bytes of intermediate results for reading the prompt or for a lookahead step, whichever is
+        more."""
         shape, width = self.shape, self._width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate
         chunk = min(CHUNK, context)
@@ -168,8 +174,8 @@ class Estimator:
         return int(max(prompt, step))
 
     def _attention_row(self, context: int, width: int) -> int:
-        """Count the bytes that attention takes for one row against the context."""
-        # torch's kernel has neither soft-capping nor sinks: then the sdpa backend writes scores out.
+        """Count the bytes that attention takes for one row of queries against the whole context."""
+        # torch's kernel has neither soft-capping nor sinks, so for these the sdpa backend stores the scores.
         is_special = self.shape.is_softcapped or self.weights.has_sinks
         if is_special and (self.device == "cpu" or not self.has_triton):
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
@@ -178,20 +184,20 @@ class Estimator:
 
 
 def row_price(shape: ModelConfig, width: int) -> RowPrice:
-    """Return the memory of one row: its logits as the model gives them and again in float32, its keys and values.
+    """Return the memory of one row: its logits, as computed and again in float32, and its keys and values.
 
-    `width` is that of an activation in bytes."""
+    `width` is the size of an activation in bytes."""
     return RowPrice(logits=shape.vocabulary * (width + 4), cache=shape.cached * width)
 
 
 def activation_bytes(precision: Precision, device: str) -> int:
-    """Return the bytes of an activation. With quantised weights it is float32 on a CPU, half precision on a GPU."""
+    """Return the bytes of an activation. If weights are quantised, it is float32 on a CPU and 16 bits on a GPU."""
     is_quantised = precision in ("int8", "int4")
     return 4 if precision == "float32" or (is_quantised and device == "cpu") else 2
 
 
 def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:
-    """Judge whether the model fits this device, with a sentence that says so."""
+    """Judge whether the model fits this device. Returns the estimates with a verdict, also as a sentence."""
     usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))
     context = min(context, estimator.shape.context)
     need = estimator.need(precision, context)
@@ -246,12 +252,12 @@ def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
 def fit_on_device(
     folder: ModelFolder, precision: str, device: str, context: int, draft: Path | None = None
 ) -> Fit | None:
-    """Judge whether `copies` of a model fit this device, with a draft model; None if that is unknown."""
+    """Judge whether a model fits this device, with its draft model; None if that cannot be estimated."""
     memory = next((one for one in memories() if one.device == device), None)
     if memory is None or precision not in get_args(Precision):
         return None
     width = cast(Precision, precision)
     try:
         return judge_folder(folder.path, folder.name, memory, width, context or USUAL_CONTEXT, draft)
-    except ModelError:  # loading says why
+    except ModelError:  # loading the model reports the reason
         return None

@@ -1,6 +1,6 @@
-"""Models in one GGUF file each, as LM Studio, Ollama and llama.cpp keep them: which can be loaded, and their sizes.
+"""Models in a single GGUF file, as LM Studio, Ollama and llama.cpp keep them: checks and sizes.
 
-transformers reads these files, for the architectures listed here. A part of a split file cannot be read alone.
+transformers reads these files for the architectures listed here. A part of a split file cannot be read alone.
 """
 
 import re
@@ -26,7 +26,7 @@ ONE_FILE = (
     "joined file."
 )
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
-"""How llama.cpp names the parts of a split file."""
+"""The names that llama.cpp gives to the parts of a split file."""
 CONFIG_KEYS = {
     "hidden_size": "embedding_length",
     "num_hidden_layers": "block_count",
@@ -37,14 +37,14 @@ CONFIG_KEYS = {
     "max_position_embeddings": "context_length",
     "attn_logit_softcapping": "attn_logit_softcapping",
 }
-"""Keys of config.json, and the same keys of a GGUF file."""
+"""Keys of a config.json, and the corresponding keys of a GGUF file."""
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}
 """Tensors that are counted separately, by their names in a GGUF file and in transformers."""
 
 
 def check_gguf(path: Path, name: str) -> None:
-    """Raise ModelBroken with what to do if this file cannot be loaded."""
+    """Raise ModelBroken, with advice, if this GGUF file cannot be loaded."""
     if PART.fullmatch(path.name):
         raise ModelBroken(_in_parts(path))
     header = _header(path, name)
@@ -57,7 +57,7 @@ def check_gguf(path: Path, name: str) -> None:
 
 
 def check_kind(header: GgufHeader, name: str) -> None:
-    """Raise ModelBroken if this is no text model that transformers reads."""
+    """Raise ModelBroken if this is not a text model that transformers can read."""
     known, kind = header.architecture, header.values.get("general.type")
     problem = ""
     if known in PROJECTORS or kind == "mmproj":
@@ -79,7 +79,7 @@ def gguf_config(path: Path, name: str) -> dict[str, Any]:
     """Return the sizes of the model in this file, by the keys of a config.json."""
     header = _header(path, name)
     values = {key: header.value(known) for key, known in CONFIG_KEYS.items()}
-    # Of values that differ by layer the largest.
+    # If a value differs by layer, the largest is taken.
     sizes = {key: max(one, default=None) if isinstance(one, list) else one for key, one in values.items()}
     stored = {tensor.name: tensor.shape for tensor in header.tensors}
     return {
@@ -93,13 +93,13 @@ def gguf_config(path: Path, name: str) -> dict[str, Any]:
 def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Yield the name, the stored type and the shape of each tensor in this file."""
     for tensor in _header(path, name).tensors:
-        # Else attn_output.weight would pass for the head.
+        # Renamed, because attn_output.weight would be taken for the head.
         known = NAMES.get(tensor.name, tensor.name.replace("attn_output.", "o_proj."))
         yield known, tensor.stored, tensor.shape
 
 
 def gguf_files(folder: Path, depth: int = 0) -> list[Path]:
-    """Return the models in GGUF files of a folder and of `depth` levels below it; of a split one its first file."""
+    """Return the GGUF models in a folder and in `depth` levels below it; for a split model, its first file."""
     found = (path for level in range(depth + 1) for path in folder.glob("*/" * level + "*" + SUFFIX))
     return sorted(path for path in found if _is_model(path))
 
@@ -112,7 +112,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return the parts of a split file that are here."""
+    """Return the parts of a split file that exist in its folder."""
     own = PART.fullmatch(path.name)
     found = ((other, PART.fullmatch(other.name)) for other in path.parent.iterdir())
     return [other for other, part in found if own and part and part.group(1, 3) == own.group(1, 3)]
@@ -135,7 +135,7 @@ def _header(path: Path, name: str) -> GgufHeader:
     try:
         if not is_gguf(path):
             raise ModelBroken(
-                f"{path} is no GGUF file: choose one that llama.cpp can read, or a folder with a model."
+                f"{path} is not a GGUF file: choose one that llama.cpp can read, or a folder with a model."
             )
         return read_gguf_header(path)
     except ValueError as error:
@@ -147,4 +147,4 @@ def _header(path: Path, name: str) -> GgufHeader:
 
 
 def _damaged(path: Path, how: str) -> ModelBroken:
-    return ModelBroken(f"{path} is damaged: {how}. Download it again with the program that brought it.")
+    return ModelBroken(f"{path} is damaged: {how}. Download it again with the program that it came from.")

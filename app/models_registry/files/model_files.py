@@ -1,6 +1,6 @@
-"""Which files make up a model, and whether they are complete. They are checked without torch and without weights.
+"""Which files make up a model, and whether they are complete. They are checked without torch or loading weights.
 
-A safetensors file begins with a list of its tensors, so a file that was cut short shows at once:
+A safetensors file begins with a list of its tensors, so an incomplete file is recognised at once:
 
     8 bytes: N | N bytes: JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …} | the tensors
 """
@@ -20,13 +20,13 @@ WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SAFETENSORS = ".safetensors"
 MAX_SHARDS = 1_900
-"""The most weight files of a model that are accepted."""
+"""Most weight files of a model that are accepted."""
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
-"""How a sentence-embedding model pools its vectors. The only needed file in a subfolder."""
+"""The file by which a sentence-embedding model pools its vectors. No other needed file is in a subfolder."""
 MERGES = "merges.txt"
 VOCABULARY = "vocab.json"
-"""A tokenizer together with MERGES."""
+"""This file and MERGES together are a tokenizer."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt")
 TEXTS = (
     *TOKENIZERS,
@@ -38,12 +38,12 @@ TEXTS = (
     "special_tokens_map.json",
     "added_tokens.json",
     "chat_template.*",
-    MODULES,  # these two of sentence-embedding models
+    MODULES,  # this and the next belong to sentence-embedding models
     "sentence_bert_config.json",
 )
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 MAX_HEADER = 16_000_000
-"""The largest accepted N. A hundred thousand tensors take less."""
+"""The largest accepted header in bytes (N above). A hundred thousand tensors take less."""
 MORE_TEMPLATES = "additional_chat_templates"
 """A folder from which transformers reads chat templates."""
 LONGEST = {
@@ -57,10 +57,11 @@ MAX_TEXT_BYTES = 100_000_000
 
 
 def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
-    """Return the files of a repository that loading needs: no pickles, no code, no second copies of weights.
+    """Return the files of a repository that are needed for loading: no pickles, no code, no second copies of
+    weights.
 
-    If there are both model.safetensors and shards, transformers reads the former, and so do we. `shards` are the
-    weight files that the index names."""
+    If a repository has both model.safetensors and shards, transformers reads model.safetensors, and so do we.
+    `shards` are the weight files that the index names."""
     names = list(names)
     weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
     pooling = [POOLING] if MODULES in names and POOLING in names else []
@@ -68,7 +69,7 @@ def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
 
 
 def require_model(names: Iterable[str], where: str) -> None:
-    """Raise a ModelError that says what is wrong if these files cannot be a model; `where` names them."""
+    """Raise a ModelError, with the reason, if these files cannot be a model; `where` names their place in it."""
     names = list(names)
     if CONFIG not in names:
         raise ModelBroken(f"{where} is not a model: it has no {CONFIG}. {_other_kind(names)}")
@@ -83,12 +84,12 @@ def require_model(names: Iterable[str], where: str) -> None:
 
 
 def has_weights(names: Iterable[str]) -> bool:
-    """Tell whether there are safetensors weights among these files."""
+    """Return whether there are safetensors weights among these files."""
     return not {WHOLE, INDEX}.isdisjoint(names)
 
 
 def has_tokenizer(names: Iterable[str]) -> bool:
-    """Tell whether any of these files can be a tokenizer."""
+    """Return whether any of these files can be a tokenizer."""
     names = set(names)
     return not names.isdisjoint(TOKENIZERS) or {VOCABULARY, MERGES} <= names
 
@@ -104,13 +105,13 @@ def _other_kind(names: list[str]) -> str:
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    # fnmatch's * also matches slashes; these files lie at the top of their repository.
+    # fnmatch's * also matches slashes, but these files are at the top of their repository.
     patterns = list(patterns)
     return [name for name in names if "/" not in name and any(fnmatch(name, p) for p in patterns)]
 
 
 def check_folder(folder: Path) -> None:
-    """Raise a ModelError with what to do if this folder's model cannot be loaded."""
+    """Raise a ModelError, with advice, if this folder's model cannot be loaded."""
     try:
         _check_files(folder)
     except OSError as error:
@@ -135,8 +136,8 @@ def _check_files(folder: Path) -> None:
 
 
 def _check_readable(path: Path) -> None:
-    """Raise ModelBroken for what cannot be read to its end: a pipe, a device, a text of gigabytes."""
-    if not path.exists() or path.is_dir():  # a link to nothing: whatever needs the file reports it as missing
+    """Raise ModelBroken for a file that cannot be read to its end: a pipe, a device, a text of gigabytes."""
+    if not path.exists() or path.is_dir():  # a broken link is reported as missing by whatever needs the file
         return
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
@@ -150,13 +151,13 @@ def _check_readable(path: Path) -> None:
 
 
 def longest(name: str) -> int:
-    """Return how many bytes a file of this name may have; 0 for one that is not read as a whole."""
+    """Return the most bytes that a file of this name may have; 0 if it is not read as a whole."""
     known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
     return known or (MAX_TEXT_BYTES if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
 
 
 def is_complete(folder: Path) -> bool:
-    """Tell whether every needed file exists. Their contents are not checked."""
+    """Return whether every needed file exists. Their contents are not checked."""
     names = file_names(folder)
     if CONFIG not in names or not (has_tokenizer(names) or is_speculator(folder)):
         return False
@@ -179,7 +180,7 @@ def weight_files(folder: Path) -> list[Path]:
 def shard_names(index: bytes, where: str, advice: str) -> list[str]:
     """Return the weight files that an index names. Raises ModelBroken for files outside of its folder."""
     try:
-        listed = parse_json(index)["weight_map"]  # in which file each tensor is
+        listed = parse_json(index)["weight_map"]  # maps each tensor to its file
     except (ValueError, TypeError, LookupError):
         listed = {}
     names = list(listed.values()) if isinstance(listed, dict) else []
@@ -189,7 +190,7 @@ def shard_names(index: bytes, where: str, advice: str) -> list[str]:
 
 
 def _is_weight_file(name: object) -> bool:
-    """Tell whether it is the plain name of a safetensors file, on any system."""
+    """Return whether a value is the plain name of a safetensors file, without a path on any system."""
     if not isinstance(name, str) or not name.endswith(SAFETENSORS):
         return False
     return name.isprintable() and not any(sign in name for sign in "/\\:")
@@ -204,26 +205,26 @@ def _check_weights(path: Path) -> None:
 
 
 def _expected_size(path: Path) -> int:
-    """Return the size that the file's own header promises."""
+    """Return the file size that follows from the file's own header. Raises ModelBroken."""
     header_size, tensors = read_header(path)
     try:
         ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
         return 8 + header_size + int(max(ends))
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        raise _damaged(path, "it is no safetensors file") from error
+        raise _damaged(path, "it is not a safetensors file") from error
 
 
 def read_header(path: Path) -> tuple[int, Any]:
-    """Return the bytes of a safetensors file's header, and the parsed header. Raises ModelBroken."""
+    """Return the size in bytes of a safetensors file's header, and the parsed header. Raises ModelBroken."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > min(MAX_HEADER, path.stat().st_size):
-            raise _damaged(path, "it is no safetensors file")
+            raise _damaged(path, "it is not a safetensors file")
         header = file.read(size)
     try:
         return size, parse_json(header)
     except ValueError as error:
-        raise _damaged(path, "it is no safetensors file") from error
+        raise _damaged(path, "it is not a safetensors file") from error
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -237,5 +238,5 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path, how: str) -> ModelBroken:
-    # In the hub's cache the file is a link: only if the linked file is gone is it fetched anew.
+    # In the hub's cache the file is a link, and is fetched again only if the linked file is deleted.
     return ModelBroken(f"{path} is damaged: {how}. Delete {path.resolve()} and download it again.")

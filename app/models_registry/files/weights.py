@@ -1,4 +1,4 @@
-"""Reads from headers alone what a model's weight files hold: how many numbers, and how they are stored."""
+"""Reads the tensors of a model's weight files from their headers alone: shapes and stored types."""
 
 import re
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ STORED_BYTES = {
 }  # fmt: skip
 MOST_SIZES = 8
 NUMBERED = re.compile(r"\.(\d{1,6})\.")
-"""The part of a tensor's name that counts its layer."""
+"""The part of a tensor's name that is the number of its layer."""
 SINKS = ".sinks"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a weight file. Raises ValueError for a shape or a type that cannot be."""
+    """A tensor of a weight file. Raises ValueError for an impossible shape or an unknown type."""
 
     name: str
     stored: str
@@ -56,12 +56,12 @@ class Weights:
 
     @property
     def numbers(self) -> int:
-        """Parameters as stored, perhaps with a tied head."""
+        """Number of stored parameters; a tied head may be among them."""
         return sum(tensor.numbers for tensor in self.tensors)
 
     @property
     def size(self) -> int:
-        """Bytes as stored."""
+        """Bytes of all tensors as they are stored."""
         return int(sum(tensor.numbers * STORED_BYTES[tensor.stored] for tensor in self.tensors))
 
     @property
@@ -74,7 +74,7 @@ class Weights:
 
     @property
     def layers(self) -> int:
-        """How many layers the tensors' names count; 0 if they do not count."""
+        """Number of layers according to the tensors' names; 0 if the names have no layer numbers."""
         found = (NUMBERED.search(tensor.name) for tensor in self.tensors)
         return max((int(place[1]) + 1 for place in found if place), default=0)
 
@@ -84,7 +84,7 @@ class Weights:
 
     @property
     def has_sinks(self) -> bool:
-        """Whether attention has learnt sinks, as gpt-oss does."""
+        """Whether attention has learnt sinks, as in gpt-oss."""
         return any(tensor.name.endswith(SINKS) for tensor in self.tensors)
 
 
@@ -97,7 +97,7 @@ def read_weights(folder: Path, name: str) -> Weights:
 
 
 def tensors(directory: Any, name: str) -> Iterable[Tensor]:
-    """Return the tensors that a header lists."""
+    """Return the tensors that the header `directory` lists. Raises ModelBroken."""
     try:
         listed = {key: value for key, value in directory.items() if key != "__metadata__"}
         return [_tensor(key, value) for key, value in listed.items()]
@@ -119,10 +119,10 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 
 
 def check_model(folder: Path, name: str) -> None:
-    """Raise a ModelError with what to do if the model in this folder or GGUF file cannot be loaded.
+    """Raise a ModelError, with advice, if the model in this folder or GGUF file cannot be loaded.
 
-    Its config.json is compared with its weights, so that no layer is built for which there are none. Raises
-    OnlyDrafts for a draft head whose files are in order."""
+    The config.json is compared with the weights, so that no layer is built that has no weights. Raises OnlyDrafts
+    for a draft head whose files are in order."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder)
     refuse_speculator(ModelFolder(folder, name))
     sizes = check_config(config_of(folder, name), name)

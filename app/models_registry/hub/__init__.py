@@ -1,1 +1,1 @@
-"""The Hugging Face hub: what it is asked, what it answers, and what its refusals mean."""
+"""The Hugging Face hub: requests to it, its answers, and its refusals as errors."""

@@ -1,8 +1,8 @@
-"""What the hub lists of a repository, and what a download is going to fetch of it.
+"""What the hub lists of a repository, and the plan of the files that a download fetches from it.
 
-The hub names two kinds of checksum. A large file has the SHA-256 of its bytes (64 digits); a small one lies in git
-itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. Each is also
-the name under which the hub's cache keeps the file.
+The hub gives two kinds of checksum. A large file has the SHA-256 of its bytes (64 digits); a small file is in git
+itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. The checksum
+is also the name of the file in the hub's cache.
 
 Everything here comes from a server and is not trusted: a value of a wrong type is refused, and an invalid file name
 or checksum never becomes part of a path.
@@ -30,9 +30,9 @@ from app.system.answer_limits import of_type
 from app.values.model import gigabytes
 
 MAX_LICENCE = 200
-"""Characters of a licence that are kept."""
+"""Most characters of a licence's name that are kept."""
 LARGEST = 2**50
-"""The largest number of bytes or of downloads that is believed."""
+"""The largest number of bytes, or of downloads, that is accepted from the hub."""
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
@@ -50,7 +50,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository at one commit."""
+    """A repository of the hub at one commit."""
 
     commit: str
     files: Mapping[str, ListedFile]
@@ -60,7 +60,7 @@ class Repository:
 
 
 def read_repository(answer: Any, repo: str) -> Repository:
-    """Read the repository that the hub's answer describes. Raises ModelBroken."""
+    """Read the repository that the hub's answer describes. Raises ModelBroken if the answer is invalid."""
     try:
         listed = [_file(one) for one in of_type(answer["siblings"], list, "siblings")]
         return Repository(
@@ -77,7 +77,7 @@ def read_repository(answer: Any, repo: str) -> Repository:
 
 
 def count_of(value: object) -> int:
-    """Return a number of the hub's answer; 0 for an impossible one."""
+    """Return a number from the hub's answer; 0 if it is not a possible count."""
     return value if isinstance(value, int) and 0 <= value <= LARGEST else 0
 
 
@@ -117,12 +117,12 @@ class RemoteFile:
 
 
 Read = Callable[[RemoteFile], bytes]
-"""Returns the content of a small file of the repository."""
+"""A function that returns the content of a small file of the repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadPlan:
-    """All files of a model at one commit; `revision` is the name under which that commit was asked for."""
+    """All files of a model at one commit; `revision` is the name by which the commit was requested."""
 
     repo: str
     revision: str
@@ -138,19 +138,19 @@ class DownloadPlan:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Number of bytes of all files."""
         return sum(file.size for file in self.files)
 
 
 def plan_from_json(saved: dict[str, Any]) -> DownloadPlan:
-    """Make a plan of its dictionary. Raises ValueError, TypeError or KeyError for an invalid one."""
+    """Make a plan from a saved dictionary. Raises ValueError, TypeError or KeyError if it is invalid."""
     return DownloadPlan(**{**saved, "files": tuple(RemoteFile(**file) for file in saved["files"])})
 
 
 def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan:
-    """Choose the files to fetch of a repository. Raises a ModelError if they make no model.
+    """Choose the files to fetch from a repository. Raises a ModelError if they are not a model that can be loaded.
 
-    If the weights are in several files, their index is read, because only it names them."""
+    If the weights are in several files, their index is read from the hub, because only the index names them."""
     try:
         names = [_only(repository.files, wanted)] if wanted.file else _all_needed(repository, wanted, read)
         files = (_required(repository.files[name], wanted.repo) for name in names)
@@ -159,12 +159,12 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
         return DownloadPlan(wanted.repo, wanted.ref, repository.commit, tuple(in_order))
     except ValueError as error:
         raise ModelUnsafe(
-            f"What the hub says of {wanted.repo} cannot be trusted ({error}): choose another model."
+            f"What the hub lists for {wanted.repo} cannot be trusted ({error}): choose another model."
         ) from error
 
 
 def _only(names: Iterable[str], wanted: HubId) -> str:
-    """Return the one GGUF file that is wanted. Raises a ModelError if it is missing or cannot be loaded."""
+    """Return the name of the wanted GGUF file. Raises a ModelError if it is missing or cannot be loaded."""
     if wanted.file not in names:
         raise ModelNotFound(f"{wanted.repo} has no file {wanted.file}: choose one from the model's page.")
     if PART.fullmatch(wanted.file):
@@ -193,10 +193,10 @@ def _all_needed(repository: Repository, wanted: HubId, read: Read) -> list[str]:
 
 
 def _required(listed: ListedFile, repo: str) -> RemoteFile:
-    """Return a file that is needed. Raises ModelBroken for one that loading would refuse."""
+    """Return a needed file with its size. Raises ModelBroken if the size is unknown or too large to be loaded."""
     if listed.size is None:
         raise ModelBroken(
-            f"The hub tells no size of {listed.name}: try again later, or choose another model."
+            f"The hub gives no size for {listed.name}: try again later, or choose another model."
         )
     file = RemoteFile(listed.name, listed.size, listed.digest)
     most = longest(file.name)
@@ -209,7 +209,7 @@ def _required(listed: ListedFile, repo: str) -> RemoteFile:
 
 
 def gguf_names(names: Iterable[str]) -> list[str]:
-    """Return the GGUF files that hold a whole model each: no parts, no image part."""
+    """Return the GGUF files that contain a whole model: no parts of split files, no image parts."""
     return sorted(
         name
         for name in names

@@ -1,4 +1,4 @@
-"""Turns the hub client's exceptions into sentences that say what to do."""
+"""Turns the hub client's exceptions into errors whose sentences say what to do."""
 
 import errno
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-# The HTTP library below the client is another one in its 2.x; both know the base of its errors by this name.
+# The client's 1.x and 2.x use different HTTP libraries; both export the base of the library's errors by this name.
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
 from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line
@@ -30,7 +30,8 @@ OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQU
 
 @contextmanager
 def as_model_errors(repo: str, revision: str, page: str = "") -> Iterator[None]:
-    """Turn the hub client's exceptions about this model into ModelErrors."""
+    """Turn the hub client's exceptions about this model, and errors of the network and the disk, into
+    ModelErrors."""
     try:
         yield
     except (
@@ -74,17 +75,17 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
 
 
 def _odd_answer(error: Exception, repo: str, page: str) -> str:
-    """Return the sentence for an invalid answer; "" for other errors."""
+    """Return the sentence for an error about an invalid or late answer; "" for other errors."""
     if type(error).__name__ == "TooManyRedirects":
         return f"Hugging Face redirects {repo} too many times: try again later."
     if type(error).__name__ in FATAL_ERRORS:
-        return f"Hugging Face redirects {repo} to an address that is none of the web: try again later."
+        return f"Hugging Face redirects {repo} to an address that is not a web address: try again later."
     if isinstance(error, AnswerRefused):
         return f"Hugging Face {error} ({repo}): try again later, or from another network."
     if isinstance(error, NoJson):
         return (
-            f"What answers for Hugging Face is no hub, but perhaps the login page of a network: open {page} in a "
-            "browser, then try again."
+            "The answer did not come from Hugging Face, but perhaps from the login page of a network: "
+            f"open {page} in a browser, then try again."
         )
     if isinstance(error, TimeoutError):
         return (
@@ -116,7 +117,7 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
 
 
 def _missing(error: Exception, repo: str, revision: str) -> str:
-    """Return the sentence for what does not exist; "" for other errors."""
+    """Return the sentence for an error about something that does not exist; "" for other errors."""
     if isinstance(error, DisabledRepoError):
         return f"Hugging Face has disabled {repo}: choose another model."
     if isinstance(error, RepositoryNotFoundError):

@@ -1,7 +1,7 @@
-"""HTTP requests to the hub by the hub client's HTTP library and with its login, and retries.
+"""HTTP requests to the hub, by the hub client's HTTP library and with its login, and the policy of retries.
 
 The hub is not trusted: answers are limited in bytes (answer_limits.py), and in seconds from the request to the last
-byte of its answer, so that a server that drips bytes is given up like a silent one.
+byte of its answer, so that a server that sends very slowly is given up like a silent server.
 """
 
 import asyncio
@@ -23,17 +23,18 @@ from app.values.dataclass_json import parse_json
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes that are worth a retry."""
 FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
-"""Errors of the HTTP library that a retry would only repeat. Its 1.x and 2.x share only their names."""
+"""Names of the HTTP library's errors that a retry would only repeat. Names, because the client's 1.x and 2.x use
+different libraries."""
 LIBRARY = NetworkError.__module__.partition(".")[0]
 """The HTTP library that the hub client uses: httpx, or httpx2."""
 SECONDS_TO_ANSWER = 10.0
 SLOWEST = 20_000
-"""Bytes for which an answer gets one more second."""
+"""Bytes for each of which an answer gets one more second; the slowest accepted rate."""
 LONGEST_JSON = 5_000_000
 ENOUGH = 1_000
 """Bytes of a file that count as progress."""
 ROOM = 1_000_000
-"""Bytes that may come after the requested ones: a server may ignore ranges, and is then disconnected."""
+"""Bytes that may come after the requested bytes. A server that ignores ranges is disconnected after that."""
 
 
 def session() -> Any:
@@ -46,9 +47,9 @@ def session() -> Any:
 async def open_stream(
     url: str, limit: AnswerLimit, start: int = 0, end: int | None = None, token: str | None = None
 ) -> AsyncIterator[Any]:
-    """Request the bytes from `start` on, and yield the hub's open answer. Raises the client's errors.
+    """Request the bytes from `start` on (up to `end`), and yield the open answer. Raises the hub client's errors.
 
-    The answer's type is of another library in the client's 2.x than in its 1.x. Another host gets no token."""
+    The type of the answer depends on the client's version. The token is not sent to other hosts."""
     headers = build_hf_headers(token=token) | UNCOMPRESSED
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
@@ -57,7 +58,7 @@ async def open_stream(
     with network_settings():
         unopened = import_module(LIBRARY).AsyncClient(
             follow_redirects=True,
-            timeout=None,  # callers limit the time of the whole
+            timeout=None,  # callers limit the total time
             verify=certificates(LIBRARY),
             event_hooks={"request": [limit.announce], "response": [limit.begin]},
         )
@@ -67,7 +68,8 @@ async def open_stream(
 
 
 def _raise_for_status(answer: Any) -> None:
-    """Raise the hub client's error for a refusal, by its status and headers alone: its text is not shown."""
+    """Raise the hub client's error for a refusal, made from its status and headers alone, so that its text is not
+    shown."""
     if answer.status_code in (200, 206):
         return
     headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]
@@ -81,7 +83,7 @@ def read_part(url: str, start: int, count: int) -> bytes:
 
 
 def read_json(url: str, token: str | None = None) -> Any:
-    """Return the hub's answer as parsed JSON. Raises NoJson."""
+    """Return the hub's answer as parsed JSON. Raises NoJson if it is not JSON."""
     answer = asyncio.run(_read(url, 0, LONGEST_JSON, is_part=False, token=token))
     try:
         return parse_json(answer)
@@ -110,15 +112,15 @@ class IncompleteTransfer(Exception):
 
 
 class NoJson(Exception):
-    """The server answered with something else than JSON, such as a page of a web site."""
+    """The server answered with something other than JSON, such as a web page."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a transfer is given up. In each `read_timeout` seconds ENOUGH bytes have to come.
+    """When a transfer is retried or given up. In each `read_timeout` seconds ENOUGH bytes have to come.
 
-    After a failure it waits `first_wait` seconds, then twice as long, up to `longest_wait`. It is given up after
-    `tries` failures without ENOUGH bytes between them."""
+    After the first failure it is retried in `first_wait` seconds, after each further one in twice the time, up to
+    `longest_wait`. It is given up after `tries` failures without ENOUGH bytes between them."""
 
     read_timeout: float = 20.0
     first_wait: float = 1.0
@@ -126,13 +128,13 @@ class RetryPolicy:
     tries: int = 6
 
     def delay(self, failures: int, requested: float = 0.0) -> float:
-        """Return the seconds before the next try after `failures` in a row; the server may request more."""
+        """Return the seconds to wait after `failures` in a row; the server may have `requested` more."""
         doubled: float = self.first_wait * 2 ** (failures - 1)
         return min(max(doubled, requested), self.longest_wait)
 
 
 def is_retryable(error: Exception) -> bool:
-    """Tell whether a retry may succeed."""
+    """Return whether a retry after this error may succeed."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in RETRIED_STATUS
     is_network = isinstance(error, IncompleteTransfer | NetworkError | TimeoutError)
@@ -140,7 +142,7 @@ def is_retryable(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float:
-    """Return the seconds of the server's Retry-After header."""
+    """Return the seconds in the server's Retry-After header; 0 if there is none."""
     if not isinstance(error, HfHubHTTPError):
         return 0.0
     asked = error.response.headers.get("Retry-After", "")
@@ -148,7 +150,7 @@ def retry_after(error: Exception) -> float:
 
 
 def reason(error: Exception) -> str:
-    """Say in words what happened."""
+    """Return a clause for the user that describes a retryable error."""
     if isinstance(error, HfHubHTTPError):
         code = error.response.status_code
         if code == 429:

@@ -1,8 +1,8 @@
 """The Hugging Face hub, and its cache on this machine, which other programs share.
 
 A download is pinned to one commit: the revision's commit is looked up once, every file is fetched at that commit,
-and only when all are here and checked does a snapshot of them appear. So a download that broke off is never taken
-for a model, and the next try fetches only the bytes that had not come.
+and a snapshot of the files is made only when all of them are complete and checked. So an interrupted download is
+never taken for a model, and the next try fetches only the missing bytes.
 """
 
 import json
@@ -33,14 +33,14 @@ from app.values.eagle_config import KIND
 from app.values.model import CONFIG
 
 PREFIX = "models--"
-"""How the names of models' folders begin in the cache."""
+"""The beginning of the names of models' folders in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """Where models are fetched from and kept; without values, what the Hugging Face tools use.
+    """The hub from which models are fetched, and the cache; by default those of the Hugging Face tools.
 
-    An offline hub makes no request at all."""
+    If `is_offline`, no request is sent."""
 
     endpoint: str | None = None
     cache: Path | None = None
@@ -49,20 +49,20 @@ class Hub:
 
     @property
     def root(self) -> Path:
-        """The cache's folder."""
+        """The folder of the cache, as an absolute path."""
         return (self.cache or Path(constants.HF_HUB_CACHE)).absolute()
 
     @property
     def address(self) -> str:
-        """The hub's own address."""
+        """The hub's own web address."""
         return (self.endpoint or constants.ENDPOINT).rstrip("/")
 
     def page(self, repo: str) -> str:
-        """The address of a model's page."""
+        """Return the address of a model's page."""
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError if Foresight is offline or cannot open connections; `what` is wanted."""
+        """Raise ModelError if Foresight is offline or cannot open connections; `what` is wanted from the hub."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: allow downloads in the settings, "
@@ -71,7 +71,7 @@ class Hub:
         session()
 
     def cached(self, wanted: HubId) -> Path | None:
-        """Return the model's folder or GGUF file if all of it is in the cache. Sends no request."""
+        """Return the model's folder or GGUF file if it is complete in the cache, else None. Sends no request."""
         with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
             found = try_to_load_from_cache(wanted.repo, wanted.file or CONFIG, self.cache, wanted.ref)
         if not isinstance(found, str):
@@ -89,20 +89,20 @@ class Hub:
             return read_repository(read_json(url), wanted.repo)
 
     def plan(self, wanted: HubId) -> DownloadPlan:
-        """Plan the download of this model. Raises ModelError for one that could not be loaded."""
+        """Ask the hub for this model, and plan its download. Raises ModelError if it could not be loaded."""
         plan = self.plan_of(self.look_up(wanted), wanted)
         if not wanted.file:
             self.read_config(plan)
         return plan
 
     def plan_of(self, repository: Repository, wanted: HubId) -> DownloadPlan:
-        """Plan the download of a repository that was looked up. Raises ModelError."""
+        """Plan the download of a repository that was looked up already. Raises ModelError."""
         return make_plan(repository, wanted, partial(self._read, wanted, repository.commit))
 
     def read_config(self, plan: DownloadPlan) -> bytes:
         """Return the config.json of a model.
 
-        Raises ModelError if loading would refuse it, as far as its config and the names of its files tell."""
+        Raises ModelError if the config or the names of the files show that loading would refuse the model."""
         wanted = HubId(plan.repo, "" if plan.revision == DEFAULT_REVISION else plan.revision)
         (file,) = [file for file in plan.files if file.name == CONFIG]
         config = self._read(wanted, plan.commit, file)
@@ -112,7 +112,9 @@ class Hub:
         return config
 
     def _read(self, wanted: HubId, commit: str, file: RemoteFile) -> bytes:
-        """Return a small file of a repository, from the cache if it is there. Its checksum is compared."""
+        """Return a small file of a repository, from the cache or the hub.
+
+        Raises ModelError, also for a wrong checksum."""
         blob = self.root / (PREFIX + wanted.repo.replace("/", "--")) / "blobs" / file.digest
         if blob.is_file() and blob.stat().st_size == file.size:
             content = blob.read_bytes()
@@ -130,7 +132,7 @@ class Hub:
         return content
 
     def is_logged_in(self) -> bool:
-        """Tell whether a token is saved. Sends no request."""
+        """Return whether a token is saved. Sends no request."""
         return get_token() is not None
 
     def log_in(self, token: str) -> str:
@@ -143,7 +145,7 @@ class Hub:
             answer = read_json(f"{self.address}/api/whoami-v2", token)
         name = answer.get("name") if isinstance(answer, dict) else None
         if not isinstance(name, str):
-            raise ModelError(f"{self.address} does not tell whose token this is: try again later.")
+            raise ModelError(f"{self.address} does not report whose token this is: try again later.")
         _save_token(token)
         return plain_words(name, 100)
 
@@ -159,7 +161,9 @@ def _has_digest(content: bytes, file: RemoteFile) -> bool:
 
 
 def _save_token(token: str) -> None:
-    """Write a token where the hub's client reads it. Its own `login` asks the hub once more, without a limit."""
+    """Write a token to the file that the hub's client reads. Raises SettingsNotSaved.
+
+    The client's own `login` is not used, because it asks the hub once more, without a limit."""
     path = Path(constants.HF_TOKEN_PATH)
     try:
         write_file(path, token)

@@ -1,4 +1,4 @@
-"""Reads what a person pastes for a model on the hub: the repository, the revision and the file that it names.
+"""Reads the repository, the revision and the file from what a user enters for a model on the hub.
 
 org/name                                    the newest version
 org/name@v1.0                               a branch, a tag or a commit
@@ -29,7 +29,8 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, the wanted revision ("" is the newest), and the one wanted file ("" is the whole model)."""
+    """A repository, the wanted revision ("" means the newest), and the only wanted file ("" means the whole
+    model)."""
 
     repo: str
     revision: str = ""
@@ -43,7 +44,7 @@ class HubId:
 
     @property
     def ref(self) -> str:
-        """The revision's name in git: the default branch if none was asked for."""
+        """The revision's name in git; the default branch if no revision is wanted."""
         return self.revision or DEFAULT_REVISION
 
     def __str__(self) -> str:
@@ -52,7 +53,7 @@ class HubId:
 
 
 def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
-    """Return the hub id that this text is, or the one in a hub page's address; None if it is neither."""
+    """Return the hub id in this string, which may be an id or the address of a hub page; None if it is neither."""
     text = text.strip()
     found = HUB_ID.fullmatch(text)
     if not found:
@@ -66,7 +67,7 @@ def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
 
 
 def require_hub_id(text: str, endpoint: str | None = None) -> HubId:
-    """Return the hub id that this text names. Raises ModelNotFound if it names none."""
+    """Return the hub id in this string, as `parse_hub_id` does. Raises ModelNotFound if it has none."""
     wanted = parse_hub_id(text, endpoint)
     if wanted is None:
         raise ModelNotFound(

@@ -1,7 +1,7 @@
 """Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
 
 All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. Loading dequantises them, so
-one header tells what each of them takes in memory.
+a single header shows how much memory any of the files takes.
 """
 
 import fnmatch
@@ -33,14 +33,14 @@ from app.values.model import FileProgress, Memory, Precision, RemoteModel, Searc
 FIRST_BYTES = 100_000
 """Bytes of the first request for a safetensors header. Most headers are shorter."""
 MAX_HEADERS = 50_000_000
-"""Bytes of all headers of a model. The largest models take a fifth of it."""
+"""Most bytes of all headers of a model. The largest models have a fifth of this."""
 FIRST_GGUF_BYTES, MAX_GGUF_BYTES = 4_000_000, 64_000_000
-"""Bytes of a GGUF file's beginning: of the first try, and of the last. A vocabulary takes some millions."""
+"""Bytes of a GGUF file's beginning that are read at the first try, and at the last. A vocabulary takes millions."""
 AT_ONCE = 8
 MAX_HITS = 50
 LONGEST_ID = 200
 FORMATS = ("safetensors", "gguf")
-"""The tags of repositories that have weights which can be loaded."""
+"""The tags of repositories with weights in a format that can be loaded."""
 
 
 def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
@@ -56,7 +56,7 @@ def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
 def _search(hub: Hub, words: str, limit: int, tag: str) -> list[SearchHit]:
     query = {"search": words, "sort": "downloads", "direction": -1, "limit": limit}
     query |= {"pipeline_tag": "text-generation", "filter": tag}
-    # The client's own search tries six times before it says that there is no network.
+    # The client's own search is not used, because without a network it tries six times before it fails.
     listed = read_json(f"{hub.address}/api/models?{urlencode(query)}")
     return list(map(_hit, filter(_is_model, listed))) if isinstance(listed, list) else []
 
@@ -73,9 +73,9 @@ def _hit(model: dict[str, Any]) -> SearchHit:
 
 
 def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int) -> RemoteModel:
-    """Return a model on the hub with its files and whether it fits. Its `problems` say why it cannot be used.
+    """Return a model on the hub with its files and whether it fits; `problems` are reasons why it cannot be used.
 
-    Raises ModelError if it does not exist, or the hub cannot be reached."""
+    Raises ModelError if the model does not exist, or the hub cannot be reached."""
     found = hub.look_up(wanted)
     known = RemoteModel(
         repo=str(wanted) if wanted.file else wanted.repo,
@@ -100,7 +100,7 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
             else:
                 config = parse_config(hub.read_config(plan), plan.repo)
                 weights = remote_weights(hub, plan)
-    except ModelGated as error:  # perhaps its index, too: count weights with the usual names
+    except ModelGated as error:  # the index may be gated, too, so weights with the usual names are counted
         usual = fnmatch.filter(found.files, "*-of-*.safetensors")
         size = known.size or sum(count_of(found.files[name].size) for name in usual)
         return replace(known, size=size, problems=(str(error),))
@@ -116,7 +116,7 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
 
 
 def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
-    """Return the GGUF files of a repository that has no other weights, the smallest first."""
+    """Return the GGUF files of a repository, the smallest first; none if it has other weights."""
     sizes = {name: count_of(file.size) for name, file in repository.files.items()}
     names = [] if has_weights(sizes) else gguf_names(sizes)
     return tuple(sorted((FileProgress(name, sizes[name]) for name in names), key=lambda file: file.size))
@@ -136,7 +136,9 @@ def remote_gguf(hub: Hub, wanted: HubId, commit: str) -> tuple[ModelConfig, Weig
 
 
 def _read_beginning(url: str, file: Path, name: str) -> None:
-    """Write as much of a GGUF file as its header takes. Raises ModelBroken if it is no text model."""
+    """Write as much of a GGUF file as its header needs into `file`.
+
+    Raises ModelBroken if it is not a text model."""
     content = b""
     while True:
         wanted = min(max(FIRST_GGUF_BYTES, 2 * len(content)), MAX_GGUF_BYTES)
@@ -145,18 +147,18 @@ def _read_beginning(url: str, file: Path, name: str) -> None:
         try:
             return check_kind(read_gguf_header(file), name)
         except ValueError as error:
-            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # the whole file has no header
+            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # no valid header in the whole file
                 raise ModelBroken(
                     f"{name} is damaged on Hugging Face: {error}. Choose another one."
                 ) from error
 
 
 def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
-    """Read the list of a model's tensors on the hub. Raises ModelError."""
+    """Read the list of a model's tensors from the headers of its weight files on the hub. Raises ModelError."""
     names = [file.name for file in plan.files if file.name.endswith(SAFETENSORS)]
     found, size = list[Tensor](), 0
     with as_model_errors(plan.repo, plan.revision, hub.page(plan.repo)), ThreadPoolExecutor(AT_ONCE) as pool:
-        for first in range(0, len(names), AT_ONCE):  # no more of them are in memory at a time
+        for first in range(0, len(names), AT_ONCE):  # limits the headers that are in memory at a time
             headers = list(pool.map(partial(_header, hub, plan), names[first : first + AT_ONCE]))
             size += sum(map(len, headers))
             if size > MAX_HEADERS:
@@ -169,13 +171,13 @@ def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
 
 
 def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
-    """Fetch the header of a weight file."""
+    """Fetch the header of a weight file from the hub. Raises ModelError."""
     hub.require_online(plan.repo)
     url = hf_hub_url(plan.repo, file, revision=plan.commit, endpoint=hub.endpoint)
     begin = read_part(url, 0, FIRST_BYTES)
     size = int.from_bytes(begin[:8], "little")
     if not 0 < size <= MAX_HEADER:
-        raise ModelBroken(f"A weight file of {plan.repo} is no safetensors file: choose another model.")
+        raise ModelBroken(f"A weight file of {plan.repo} is not a safetensors file: choose another model.")
     if len(begin) < 8 + size:
         begin += read_part(url, len(begin), 8 + size - len(begin))
     return begin[8 : 8 + size]

@@ -104,10 +104,7 @@ def test_a_footnote_stands_behind_its_paragraph(tmp_path: Path) -> None:
 
 def test_what_stands_above_each_page_is_left_out_and_told(tmp_path: Path) -> None:
     paper = files.marked_docx(tmp_path / "lease.docx", "<w:p>[Signed.]</w:p>", header="Draft, page 1")
-    assert read(paper) == (
-        "Signed.\n\n",
-        ["What stands at the top and the bottom of each page was left out."],
-    )
+    assert read(paper) == ("Signed.\n\n", ["The headers and footers of the pages were left out."])
     numbered = files.marked_docx(tmp_path / "numbered.docx", "<w:p>[Signed.]</w:p>", header="1")
     assert read(numbered)[1] == []
 
@@ -158,7 +155,7 @@ def test_damaged_characters_are_replaced_and_counted(tmp_path: Path) -> None:
     path.write_bytes("Grüße an alle Köche, die Eier für die Gäste wärmen: ".encode() * 3 + b"\xff\xfe!")
     text, notes = read(path)
     assert text.endswith("wärmen: \ufffd\ufffd!")
-    assert notes == ["2 characters could not be read and stand as \ufffd."]
+    assert notes == ["2 characters could not be read and are shown as \ufffd."]
 
 
 @pytest.mark.parametrize("beginning", ["ID3", "GIF89a", "RIFF", "GGUF", "Rar!", "BZh", "    ftyp"])
@@ -191,7 +188,7 @@ SCANNED = b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"
         ("broken.pdf", lambda path: path.write_bytes(SCANNED), "broken.pdf is damaged"),
         ("bomb.docx", files.bomb, "unpacks to 400 MB, and up to 300 MB"),
         ("broken.docx", lambda path: path.write_bytes(b"PK\x03\x04 and no more"), "broken.docx is damaged"),
-        ("things.docx", files.archive, "an archive and no Word document"),
+        ("things.docx", files.archive, "an archive, not a Word document"),
         ("old.doc", lambda path: path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), "old or encrypted Office"),
         ("tiny.png", lambda path: path.write_bytes(b"\x89PNG\r\n"), "tiny.png is a picture"),
         ("named.png", lambda path: path.write_bytes(b"Eggs boil."), "named.png is a picture"),

@@ -131,7 +131,7 @@ def test_a_damaged_file_is_fetched_anew_and_in_the_end_refused(
     server: FakeHub, hub: Hub, fetch: Fetch
 ) -> None:
     server.lies[WEIGHTS] = bytes(len(server.models["org/small"][WEIGHTS]))
-    with pytest.raises(ModelBroken, match=r"its checksum is wrong\), 3 times over: try again later"):
+    with pytest.raises(ModelBroken, match=r"its checksum is wrong\), after 3 tries: try again later"):
         fetch()
     assert left_over(hub) == []
     assert hub.cached(HubId("org/small")) is None

@@ -63,7 +63,7 @@ def test_memory_is_estimated_with_the_weights_whole_before_they_are_quantised(pr
 def test_a_file_that_was_cut_short_is_damaged(file: Path, kept: int) -> None:
     file.write_bytes(file.read_bytes()[:kept])
     with pytest.raises(
-        ModelBroken, match=r"is damaged: .* Download it again with the program that brought it\."
+        ModelBroken, match=r"is damaged: .* Download it again with the program that it came from\."
     ):
         check_model(file, "tiny")
 
@@ -71,7 +71,7 @@ def test_a_file_that_was_cut_short_is_damaged(file: Path, kept: int) -> None:
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(100), b"not a model at all"])
 def test_another_kind_of_file_is_no_gguf(file: Path, content: bytes) -> None:
     file.write_bytes(content)
-    with pytest.raises(ModelBroken, match=r"is no GGUF file: choose one that llama\.cpp can read"):
+    with pytest.raises(ModelBroken, match=r"is not a GGUF file: choose one that llama\.cpp can read"):
         check_model(file, "tiny")
 
 

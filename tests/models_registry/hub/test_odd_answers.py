@@ -84,7 +84,7 @@ def test_whose_a_token_is_may_be_told_in_words_only(name: object, tmp_path: Path
         told = outcome(CALLERS["login"], Hub(f"http://{server.host}", tmp_path))
     assert (
         isinstance(name, str)
-        or told == f"http://{server.host} does not tell whose token this is: try again later."
+        or told == f"http://{server.host} does not report whose token this is: try again later."
     )
     assert isinstance(name, str) == (Path(constants.HF_TOKEN_PATH).exists())
 

@@ -81,10 +81,10 @@ def test_a_long_header_is_read_to_its_end(server: FakeHub, hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"model.safetensors": b"\xff" * 64}, "is no safetensors file"),
+        ({"model.safetensors": b"\xff" * 64}, "is not a safetensors file"),
         ({"model.safetensors": (10).to_bytes(8, "little") + b"not a json"}, "has a damaged header"),
         ({"model.safetensors": (2).to_bytes(8, "little") + b"[]"}, "is invalid"),
-        ({"config.json": b"{}"}, "does not tell the model's size"),
+        ({"config.json": b"{}"}, "does not contain the model's size"),
         ({"config.json": CONFIG.replace(b": 2,", b": 1000000000,", 1)}, "cannot be true"),
     ],
 )
