@@ -1,6 +1,7 @@
 """What is known about a context: its successors and followers, each packed into 31 bits. 0 is an empty entry.
 
-    successor    token + 1 (20 bits) | gap (10)                            a likely next token by the model's logits
+    successor    token + 1 (20 bits) | gap (10)
+    a likely next token by the model's logits
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
 
 The gap of the likeliest token is its lead over the second one; the gap of any other token is its distance to the
@@ -70,7 +71,8 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     """Return (token, index of its source as seen from this reply, whether it was seen only once).
 
-    A follower from the prompt or output of an earlier reply counts as history; documents and predictions do not."""
+    A follower from the prompt or output of an earlier reply counts as
+    history; documents and predictions do not."""
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY

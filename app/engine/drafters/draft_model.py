@@ -1,6 +1,7 @@
 """A draft model: a small model with the same tokenizer that guesses the next tokens (Leviathan et al. 2023).
 
-Its KV cache holds one line of tokens, the text and some guesses. The first question of a step also feeds the tokens
+Its KV cache holds one line of tokens, the text and some guesses. The
+first question of a step also feeds the tokens
 that were committed since the last step; guesses that were fed but rejected are removed:
 
     text A B, asked after A B, A B c, A B c d     the cache holds A B c d
@@ -27,7 +28,8 @@ from app.engine.sampling.sampling import gumbel, survivors
 from app.values.messages import Sampling
 
 Proposal = tuple[int, int]
-"""(token, gap class): for the best token 8 to 15, by its lead in logits; for others 0 to 7, by their distance to it."""
+"""(token, gap class): for the best token 8 to 15, by its lead in logits;
+for others 0 to 7, by their distance to it."""
 
 PROPOSALS = 8
 """The largest number of tokens that are proposed at once."""
@@ -94,7 +96,9 @@ class DraftModel:
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[self._known :]  # what is left is a prefix of the text, which is compared fast next time
+            del self._fed[
+                self._known :
+            ]  # what is left is a prefix of the text, which is compared fast next time
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:

@@ -1,6 +1,8 @@
-"""Reads lines with a head: layers, often part of a checkpoint, that guess tokens from their target's hidden states.
+"""Reads lines with a head: layers, often part of a checkpoint, that
+guess tokens from their target's hidden states.
 
-A head's row for a token is computed from the token's embedding and the target's states one token earlier. It attends
+A head's row for a token is computed from the token's embedding and the
+target's states one token earlier. It attends
 to the head's own earlier rows:
 
     text             A B    C          and a guess, d
@@ -8,8 +10,10 @@ to the head's own earlier rows:
     state              A'   B'         the head's own output after C
     predicts after   A B    A B C      A B C d
 
-For a guess after a guess the target has no state yet: the head's own output replaces it, as in EAGLE (Li et al. 2024)
-and in vLLM. Rows of accepted guesses are computed again with the target's states. So a head can be used like a small
+For a guess after a guess the target has no state yet: the head's own
+output replaces it, as in EAGLE (Li et al. 2024)
+and in vLLM. Rows of accepted guesses are computed again with the
+target's states. So a head can be used like a small
 model that reads the text (`draft_model.py`).
 """
 
@@ -102,7 +106,8 @@ class HeadReader:
         return output
 
     def _states(self, begin: int, rows: int) -> Tensor:
-        """Return `rows` joined states from `begin` on: the target's, or the head's own outputs if it has none yet."""
+        """Return `rows` joined states from `begin` on: the target's, or the
+        head's own outputs if it has none yet."""
         if begin + rows <= len(self._target):
             return self._head.joined(self._target.rows(begin, begin + rows))
         return self._own.rows(begin - 1, begin - 1 + rows)
@@ -111,7 +116,8 @@ class HeadReader:
 class MtpHead:
     """The first head for multi-token prediction in a checkpoint (DeepSeek-V3, GLM-4.5 and others).
 
-    Its layer guesses the token after the next one from the states that the target passes to its LM head. It uses the
+    Its layer guesses the token after the next one from the states that
+    the target passes to its LM head. It uses the
     target's embedding, LM head and rotary table."""
 
     num_layers = 1

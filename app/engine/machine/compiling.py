@@ -1,6 +1,7 @@
 """Compiles C with the machine's compiler, once for each processor.
 
-A library is kept in the user's cache folder; its name is a digest of everything that it was made from. It is linked
+A library is kept in the user's cache folder; its name is a digest of
+everything that it was made from. It is linked
 without an OpenMP runtime of its own, so that it uses the one that torch has loaded, and both share threads.
 """
 
@@ -39,7 +40,8 @@ Library = TypeVar("Library")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A C file, the compiler's flags in addition to FLAGS, and a phrase (`otherwise`) for what is slower without it."""
+    """A C file, the compiler's flags in addition to FLAGS, and a phrase
+    (`otherwise`) for what is slower without it."""
 
     file: Path
     flags: Sequence[str]

@@ -3,7 +3,8 @@
     short texts    one thread, one after the other
     long texts     another thread, so that a short question need not wait for a book
 
-The tokenizer releases the interpreter's lock, so the engine's thread goes on decoding meanwhile. The tokens are valid
+The tokenizer releases the interpreter's lock, so the engine's thread
+goes on decoding meanwhile. The tokens are valid
 only for the model whose tokenizer made them: if another model is loaded by then, the session tokenises again.
 """
 
@@ -127,7 +128,8 @@ class JobQueue:
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
         """Remove and return the next job. Until there is a job, call `work` again and again.
 
-        `work` returns the seconds that it took, and the same time is waited before the next call; 0 ends the calls."""
+        `work` returns the seconds that it took, and the same time is waited
+        before the next call; 0 ends the calls."""
         while pause:
             try:
                 return self.get(pause)

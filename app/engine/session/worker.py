@@ -56,7 +56,8 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
-"""Loggers with warnings that do not help: of missing kernels without CUDA (transformers imports torchao if it can),
+"""Loggers with warnings that do not help: of missing kernels without
+CUDA (transformers imports torchao if it can),
 and of weights in main memory, which is where they were meant to be."""
 
 
@@ -95,7 +96,8 @@ class Engine:
     ) -> None:
         """`cache_dir` stores measurements of models; without it a model is measured whenever it is loaded.
 
-        The engine makes its own sandbox by default, and closes the sandbox when it is closed. Texts are embedded on
+        The engine makes its own sandbox by default, and closes the sandbox
+        when it is closed. Texts are embedded on
         `device` until a model is loaded, then on the device that was chosen for that model."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
@@ -109,7 +111,8 @@ class Engine:
         self._thread.start()
 
     def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
-        """Queue a request once it is tokenised; its events go to `reply`, and the last of them is Finished or Failed."""
+        """Queue a request once it is tokenised; its events go to `reply`, and
+        the last of them is Finished or Failed."""
         if isinstance(request, TokenisedRequest):
             self._put(ReplyJob(request, reply))
             return
@@ -124,7 +127,8 @@ class Engine:
         self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
-        """Tokenise a request on another thread if its model is loaded; otherwise that is done in the request's turn.
+        """Tokenise a request on another thread if its model is loaded;
+        otherwise that is done in the request's turn.
 
         `result()` raises AppError if the model cannot read it."""
         tokenizer = self._session.tokenizer_for(request.model) if self._session else None
@@ -152,7 +156,8 @@ class Engine:
     ) -> Future[Vectors]:
         """Queue the embedding of texts by a sentence-embedding model, after all other jobs.
 
-        The result is float32[texts, width], each row of length one; `result()` raises AppError. It can be cancelled
+        The result is float32[texts, width], each row of length one;
+        `result()` raises AppError. It can be cancelled
         until the work has begun."""
         job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
@@ -260,7 +265,7 @@ class Engine:
             else:
                 log.exception("the engine could not start", exc_info=error)
                 self._startup_failure = AppError(
-                    f"The engine could not start ({first_line(error)}): install Foresight again as its README describes."
+                    f"The engine could not start ({first_line(error)}): install Foresight again as in its README."
                 )
             self._status = EngineStatus("failed", str(self._startup_failure))
         return self._startup_failure
@@ -310,7 +315,9 @@ class Engine:
 
         peak = session.peak  # read again only at the end, because reading it takes a system call
         for event in session.events(asked.request, self._progress(loading), is_stopping, asked.tokens):
-            if self._status.phase != "busy":  # set once, because setting it for each event would slow every step
+            if (
+                self._status.phase != "busy"
+            ):  # set once, because setting it for each event would slow every step
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
         self._status = self._ready(session)

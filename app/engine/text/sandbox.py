@@ -1,7 +1,8 @@
 """Runs untrusted tokenizers, chat templates and grammars in separate processes.
 
 Tokenizers and grammars are tried there before the app reads them itself, because a parser in C or Rust that
-overflows its stack ends its process. A chat template is a program, and runs only there. Each job has limits of time
+overflows its stack ends its process. A chat template is a program, and
+runs only there. Each job has limits of time
 and memory. A job that exceeds them is refused with a reason, and the next job gets a new process. Grammars have a
 process of their own, so that other jobs do not wait for a slow grammar.
 """
@@ -77,7 +78,8 @@ class Sandbox:
         self._passed.add(digest)
 
     def check_template(self, name: str, template: str, tokens: Mapping[str, Any]) -> None:
-        """Raise ModelBroken for a chat template that exceeds the limits. A template may refuse the trial's chat."""
+        """Raise ModelBroken for a chat template that exceeds the limits. A
+        template may refuse the trial's chat."""
         digest = sha256(template.encode("utf-8", "replace")).hexdigest()
         if digest in self._passed:
             return
@@ -262,7 +264,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a panic of a Rust library as RuntimeError, because a PanicException is a BaseException and ends a thread."""
+    """Raise a panic of a Rust library as RuntimeError, because a
+    PanicException is a BaseException and ends a thread."""
     try:
         yield
     except Exception:

@@ -1,7 +1,8 @@
 """The sandbox's process: reads one job per line from standard input and writes its result to standard output.
 
 It imports neither torch nor a model. Tokenizers are read by the tokenizers library, in Rust; chat templates are
-filled by the function of transformers that a tokenizer calls; grammars are compiled by llguidance as in the engine.
+filled by the function of transformers that a tokenizer calls; grammars
+are compiled by llguidance as in the engine.
 """
 
 import json
@@ -102,13 +103,12 @@ def _require_few(folder: Path) -> None:
 
 
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    """Return the template filled with a chat. `tokens` are the special tokens and may contain `tools`, as a list."""
+    """Return the template filled with a chat. `tokens` are the special
+    tokens and may contain `tools`, as a list."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    rendered: Any = (
-        render_jinja_template(  # its type is str, but it returns (texts, spans of replies)
-            conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
-        )
+    rendered: Any = render_jinja_template(  # its type is str, but it returns (texts, spans of replies)
+        conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
     )
     text = str(rendered[0][0])
     if len(text) > LONGEST:
