@@ -1,8 +1,8 @@
 """A block of rows: the input of every forward pass.
 
-A row is one token at one position. It sees the whole committed prefix,
-itself, its parent row and every row that its
-parent sees. A draft tree after the current token 7, with the guesses 8 and then 9, and 5 as the alternative to 8:
+A row is one token at one position. It sees the whole committed prefix, itself, its parent row and every row
+that its parent sees. A draft tree after the current token 7, with the guesses 8 and then 9, and 5 as the
+alternative to 8:
 
     row  token  position  parent   sees rows          visible
     0    7      10        -1       0                  1 . . .
@@ -28,9 +28,8 @@ from torch import Tensor
 Visible = NDArray[np.bool_]
 """[T, T]: whether row i sees row j."""
 MAX_DEPTH = 31
-"""The longest path of guesses in a tree. Attention looks up a row's
-newest keys one by one, those of its guesses and
-its own, which makes 32: Triton's ranges are powers of two."""
+"""The longest path of guesses in a tree. Attention looks up a row's newest keys one by one, those of its
+guesses and its own, which makes 32: Triton's ranges are powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,8 @@ def apart_block(tokens: Sequence[int], position: int) -> Block:
 def padded(block: Block, rows: int, wanted: int) -> Block:
     """Pad the block to `rows` rows and `wanted` rows whose logits are read. New rows come last and change nothing.
 
-    New rows see the prefix and themselves, and no other row sees them. To
-    pad `wanted`, row 0 is read repeatedly."""
+    New rows see the prefix and themselves, and no other row sees them. To pad `wanted`, row 0 is read
+    repeatedly."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,

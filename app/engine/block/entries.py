@@ -71,8 +71,8 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     """Return (token, index of its source as seen from this reply, whether it was seen only once).
 
-    A follower from the prompt or output of an earlier reply counts as
-    history; documents and predictions do not."""
+    A follower from the prompt or output of an earlier reply counts as history; documents and predictions do
+    not."""
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY

@@ -1,8 +1,7 @@
 """A draft model: a small model with the same tokenizer that guesses the next tokens (Leviathan et al. 2023).
 
-Its KV cache holds one line of tokens, the text and some guesses. The
-first question of a step also feeds the tokens
-that were committed since the last step; guesses that were fed but rejected are removed:
+Its KV cache holds one line of tokens, the text and some guesses. The first question of a step also feeds the
+tokens that were committed since the last step; guesses that were fed but rejected are removed:
 
     text A B, asked after A B, A B c, A B c d     the cache holds A B c d
     text A B c x, asked after A B c x             d is taken back, x is fed
@@ -28,8 +27,8 @@ from app.engine.sampling.sampling import gumbel, survivors
 from app.values.messages import Sampling
 
 Proposal = tuple[int, int]
-"""(token, gap class): for the best token 8 to 15, by its lead in logits;
-for others 0 to 7, by their distance to it."""
+"""(token, gap class): for the best token 8 to 15, by its lead in logits; for others 0 to 7, by their distance
+to it."""
 
 PROPOSALS = 8
 """The largest number of tokens that are proposed at once."""

@@ -1,10 +1,8 @@
 """Learns how likely guesses are accepted, from the draft model's and the n-gram pool's estimates together.
 
-A guess after a node that the draft model was asked about is judged by
-three properties: its gap class, or "not named"
-if the draft model did not propose it; its chance in the pool, if the
-pool knows it; and the depth of the node. Each
-adds to its log odds (logistic regression):
+A guess after a node that the draft model was asked about is judged by three properties: its gap class, or "not
+named" if the draft model did not propose it; its chance in the pool, if the pool knows it; and the depth of the
+node. Each adds to its log odds (logistic regression):
 
     odds = confidence * odds of the gap class + weight of the class
          + slope * log odds of the pool, or the weight of "unknown"
@@ -90,8 +88,8 @@ class DraftModelChances:
     def joined(
         self, depth: int, proposed: Sequence[Proposal], pool: Sequence[Edge], trust: float
     ) -> tuple[list[Edge], list[Judged]]:
-        """Join a node's guesses from both sources; return the edges,
-        likeliest first, and what `observe` learns from.
+        """Join a node's guesses from both sources; return the edges, likeliest first, and what `observe` learns
+        from.
 
         The pool's chances are multiplied by `trust` first. The caller multiplies the returned chances by it again,
         so they are divided by it."""

@@ -1,9 +1,8 @@
 """An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads hidden states of its target.
 
-`fc` joins three of the target's states, of a low, a middle and a high
-layer. The layer's queries, keys and values are
-computed from a token's embedding and the joined state, side by side; after a guess, the head's own output replaces
-the state. The LM head has a smaller vocabulary: its token t is the target's t + d2t[t].
+`fc` joins three of the target's states, of a low, a middle and a high layer. The layer's queries, keys and
+values are computed from a token's embedding and the joined state, side by side; after a guess, the head's own
+output replaces the state. The LM head has a smaller vocabulary: its token t is the target's t + d2t[t].
 
 Layout and names of the weights are those that vllm-project/speculators saves (`models/eagle3/core.py`,
 `models/eagle3/model_definitions.py` and `DraftVocabMixin` in `model.py` there, August 2026):
@@ -76,8 +75,8 @@ class _FirstLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    """A head on the meta device until it gets weights and `tie` completes
-    it. Its parts are named as in checkpoints."""
+    """A head on the meta device until it gets weights and `tie` completes it. Its parts are named as in
+    checkpoints."""
 
     targets: Tensor
     """The target's token id for each id of the head's LM head [draft vocab]."""
@@ -130,8 +129,8 @@ class EagleHead(nn.Module):
         return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
-        """Compute the outputs [1, n, width] of tokens [1, n] with joined
-        states; `named` are attention's arguments."""
+        """Compute the outputs [1, n, width] of tokens [1, n] with joined states; `named` are attention's
+        arguments."""
         embedded = self.embed_tokens(tokens)
         named["position_embeddings"] = self.rotary_emb(embedded, positions)
         first, *rest = self.layers

@@ -1,9 +1,8 @@
-"""Reads lines with a head: layers, often part of a checkpoint, that
-guess tokens from their target's hidden states.
+"""Reads lines with a head: layers, often part of a checkpoint, that guess tokens from their target's hidden
+states.
 
-A head's row for a token is computed from the token's embedding and the
-target's states one token earlier. It attends
-to the head's own earlier rows:
+A head's row for a token is computed from the token's embedding and the target's states one token earlier. It
+attends to the head's own earlier rows:
 
     text             A B    C          and a guess, d
     token              B    C          d
@@ -106,8 +105,8 @@ class HeadReader:
         return output
 
     def _states(self, begin: int, rows: int) -> Tensor:
-        """Return `rows` joined states from `begin` on: the target's, or the
-        head's own outputs if it has none yet."""
+        """Return `rows` joined states from `begin` on: the target's, or the head's own outputs if it has none
+        yet."""
         if begin + rows <= len(self._target):
             return self._head.joined(self._target.rows(begin, begin + rows))
         return self._own.rows(begin - 1, begin - 1 + rows)
@@ -116,9 +115,8 @@ class HeadReader:
 class MtpHead:
     """The first head for multi-token prediction in a checkpoint (DeepSeek-V3, GLM-4.5 and others).
 
-    Its layer guesses the token after the next one from the states that
-    the target passes to its LM head. It uses the
-    target's embedding, LM head and rotary table."""
+    Its layer guesses the token after the next one from the states that the target passes to its LM head. It
+    uses the target's embedding, LM head and rotary table."""
 
     num_layers = 1
 

@@ -1,11 +1,9 @@
 """Grows draft trees from the pool's and a draft model's guesses together, the likeliest guess first.
 
-While a tree grows, its nodes are looked up in the order of their reach (the chance that they are accepted). If a
-node's reach is high enough (`draft_model_budget.py`), the draft model
-is asked as well, and the guesses of both are
-joined (`draft_model_chances.py`). So the draft model follows the pool's
-guesses, and continues alone after nodes that
-the pool does not know.
+While a tree grows, its nodes are looked up in the order of their reach (the chance that they are accepted). If
+a node's reach is high enough (`draft_model_budget.py`), the draft model is asked as well, and the guesses of
+both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
+after nodes that the pool does not know.
 
 The pool's own tree is grown, too, which takes microseconds in C. When the text has left both trees, the numbers of
 tokens that each would have had accepted show what the draft model gains. Until the gain is more than chance may
@@ -59,8 +57,8 @@ class DraftModelSource:
         self._chances = {kind: DraftModelChances(one) for kind, one in lessons.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
-        """Return the chances at this temperature, rounded to halves. New ones
-        start from the nearest temperature's."""
+        """Return the chances at this temperature, rounded to halves. New ones start from the nearest
+        temperature's."""
         kind = round(2 * temperature)
         if kind not in self._chances:
             known = min(self._chances, key=lambda other: abs(other - kind), default=kind)
@@ -85,8 +83,8 @@ class _Drafted:
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
     def learn(self, written: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
-        """Learn from the tokens written since; return whether the text has
-        left both trees, so that all is learned."""
+        """Learn from the tokens written since; return whether the text has left both trees, so that all is
+        learned."""
         path, alone = _followed(self.joint, written), _followed(self.alone, written)
         for node, token in zip(path, written, strict=False):
             if judged := self.judged.pop(node, None):

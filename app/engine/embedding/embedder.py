@@ -58,9 +58,8 @@ class SentenceModel:
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
         """Embed texts as float32[len(texts), width], each vector of length one.
 
-        Calls `on_tokens` with the number of tokens. Raises BadOption for ids
-        outside the vocabulary, ModelBroken for
-        tokens without weights."""
+        Calls `on_tokens` with the number of tokens. Raises BadOption for ids outside the vocabulary,
+        ModelBroken for tokens without weights."""
         width = int(self.model.config.hidden_size)
         if not texts:
             return np.zeros((0, width), np.float32)
@@ -88,14 +87,14 @@ class SentenceModel:
             return text
         if max(text, default=0) >= len(self.tokenizer):
             raise BadOption(
-                f"The embedding model has {len(self.tokenizer):,} tokens, and {max(text):,} is not one of them: send "
-                "the text itself (in LangChain: check_embedding_ctx_length=False)."
+                f"The embedding model has {len(self.tokenizer):,} tokens, and {max(text):,} is not one of them: "
+                "send the text itself (in LangChain: check_embedding_ctx_length=False)."
             )
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights, because on a card it
-        would end all work, also that of a chat."""
+        """Raise ModelBroken for a token without weights, because on a card it would end all work, also that of
+        a chat."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -132,8 +131,8 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """Embed texts with this model on this device, after loading it if
-        necessary. Raises ModelError, BadOption."""
+        """Embed texts with this model on this device, after loading it if necessary. Raises ModelError,
+        BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()
@@ -192,8 +191,8 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
 
 
 def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
-    """Move the model to a device, or back to the CPU if a first text
-    fails there, because nobody chose that device."""
+    """Move the model to a device, or back to the CPU if a first text fails there, because nobody chose that
+    device."""
     if device.type == "cpu":
         return read
     try:

@@ -14,8 +14,8 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""The most texts of a piece, and the most characters, so that a reply
-waits at most half a second on a slow CPU."""
+"""The most texts of a piece, and the most characters, so that a reply waits at most half a second on a slow
+CPU."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
@@ -43,8 +43,8 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job was not cancelled. Reading this as true starts the
-        job, which can then not be cancelled."""
+        """Whether the job was not cancelled. Reading this as true starts the job, which can then not be
+        cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property

@@ -44,8 +44,8 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels if they can. `note` tells
-    which do, or why none does; "" on other devices."""
+    """A model whose layers use our kernels if they can. `note` tells which do, or why none does; "" on other
+    devices."""
 
     model: PreTrainedModel
     note: str = ""

@@ -58,12 +58,11 @@ class LayerKernels(Protocol):
         slots: CacheSlots,
         norms: HeadNorms | None = None,
     ) -> Tensor:
-        """Rotate queries [1, H, T, D] and keys; write keys and values [1, KV,
-        T, D] to the cache; return the queries.
+        """Rotate queries [1, H, T, D] and keys; write keys and values [1, KV, T, D] to the cache; return the
+        queries.
 
-        `tables` are the positions' cos and sin [1, T, W]. Value i of a head
-        rotates with value i + W / 2; values from
-        index W on are not rotated."""
+        `tables` are the positions' cos and sin [1, T, W]. Value i of a head rotates with value i + W / 2;
+        values from index W on are not rotated."""
 
 
 class FusedNorm(nn.Module):
@@ -76,7 +75,7 @@ class FusedNorm(nn.Module):
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
-        """Normalise states [..., size]."""
+        """Compute the norm of states [..., size]."""
         return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,9 +102,8 @@ class FusedGatedMLP(nn.Module):
 class FusedAttention(nn.Module):
     """Self-attention over a block: one kernel rotates heads and writes the cache, then our attention runs.
 
-    `products` returns queries, keys and values. The kernel also
-    normalises heads if `head_norms` is set; other ways
-    of normalising heads stay modules (`q_norm`, `k_norm`)."""
+    `products` returns queries, keys and values. The kernel also normalises heads if `head_norms` is set; other
+    ways of normalising heads stay modules (`q_norm`, `k_norm`)."""
 
     def __init__(self, layer: Any, products: nn.Module, scoring: Scoring, kernels: LayerKernels) -> None:
         super().__init__()

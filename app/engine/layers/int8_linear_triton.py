@@ -30,8 +30,8 @@ def int8_product_kernel(
     states, values, scale, out, rows, columns,
     SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of `out`: states [rows, SIZE] times values [columns,
-    SIZE] transposed, times scale [columns]."""
+    """Compute a tile of `out`: states [rows, SIZE] times values [columns, SIZE] transposed, times scale
+    [columns]."""
     column = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     row = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
     is_row, is_column = row < rows, column < columns

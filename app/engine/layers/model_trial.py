@@ -28,14 +28,12 @@ from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
-"""The tokens of a trial in tenths of the vocabulary: the prefix, then
-two paths, which are the current token 9 with
-the draft 2 6 and with the draft 5."""
+"""The tokens of a trial in tenths of the vocabulary: the prefix, then two paths, which are the current token 9
+with the draft 2 6 and with the draft 5."""
 
 ROWS = (3, 33, 128)
-"""Row counts of the trials that compare two ways to run a model,
-because libraries use different kernels for few and
-for many rows."""
+"""Row counts of the trials that compare two ways to run a model, because libraries use different kernels for
+few and for many rows."""
 
 _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks)"
 """A reason is the first half of a sentence; `kernel_choice.py` completes it."""
@@ -91,8 +89,8 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 
 def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
-    """Compute logits [T, vocab] after the first `read` tokens and after
-    each of the following tokens, fed singly."""
+    """Compute logits [T, vocab] after the first `read` tokens and after each of the following tokens, fed
+    singly."""
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[index : index + 1], index) for index in range(read, len(text))]
     return torch.cat(rows)
@@ -122,8 +120,8 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return ordinary tokens, because after control tokens, which come
-    first in many vocabularies, rounding grows."""
+    """Return ordinary tokens, because after control tokens, which come first in many vocabularies, rounding
+    grows."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 

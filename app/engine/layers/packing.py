@@ -1,9 +1,8 @@
 """Packs weights into the order in which the CPU's matrix kernels read them.
 
-A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so each step copies every
-weight of the model into blocks before it multiplies, and for one row
-that copy costs as much as the product. Here the
-copy is made once, at load, and replaces the weight:
+A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so each step copies
+every weight of the model into blocks before it multiplies, and for one row that copy costs as much as the
+product. Here the copy is made once, at load, and replaces the weight:
 
     Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
     the same, packed                           240 us, reading 3.5 MB at 15 GB/s
@@ -24,12 +23,12 @@ SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
 """Smaller weights are not packed, because starting the kernel costs more than the copy."""
 
 _ROWS = 16
-"""The row count that the block layout is chosen for. It works for every
-count; a layout for 1 row is slow for more."""
+"""The row count that the block layout is chosen for. It works for every count; a layout for 1 row is slow for
+more."""
 
 _TIED_SHARE = 1 / 3
-"""A head that shares the embedding's weight gets a packed copy unless the
-model would grow by more than this share."""
+"""A head that shares the embedding's weight gets a packed copy unless the model would grow by more than this
+share."""
 
 
 class PackedLinear(nn.Module):

@@ -73,8 +73,8 @@ def _shared_parameters(model: nn.Module) -> set[int]:
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
-    """Return whether all parts are plain Linears with the same input,
-    type, device and bias, and unshared weights."""
+    """Return whether all parts are plain Linears with the same input, type, device and bias, and unshared
+    weights."""
     parts: list[Any] = list(products.parts)
     if any(type(part) is not nn.Linear or id(part.weight) in shared for part in parts):
         return False

@@ -3,9 +3,8 @@
     weight = (number - zero) * scale        scale and zero are shared by a group of neighbours in a row
 
 torch has kernels that read such weights directly, each for one device and type. Without one, the weight is
-dequantised in tiles of a few rows that stay in the processor's cache, so
-that only the integers are read from memory.
-All kernels compute the same product of the same numbers, up to rounding.
+dequantised in tiles of a few rows that stay in the processor's cache, so that only the integers are read from
+memory. All kernels compute the same product of the same numbers, up to rounding.
 
 On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
 
@@ -166,8 +165,8 @@ class CpuInt8Linear(TiledInt8Linear):
 
 
 class _PackedInt4Linear(QuantisedLinear):
-    """Weights of 4 bits in the layout of one of torch's kernels; `scale`
-    [groups, out, 2] holds scales and offsets."""
+    """Weights of 4 bits in the layout of one of torch's kernels; `scale` [groups, out, 2] holds scales and
+    offsets."""
 
     bits = 4
     packed: Tensor

@@ -1,10 +1,8 @@
 """Weight-only quantisation of a model before it is moved to its device: each Linear's weight becomes integers.
 
-torchao chooses the integers; `quantised_layers.py` multiplies by them.
-Layers are quantised one after the other: each
-slice of a weight is moved to the device and quantised there, and the
-dense weight is freed before the next layer. So
-neither the device nor main memory ever holds two copies of more than a slice:
+torchao chooses the integers; `quantised_layers.py` multiplies by them. Layers are quantised one after the
+other: each slice of a weight is moved to the device and quantised there, and the dense weight is freed before
+the next layer. So neither the device nor main memory ever holds two copies of more than a slice:
 
     14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
 
@@ -47,8 +45,8 @@ from app.values.quantisation import Quantisation, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""Weights that are quantised at a time, few enough for the cache,
-because choosing the integers reads them often."""
+"""Weights that are quantised at a time, few enough for the cache, because choosing the integers reads them
+often."""
 
 Kernel = type[QuantisedLinear]
 
@@ -161,8 +159,8 @@ def quantise(
 def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
-    """Yield each Linear to be quantised: its parent, its name, its bits,
-    and whether the embedding has its weight."""
+    """Yield each Linear to be quantised: its parent, its name, its bits, and whether the embedding has its
+    weight."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
         return  # recurrent layers also read the weights of their Linears directly
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -175,8 +173,8 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits and return the table;
-    None if the embedding does more than look up."""
+    """Replace the embedding by a table of 8 bits and return the table; None if the embedding does more than
+    look up."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # Gemma and similar models have one

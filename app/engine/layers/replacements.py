@@ -65,9 +65,8 @@ NOISE = 1e-6
 """Errors below this share of a row's largest value are allowed, because torch's tanh loses as much near -1."""
 
 UNLIKE = 0.05
-"""The share of values in half precision that may be off by more than
-NOISE. If more are, the module rounds at other
-steps."""
+"""The share of values in half precision that may be off by more than NOISE. If more are, the module rounds at
+other steps."""
 
 TEXT = (3, 1, 4, 1, 5, 9, 2)
 """The tokens of the real pass."""
@@ -91,8 +90,8 @@ class AttentionProbe:
         self.scoring = Scoring(0.0)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Record the query [1, H, T, D], the cached keys and values, and the
-        scoring; return fixed values [1, T, H, DV]."""
+        """Record the query [1, H, T, D], the cached keys and values, and the scoring; return fixed values [1,
+        T, H, DV]."""
         del view
         self.states, self.scoring = (query, cache.keys, cache.values), scoring
         shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])
@@ -117,8 +116,8 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Return replacements of all self-attentions that rotate their heads
-    and then attend; they use replaced norms."""
+    """Return replacements of all self-attentions that rotate their heads and then attend; they use replaced
+    norms."""
     parts = ("o_proj", "head_dim", "layer_idx")
     calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
@@ -179,8 +178,8 @@ def find_whole_layers(
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """Return the replacements that `make` returns, without modules for
-    which it returns None or raises an error."""
+    """Return the replacements that `make` returns, without modules for which it returns None or raises an
+    error."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -298,8 +297,8 @@ def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> boo
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] that differ; infinity if too
-    many differ, or any differs by too much."""
+    """Return the share of values [..., size] that differ; infinity if too many differ, or any differs by too
+    much."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()

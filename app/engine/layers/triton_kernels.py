@@ -1,10 +1,8 @@
 """The kernels of fused layers on cards, and their launches. They read memory once and round as transformers does.
 
-Between two matrix products torch launches a kernel for each operation,
-and each kernel writes its result to memory in
-the model's type, or in float32. Here one program does all operations
-for a row in float32, and rounds wherever torch
-would have written a result in the model's type:
+Between two matrix products torch launches a kernel for each operation, and each kernel writes its result to
+memory in the model's type, or in float32. Here one program does all operations for a row in float32, and rounds
+wherever torch would have written a result in the model's type:
 
     RMSNorm of Llama            to float32 . square . mean . + eps . rsqrt . times . round . times weight . round
     torch                       8 kernels
@@ -69,8 +67,8 @@ def norm_kernel(
     HAS_OTHERS: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr,
     BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Normalise one row of SIZE; with HAS_OTHERS, the sum of two, which
-    is written to `total`. `factor` is 1 / SIZE."""
+    """Normalise one row of SIZE; with HAS_OTHERS, the sum of two, which is written to `total`. `factor` is 1 /
+    SIZE."""
     row = tl.program_id(0).to(tl.int64) * SIZE
     at = tl.arange(0, BLOCK)
     is_in = at < SIZE
@@ -87,8 +85,8 @@ def norm_kernel(
 
 @triton.jit
 def _exponential(values, BY_HAND: tl.constexpr):
-    """Compute exp as torch does on a card, because Triton's faster one
-    rounds differently. BY_HAND uses Triton's."""
+    """Compute exp as torch does on a card, because Triton's faster one rounds differently. BY_HAND uses
+    Triton's."""
     if BY_HAND:
         return tl.exp(values)
     return libdevice.exp(values)
@@ -123,8 +121,8 @@ def _rotate_heads(
     HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Rotate some heads of one row, after normalising them if HAS_NORM.
-    `states` and `out` point to its first head."""
+    """Rotate some heads of one row, after normalising them if HAS_NORM. `states` and `out` point to its first
+    head."""
     half: tl.constexpr = WIDTH // 2
     kind = out.dtype.element_ty
     head = (first + tl.arange(0, HEADS))[:, None].to(tl.int64)
@@ -293,8 +291,8 @@ def on_device(device: torch.device) -> TritonKernels:
 
 
 def _rows(states: Tensor) -> Tensor:
-    """Return contiguous rows [n, size] at an aligned address, because the
-    order of adding depends on the alignment."""
+    """Return contiguous rows [n, size] at an aligned address, because the order of adding depends on the
+    alignment."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
 

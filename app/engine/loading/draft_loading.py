@@ -1,10 +1,8 @@
 """Loads a source of drafts for a model: a small model with the same tokenizer, or an EAGLE-3 head.
 
-What cannot draft is refused in one sentence. When both are loaded, a
-small model and its target read the same text,
-to measure how often the target continues as the draft model expects.
-How far a confident draft model can be trusted
-is learned only from replies, because that text starts without a context for n-grams.
+What cannot draft is refused in one sentence. When both are loaded, a small model and its target read the same
+text, to measure how often the target continues as the draft model expects. How far a confident draft model can
+be trusted is learned only from replies, because that text starts without a context for n-grams.
 
 The files of an EAGLE-3 head are not trusted: config.json is compared with the headers of the weights before any
 memory is taken, and only safetensors reads the weights.
@@ -97,8 +95,8 @@ def with_draft_model(
 
 
 def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
-    """Make a source from a small model, after timing it and comparing it
-    with the target. Raises _Misfit, BadOption."""
+    """Make a source from a small model, after timing it and comparing it with the target. Raises _Misfit,
+    BadOption."""
     runner = draft.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         raise BadOption(

@@ -70,8 +70,8 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
-    """Try the heads with their model; return the model's info with a
-    note, and the sources of drafts, one or none."""
+    """Try the heads with their model; return the model's info with a note, and the sources of drafts, one or
+    none."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
     if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_positions):

@@ -53,9 +53,8 @@ log = logging.getLogger(__name__)
 class KernelChoice:
     """A model's runner and the kernels that it uses.
 
-    `lookahead_note` explains why the model decodes plainly, `chains_note`
-    why it takes chains but no draft trees. If
-    either is set, `attention` is not used."""
+    `lookahead_note` explains why the model decodes plainly, `chains_note` why it takes chains but no draft
+    trees. If either is set, `attention` is not used."""
 
     runner: ModelRunner
     attention: Attention

@@ -134,9 +134,7 @@ def load(
             heads = CarriedHeads()
             if reads_heads and not choice.draft_model:
                 heads = carried_heads(model, whole)
-            quantised = quantise(
-                model, choice.quantisation, device
-            )  # before dense weights take the device's memory
+            quantised = quantise(model, choice.quantisation, device)  # before dense weights take memory there
             ready = model.train(False)
             if not offloaded_bytes(
                 model
@@ -199,7 +197,7 @@ def prepare(
 def compiler_note(
     choice: ModelChoice, model: PreTrainedModel, find: Callable[[], Compiled[CDLL]] = compiled_kernels
 ) -> str:
-    """Return why our kernels for quantised weights could not be compiled
-    for the CPU; "" if they were or are not used."""
+    """Return why our kernels for quantised weights could not be compiled for the CPU; "" if they were or are
+    not used."""
     is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""

@@ -101,8 +101,8 @@ def measured(
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
-    """Make a listener that reports one part of a load as percent of the
-    whole, from `begin` to `end`, never falling."""
+    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`, never
+    falling."""
     furthest = begin
 
     def listen(done: int, total: int) -> None:

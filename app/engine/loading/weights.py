@@ -104,7 +104,7 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
             raise
         if "trust_remote_code" in str(error):
             raise ModelUnsafe(
-                f"{folder.name} needs its own Python code, which Foresight does not run: choose a model whose "
+                f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
                 "architecture transformers supports."
             ) from error
         words = first_line(error)[:200].rstrip(".:")
@@ -117,8 +117,8 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
 def placement(
     device: torch.device, find: Callable[[str], object] = find_spec
 ) -> dict[str, dict[str, torch.device]]:
-    """Return the options with which transformers reads each weight
-    directly onto the device; {} without accelerate.
+    """Return the options with which transformers reads each weight directly onto the device; {} without
+    accelerate.
 
     Without accelerate the file is mapped into memory and the weights are moved from there. On Linux that takes no
     further memory either, unless the weights change their type."""
@@ -155,6 +155,6 @@ def read_weights(
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
-    """Return the bytes of weights that are kept off the device until a
-    step needs them: torch calls their device meta."""
+    """Return the bytes of weights that are kept off the device until a step needs them: torch calls their
+    device meta."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)

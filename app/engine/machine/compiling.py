@@ -40,8 +40,8 @@ Library = TypeVar("Library")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A C file, the compiler's flags in addition to FLAGS, and a phrase
-    (`otherwise`) for what is slower without it."""
+    """A C file, the compiler's flags in addition to FLAGS, and a phrase (`otherwise`) for what is slower
+    without it."""
 
     file: Path
     flags: Sequence[str]

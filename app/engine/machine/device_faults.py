@@ -40,8 +40,8 @@ def is_device_fault(error: BaseException) -> bool:
 
 
 def is_no_verdict(error: BaseException) -> bool:
-    """Return whether an error proves nothing about what was tried,
-    because memory ran out or the device is lost."""
+    """Return whether an error proves nothing about what was tried, because memory ran out or the device is
+    lost."""
     return is_out_of_memory(error) or is_device_fault(error)
 
 

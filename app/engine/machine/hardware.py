@@ -43,8 +43,8 @@ class Card:
         torch.ones(8, device="cuda").sum().item()
 
     def name_by_driver(self) -> str:
-        """Return the first card's name from the NVIDIA driver, whether or not
-        torch sees it; "" without an answer."""
+        """Return the first card's name from the NVIDIA driver, whether or not torch sees it; "" without an
+        answer."""
         return nvidia_smi("name", seconds=10).strip().partition("\n")[0].strip()
 
     def cuda_of_torch(self) -> str:

@@ -33,8 +33,8 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out. torch's error
-    for CUDA is recognised by its words, too."""
+    """Return whether an error means that memory ran out. torch's error for CUDA is recognised by its words,
+    too."""
     if isinstance(error, MemoryError):
         return True
     # Words are compared only in errors of the system and of torch: those of other types may quote a file.
@@ -43,8 +43,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_uninitialised(error: BaseException) -> bool:
-    """Return whether cuBLAS could not start: mostly for lack of memory,
-    but a broken driver gives the same error."""
+    """Return whether cuBLAS could not start: mostly for lack of memory, but a broken driver gives the same
+    error."""
     return UNINITIALISED in str(error).lower()
 
 
@@ -68,8 +68,8 @@ def release_memory(cuda: Any = None) -> None:
 
 
 def clear_workspaces() -> None:
-    """Free the workspaces of cuBLAS, one for each stream that was used; a
-    stream allocates a new one when needed."""
+    """Free the workspaces of cuBLAS, one for each stream that was used; a stream allocates a new one when
+    needed."""
     import torch
 
     if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only where torch has CUDA

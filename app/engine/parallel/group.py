@@ -59,8 +59,8 @@ class Ranks:
     def begin(self, choice: ModelChoice) -> ModelChoice:
         """Choose this rank's device and start the other processes, before the model is loaded here.
 
-        Returns the choice with that device. Raises BadOption for a missing
-        card, RankLost if torchrun must restart."""
+        Returns the choice with that device. Raises BadOption for a missing card, RankLost if torchrun must
+        restart."""
         self._leave_out_ended_ranks()
         if self._plan.torchrun and not self._devices:  # a card for each rank if models run on cards here
             is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"

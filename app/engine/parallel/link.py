@@ -1,12 +1,9 @@
 """Messages between ranks: int64 tensors of fixed length and, once for each model and reply, settings as JSON.
 
-Rank 0 sends orders to each of the other ranks and receives their
-answers; the others send nothing to each other. The
-numbers come from the host and are needed there, so they are sent by
-local sockets, also between cards: no kernel is
-launched, and a rank that waits for its next order keeps no card busy.
-gloo is not used, because its receiver announces
-itself before anything is sent, and each message passes through two threads.
+Rank 0 sends orders to each of the other ranks and receives their answers; the others send nothing to each
+other. The numbers come from the host and are needed there, so they are sent by local sockets, also between
+cards: no kernel is launched, and a rank that waits for its next order keeps no card busy. gloo is not used,
+because its receiver announces itself before anything is sent, and each message passes through two threads.
 
 Rank 0 listens on 127.0.0.1, and the other ranks read its port from a
 store of torch. Any program of this machine could
@@ -70,8 +67,8 @@ class LinkBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order; `text` are the tokens committed since the last order,
-    `length` is the length of a prompt that follows.
+    """An order; `text` are the tokens committed since the last order, `length` is the length of a prompt that
+    follows.
 
     A share is sent without its indices in the whole block, because only rank 0 needs them."""
 
@@ -155,8 +152,8 @@ class Link:
         return json.loads(bytes(text.tolist()))
 
     def load(self, requests: Sequence[dict[str, object]]) -> None:
-        """Send each other rank its request to load a model, and wait for all.
-        Raises ModelBroken if a rank refuses."""
+        """Send each other rank its request to load a model, and wait for all. Raises ModelBroken if a rank
+        refuses."""
         for rank, request in enumerate(requests, start=1):
             self.send_order(rank, Order(Op.LOAD))
             self.send_json(rank, request)

@@ -36,15 +36,13 @@ class Share:
 
 
 def split(block: Block, missed: Sequence[int]) -> list[Share]:
-    """Split the block into one share per rank; `missed[rank]` is how many
-    tokens the rank must feed before its share.
+    """Split the block into one share per rank; `missed[rank]` is how many tokens the rank must feed before its
+    share.
 
-    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes its
-    stretch and the ancestors of the stretch's first row, because its rows
-    see them. So whole branches stay together,
-    and so do neighbouring columns of the window. The largest share is as
-    small as possible. A tree of 6 rows on two
-    ranks:
+    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes
+    its stretch and the ancestors of the stretch's first row, because its rows see them. So whole branches stay
+    together, and so do neighbouring columns of the window. The largest share is as small as possible. A tree of
+    6 rows on two ranks:
 
         row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
         parent  -1  0  0  1  2  1          rank 0        0 1 3
@@ -114,8 +112,8 @@ def children_of(block: Block) -> dict[tuple[int, int], int]:
 
 
 def followed(block: Block, tokens: Sequence[int]) -> list[int]:
-    """Return the path of rows that hold the text's next tokens, from a
-    root row on, as far as the block has them."""
+    """Return the path of rows that hold the text's next tokens, from a root row on, as far as the block has
+    them."""
     children = children_of(block)
     rows = list[int]()
     for token in tokens:
@@ -160,8 +158,8 @@ class RankModel:
         return (yield from self.runner.prefill(ids))
 
     def go_on(self, tokens: Sequence[int]) -> None:
-        """Continue the text with these tokens: commit the rows of the newest
-        share that hold them; note the rest as missed."""
+        """Continue the text with these tokens: commit the rows of the newest share that hold them; note the
+        rest as missed."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)
@@ -171,8 +169,8 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Feed the missed tokens and a share whose row 0 is the current
-        token; return its wanted rows' logits [R, vocab]."""
+        """Feed the missed tokens and a share whose row 0 is the current token; return its wanted rows' logits
+        [R, vocab]."""
         if self._missed and not self._fits(block):
             self.catch_up()
         self._fed = block
@@ -204,12 +202,11 @@ class RankModel:
 
 
 def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int64]:
-    """Return answers [R, 1 + K] for a share's wanted rows: the sampled
-    token, then the K likeliest with their logits.
+    """Return answers [R, 1 + K] for a share's wanted rows: the sampled token, then the K likeliest with their
+    logits.
 
-    Drawing takes time, so tokens are sampled only along the path from row
-    0 to a row without a matching child; other
-    rows get -1. If the accepted path of the whole step has rows of this rank, they are on this path."""
+    Drawing takes time, so tokens are sampled only along the path from row 0 to a row without a matching child;
+    other rows get -1. If the accepted path of the whole step has rows of this rank, they are on this path."""
     choices = sampler(logits, SUCCESSORS, [block.positions[row] + 1 for row in block.wanted])
     bits = choices.logits.astype(np.float32).view(np.uint32).astype(np.int64)
     answers = np.full((len(block.wanted), 1 + choices.ids.shape[1]), -1, dtype=np.int64)

@@ -27,8 +27,8 @@ FAR = 24
 
 
 class ParallelRunner:
-    """Runs a model of which every rank has a copy. If a rank ends,
-    methods raise AppError, and the runner is unusable."""
+    """Runs a model of which every rank has a copy. If a rank ends, methods raise AppError, and the runner is
+    unusable."""
 
     max_branches = MAX_ROWS
     pending = 0
@@ -85,8 +85,8 @@ class ParallelRunner:
         return own if is_here else partial(_choices, own=own)
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Let every rank read the prompt, after sending changed settings.
-        Yields this rank's progress; returns its logits."""
+        """Let every rank read the prompt, after sending changed settings. Yields this rank's progress; returns
+        its logits."""
         self._block, self._shares = None, {}
         self._unsent, self._missed = [[] for _ in self._unsent], [0] * self._link.size
         settings = {**self._settings, "buckets": list(self._runner.same_text_buckets)}
@@ -174,8 +174,8 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken on any error, because answers still in
-        flight would be read as the next step's."""
+        """Mark the runner as broken on any error, because answers still in flight would be read as the next
+        step's."""
         try:
             yield
         except LinkBroken as broken:
@@ -190,8 +190,8 @@ class ParallelRunner:
 
 
 def rows_together(rows: int, ranks: int) -> int:
-    """Return the size of a block whose shares have `rows` rows: each has
-    the current token; the others are divided."""
+    """Return the size of a block whose shares have `rows` rows: each has the current token; the others are
+    divided."""
     return (rows - 1) * ranks + 1
 
 

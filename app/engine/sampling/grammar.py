@@ -1,9 +1,8 @@
 """Restricts replies to a grammar, through llguidance: which tokens may come next after the tokens before a row.
 
-Verification follows the accepted path, so the matcher consumes the
-tokens before each row and then masks that row's
-logits. A draft does not change the result: a token that the grammar
-forbids is never drawn, even if it was drafted.
+Verification follows the accepted path, so the matcher consumes the tokens before each row and then masks that
+row's logits. A draft does not change the result: a token that the grammar forbids is never drawn, even if it
+was drafted.
 
 The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that it
 forces, such as the names of a schema's properties, are drafted first.
@@ -62,8 +61,8 @@ class Grammars:
         prompt_tokens: int,
         begun: Sequence[int] = (),
     ) -> "GrammarMask":
-        """Make a mask for logits after a prompt of `prompt_tokens` tokens,
-        the last of which are the `begun` reply.
+        """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun`
+        reply.
 
         Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)

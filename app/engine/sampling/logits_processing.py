@@ -1,9 +1,8 @@
 """Changes a row's logits before a token is drawn: penalties and biases. Grammars (`grammar.py`) do so, too.
 
 The change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
-tokens of its own path. Each drafted branch is thus checked with its
-own penalties and its own state of the grammar,
-and the text is the same with lookahead on and off.
+tokens of its own path. Each drafted branch is thus checked with its own penalties and its own state of the
+grammar, and the text is the same with lookahead on and off.
 
 Penalties count how often each token occurs before a row, on the
 logits' device. The rows of a reply have nearly the
@@ -30,15 +29,15 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 """(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 
 FEW = 16
-"""Up to this many differing tokens, counts are updated instead of
-uploaded: each token costs one or two kernels."""
+"""Up to this many differing tokens, counts are updated instead of uploaded: each token costs one or two
+kernels."""
 ROOM = 1024
 """Tokens that may be added after an upload before the next upload is needed."""
 
 
 class Counts(NamedTuple):
-    """Each token once, and how often it occurs: ids [n] and times [n]
-    (float32). Times may be 0 after an update."""
+    """Each token once, and how often it occurs: ids [n] and times [n] (float32). Times may be 0 after an
+    update."""
 
     ids: Tensor
     times: Tensor

@@ -1,11 +1,11 @@
 """Sampling with keyed noise: the token at position p is a fixed function of (logits, seed, p).
 
 The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then the
-argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
-That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
+argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p,
+t). That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
 lookahead on and off give the same text for the same seed. Sums are taken in float64 and ties are broken by the
-lowest id, so that a row draws the same token alone and among many.
-Only tokens that survive the filters need noise.
+lowest id, so that a row draws the same token alone and among many. Only tokens that survive the filters need
+noise.
 
 On the CPU a row's token is drawn when verification reaches it. On a
 card each accepted token would then wait for the
@@ -32,13 +32,12 @@ from app.values.messages import Sampling
 Choose = Callable[[int, Sequence[int]], int]
 """(row, every token before it) -> the token that is sampled for it."""
 BestTokens = Callable[[Tensor, int], Tensor]
-"""(logits [R, vocab], count) -> what `best_tokens` returns, for `count`
-tokens or more. A recorded step has computed
-it already."""
+"""(logits [R, vocab], count) -> what `best_tokens` returns, for `count` tokens or more. A recorded step has
+computed it already."""
 
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
-"""Size of the blocks of logits whose maxima are taken first, and the
-number of blocks from which on this is faster."""
+"""Size of the blocks of logits whose maxima are taken first, and the number of blocks from which on this is
+faster."""
 VALUES = 1 << 22
 """Logits that are filtered and get noise at once, which takes some 100 MiB of intermediate values."""
 
@@ -197,8 +196,8 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
-    """Draw a token for each row of logits [R, vocab] at its position; at
-    most `values` logits are handled at once."""
+    """Draw a token for each row of logits [R, vocab] at its position; at most `values` logits are handled at
+    once."""
     keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
     rows_at_once = max(1, values // logits.shape[-1])
     parts = zip(
@@ -251,8 +250,8 @@ def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Find the ids [R, count] of the largest scores, best first; unlike
-    topk, the lowest ids among equal scores."""
+    """Find the ids [R, count] of the largest scores, best first; unlike topk, the lowest ids among equal
+    scores."""
     if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
         row = scores[0]
         ids = (row >= row.topk(count).values[-1]).nonzero()[:, 0]

@@ -128,8 +128,8 @@ class JobQueue:
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
         """Remove and return the next job. Until there is a job, call `work` again and again.
 
-        `work` returns the seconds that it took, and the same time is waited
-        before the next call; 0 ends the calls."""
+        `work` returns the seconds that it took, and the same time is waited before the next call; 0 ends the
+        calls."""
         while pause:
             try:
                 return self.get(pause)

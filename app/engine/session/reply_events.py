@@ -98,8 +98,8 @@ def reply_events(
 def generate(
     runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Prefilling | FirstToken | Step]:
-    """Yield the prompt's progress, the first token, then the decoder's
-    steps. It may be closed early at any time."""
+    """Yield the prompt's progress, the first token, then the decoder's steps. It may be closed early at any
+    time."""
     logits = yield from runner.prefill(prompt)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
@@ -168,8 +168,8 @@ def make_reply_sampler(
 
 
 class LogprobsRecorder:
-    """A sampler that records the log probabilities of the tokens it
-    chooses, by position, and adds them to pieces."""
+    """A sampler that records the log probabilities of the tokens it chooses, by position, and adds them to
+    pieces."""
 
     def __init__(self, sampler: Sampler, top: int, prompt_tokens: int, texts: Texts) -> None:
         """Record each chosen token and the `top` likeliest tokens at its position."""

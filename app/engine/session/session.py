@@ -77,11 +77,11 @@ class Session:
         sentences: SentenceModels | None = None,
         estimate: Estimate = no_estimate,
     ) -> None:
-        """`taken` are the bytes that the process took before the engine
+        """Begin without a model. `taken` are the bytes that the process took before the engine
         began. Without a sandbox, models are trusted.
 
-        Texts are embedded on `device` until a model is loaded, then on the
-        device that was chosen for that model."""
+        Texts are embedded on `device` until a model is loaded, then on the device that was chosen for that
+        model."""
         # transformers' progress bars and warnings are for programmers; users see our events instead.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -191,8 +191,8 @@ class Session:
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
-        """Read the prompt and a reply's first tokens, yielding progress, then
-        the Margin of the two likeliest tokens.
+        """Read the prompt and a reply's first tokens, yielding progress, then the Margin of the two likeliest
+        tokens.
 
         This prefill is not counted in the statistics, and its logits may be rounded differently from a step's."""
         loaded = self.open(request.model, progress)
@@ -245,8 +245,8 @@ class Session:
         return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-        """Yield a reply's events; begin again if an error before the first
-        piece could be answered by freeing memory."""
+        """Yield a reply's events; begin again if an error before the first piece could be answered by freeing
+        memory."""
         is_begun = False
         try:
             for event in events():

@@ -56,9 +56,8 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
-"""Loggers with warnings that do not help: of missing kernels without
-CUDA (transformers imports torchao if it can),
-and of weights in main memory, which is where they were meant to be."""
+"""Loggers with warnings that do not help: of missing kernels without CUDA (transformers imports torchao if it
+can), and of weights in main memory, which is where they were meant to be."""
 
 
 def import_session() -> type["Session"]:
@@ -94,11 +93,10 @@ class Engine:
         device: Device = "auto",
         estimate: Estimate = no_estimate,
     ) -> None:
-        """`cache_dir` stores measurements of models; without it a model is measured whenever it is loaded.
+        """Start the worker thread. Without a `cache_dir`, a model is measured whenever it is loaded.
 
-        The engine makes its own sandbox by default, and closes the sandbox
-        when it is closed. Texts are embedded on
-        `device` until a model is loaded, then on the device that was chosen for that model."""
+        The engine makes its own sandbox by default, and closes the sandbox when it is closed. Texts are
+        embedded on `device` until a model is loaded, then on the device that was chosen for that model."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._queue, self._tokenising = JobQueue(), TokenisingThreads()
@@ -111,8 +109,8 @@ class Engine:
         self._thread.start()
 
     def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
-        """Queue a request once it is tokenised; its events go to `reply`, and
-        the last of them is Finished or Failed."""
+        """Queue a request once it is tokenised; its events go to `reply`, and the last of them is Finished or
+        Failed."""
         if isinstance(request, TokenisedRequest):
             self._put(ReplyJob(request, reply))
             return
@@ -127,8 +125,8 @@ class Engine:
         self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
-        """Tokenise a request on another thread if its model is loaded;
-        otherwise that is done in the request's turn.
+        """Tokenise a request on another thread if its model is loaded; otherwise that is done in the request's
+        turn.
 
         `result()` raises AppError if the model cannot read it."""
         tokenizer = self._session.tokenizer_for(request.model) if self._session else None
@@ -156,9 +154,8 @@ class Engine:
     ) -> Future[Vectors]:
         """Queue the embedding of texts by a sentence-embedding model, after all other jobs.
 
-        The result is float32[texts, width], each row of length one;
-        `result()` raises AppError. It can be cancelled
-        until the work has begun."""
+        The result is float32[texts, width], each row of length one; `result()` raises AppError. It can be
+        cancelled until the work has begun."""
         job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
         return job.answer

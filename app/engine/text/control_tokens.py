@@ -1,10 +1,10 @@
 """Keeps control tokens that a person's text spells from being read as control tokens.
 
-A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and begin
-another. Such spellings are replaced in the contents before the template is filled, so that all control tokens in
-the result are the template's own. Those are then respelled with a mark:
-a copy of the tokenizer knows control tokens
-only by these new spellings and reads the usual ones as ordinary text. With * for an unpredictable mark:
+A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and
+begin another. Such spellings are replaced in the contents before the template is filled, so that all control
+tokens in the result are the template's own. Those are then respelled with a mark: a copy of the tokenizer knows
+control tokens only by these new spellings and reads the usual ones as ordinary text. With * for an
+unpredictable mark:
 
     content "So<end>"    hidden "So*1*"    filled "<user>So*1*<end>"    spelled anew "*<user>So<end>*<end>"
     ids     <user> So < end > <end>
@@ -44,8 +44,8 @@ class ControlTokens:
         self._respelled = _Respelled(tokenizer, self._tokens)
 
     def anew(self) -> "ControlTokens":
-        """Return a copy with another mark for another request, because a
-        template may have revealed the old mark."""
+        """Return a copy with another mark for another request, because a template may have revealed the old
+        mark."""
         other = copy(self)
         other._mark = _new_mark()
         return other
@@ -63,8 +63,8 @@ class ControlTokens:
         return re.sub(f"{self._mark}(\\d+){self._mark}", lambda found: self._names[int(found[1])], filled)
 
     def ids(self, filled: str) -> list[int]:
-        """Return the token ids of a filled template. Spellings that `hidden`
-        replaced are read as ordinary text."""
+        """Return the token ids of a filled template. Spellings that `hidden` replaced are read as ordinary
+        text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
 
@@ -82,8 +82,8 @@ class ControlTokens:
     def _known(self, number: int) -> list[int]:
         """Translate an id of the copy to ids of the tokenizer.
 
-        For some tokenizers a control token is a word as well, which they find
-        in texts: it is read in two parts."""
+        For some tokenizers a control token is a word as well, which they find in texts: it is read in two
+        parts."""
         if number in self._respelled.controls:
             return [self._respelled.controls[number]]
         if number not in self._numbers:

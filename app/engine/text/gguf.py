@@ -44,8 +44,8 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
 @contextmanager
 def unpacked(folder: ModelFolder, cache: Path | None) -> Iterator[ModelFolder]:
-    """Yield the model as a folder; for a GGUF file that folder is written
-    first, into the cache if there is one."""
+    """Yield the model as a folder; for a GGUF file that folder is written first, into the cache if there is
+    one."""
     if not folder.path.is_file():
         yield folder
     elif cache:

@@ -54,8 +54,8 @@ def _convert(file: Path, target: Path, ends: list[int | None], head_size: int, f
 
 
 def _llama3_rope(config: Any, file: Path, begin: int) -> dict[str, Any]:
-    """Return the rotary parameters of Llama 3.1 and later from a GGUF
-    file, which has only their resulting factors.
+    """Return the rotary parameters of Llama 3.1 and later from a GGUF file, which has only their resulting
+    factors.
 
     transformers ignores these factors, one for each frequency. Raises ValueError for factors of another kind."""
     import numpy as np

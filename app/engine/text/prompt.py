@@ -1,17 +1,14 @@
 """Turns requests into token ids: the prompt, the beginning of a reply to continue, and the texts to draft from.
 
-A chat that ends with a message of the assistant asks to continue it. It
-is tokenised as it was when that message was
-written: the template asks for a reply, and the begun reply follows, tokenised by itself.
+A chat that ends with a message of the assistant asks to continue it. It is tokenised as it was when that
+message was written: the template asks for a reply, and the begun reply follows, tokenised by itself.
 
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
 The template never gets the begun reply, because many templates remove thoughts from it, or the space at its end
-(transformers' `continue_final_message` keeps only what they leave),
-and the model would continue another text. So a
-reply that was stopped at the end of a token continues as if it had
-never stopped; the piece of a token that was cut
-inside is read as the tokens that spell it.
+(transformers' `continue_final_message` keeps only what they leave), and the model would continue another text.
+So a reply that was stopped at the end of a token continues as if it had never stopped; the piece of a token
+that was cut inside is read as the tokens that spell it.
 
 Control tokens that messages spell are read as ordinary text
 (`control_tokens.py`); in a raw prompt they are control
@@ -35,8 +32,8 @@ from app.values.dataclass_json import parse_json
 from app.values.messages import Message, Prompt, Request, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
-"""Far more than a token of any text has on average, so that this many
-per token of context are enough to tokenise."""
+"""Far more than a token of any text has on average, so that this many per token of context are enough to
+tokenise."""
 REMEMBERED = 4
 """Prompts whose ids are cached: the lanes of a race and the questions about a reply share their prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
@@ -52,8 +49,8 @@ class EncodedPrompt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestTokens:
-    """A request's tokens: the prompt, which ends with the `begun` reply,
-    the texts to draft from, and their maker."""
+    """A request's tokens: the prompt, which ends with the `begun` reply, the texts to draft from, and their
+    maker."""
 
     made_by: "RequestTokenizer"
     prompt: list[int]
@@ -85,7 +82,7 @@ class RequestTokenizer:
         name: str = "this model",
         vocabulary: int = sys.maxsize,
     ) -> None:
-        """`vocabulary` is the number of tokens that the model called `name` has weights for."""
+        """Tokenise for the model called `name`, which has weights for the first `vocabulary` tokens."""
         self._tokenizer, self._context, self._fill = tokenizer, context, fill
         self._name, self._vocabulary = name, vocabulary
         self._controls = ControlTokens(tokenizer)
@@ -105,8 +102,8 @@ class RequestTokenizer:
         The last message is continued if it is the assistant's. `tools` are JSON, for the template. A prompt that
         is certain to have too many tokens is refused before it is tokenised.
 
-        Raises PromptTooLong if the context has no room for a token of a
-        reply, BadOption if there are no tokens."""
+        Raises PromptTooLong if the context has no room for a token of a reply, BadOption if there are no
+        tokens."""
         return self._encoded(prompt, tools)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
@@ -149,8 +146,8 @@ class RequestTokenizer:
         return EncodedPrompt(ids, begun)
 
     def _drafted(self, text: str) -> tuple[int, ...]:
-        """Encode a text to draft from, without tokens that the model has no
-        weights for, up to the context's length."""
+        """Encode a text to draft from, without tokens that the model has no weights for, up to the context's
+        length."""
         if not text:
             return ()
         with panics_as_errors():

@@ -33,8 +33,8 @@ REMEMBERED = 256
 
 
 class CachedTokenReader:
-    """Counts and decodes tokens as the loaded model's tokenizer does.
-    `context` is the model's length in tokens."""
+    """Counts and decodes tokens as the loaded model's tokenizer does. `context` is the model's length in
+    tokens."""
 
     def __init__(
         self,
@@ -97,8 +97,8 @@ def _trials(borders: Sequence[str]) -> list[str]:
 
 ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 BYTES_OF_NFC = 3
-"""Composing (NFC) keeps at least a third of a text's bytes: three Hangul
-letters of nine bytes become one of three."""
+"""Composing (NFC) keeps at least a third of a text's bytes: three Hangul letters of nine bytes become one of
+three."""
 SHORT = 2**14
 """Characters of a text that is tokenised so fast that no estimate is needed."""
 SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})
@@ -133,8 +133,8 @@ class FewestTokens:
 class _Largest:
     """The most bytes and letters that one token stands for; 0 if unknown. Bytes in `left_out` have no token.
 
-    If the tokenizer composes characters, letters are counted only in
-    ASCII texts, which composing never changes."""
+    If the tokenizer composes characters, letters are counted only in ASCII texts, which composing never
+    changes."""
 
     most_bytes: int = 0
     most_letters: int = 0

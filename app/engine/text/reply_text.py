@@ -1,9 +1,8 @@
 """Turns a reply's token ids into text while they arrive, and decides where the reply ends.
 
-A token is not always a piece of text by itself: a character of several
-bytes can be spread over several tokens, and
-some tokenizers decode a token differently after another one. So the detokenizer decodes a short run of tokens with
-and without the new one, and returns the difference unless it ends in half a character:
+A token is not always a piece of text by itself: a character of several bytes can be spread over several tokens,
+and some tokenizers decode a token differently after another one. So the detokenizer decodes a short run of
+tokens with and without the new one, and returns the difference unless it ends in half a character:
 
     push(226) -> ""    push(130) -> ""    push(172) -> "€"
 
@@ -17,8 +16,8 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Tokens after which a half character is returned as it is, because
-the model wrote bytes that are no character."""
+"""Tokens after which a half character is returned as it is, because the model wrote bytes that are no
+character."""
 
 
 Decode = Callable[[list[int]], str]
@@ -146,8 +145,8 @@ class StoppingCriteria:
         return self._limit - self._count
 
     def cut(self, tokens: Sequence[int]) -> StopCut:
-        """Count a step's tokens up to the first one that ends the reply;
-        return how many are kept, with that one."""
+        """Count a step's tokens up to the first one that ends the reply; return how many are kept, with that
+        one."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
             if reason := self._reason(token):

@@ -103,8 +103,8 @@ def _require_few(folder: Path) -> None:
 
 
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    """Return the template filled with a chat. `tokens` are the special
-    tokens and may contain `tools`, as a list."""
+    """Return the template filled with a chat. `tokens` are the special tokens and may contain `tools`, as a
+    list."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     rendered: Any = render_jinja_template(  # its type is str, but it returns (texts, spans of replies)

@@ -38,7 +38,7 @@ def test_without_a_compiler_a_note_says_what_takes_longer_and_what_to_install(
     source: Source, tmp_path: Path
 ) -> None:
     reason = "no C compiler was found: install gcc, then restart Foresight"
-    assert library(source, tmp_path, lambda _name: None) == (None, f"{source.otherwise}, for {reason}.")
+    assert library(source, tmp_path, lambda _name: None) == (None, f"{source.otherwise}, because {reason}.")
     assert " longer" in source.otherwise or " as long" in source.otherwise
 
 
