@@ -10,9 +10,8 @@ alternative to 8:
     2    9      12         1       0 1 2              1 1 1 .
     3    5      11         0       0     3            1 . . 1
 
-Plain decoding uses a block of one row, prompt lookup a chain, lookahead
-a tree and a window in one block. Each layer
-writes the keys and values of a block to the slots after the committed ones.
+Plain decoding uses a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each
+layer writes the keys and values of a block to the slots after the committed ones.
 """
 
 from collections.abc import Sequence

@@ -9,11 +9,9 @@ attends to the head's own earlier rows:
     state              A'   B'         the head's own output after C
     predicts after   A B    A B C      A B C d
 
-For a guess after a guess the target has no state yet: the head's own
-output replaces it, as in EAGLE (Li et al. 2024)
-and in vLLM. Rows of accepted guesses are computed again with the
-target's states. So a head can be used like a small
-model that reads the text (`draft_model.py`).
+For a guess after a guess the target has no state yet: the head's own output replaces it, as in EAGLE (Li et al.
+2024) and in vLLM. Rows of accepted guesses are computed again with the target's states. So a head can be used
+like a small model that reads the text (`draft_model.py`).
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,9 @@
 """Runs sentence-embedding models: texts with similar meanings get vectors of similar directions.
 
 It reads any folder in the format of sentence-transformers: an encoder, the pooling of its rows into one vector
-(`1_Pooling/config.json`), and the longest input in tokens. Longer texts
-are read in several windows, whose vectors are
-averaged with their numbers of tokens as weights, so that the end of a
-long passage is found as well as its beginning.
-Vectors have length one, so the product of two is their cosine.
+(`1_Pooling/config.json`), and the longest input in tokens. Longer texts are read in several windows, whose
+vectors are averaged with their numbers of tokens as weights, so that the end of a long passage is found as well
+as its beginning. Vectors have length one, so the product of two is their cosine.
 """
 
 import json

@@ -1,9 +1,8 @@
 """Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
-Our kernels are for cards from Ampere on, and for CPUs if there is a C
-compiler, because there most kernels of a layer
-take longer to start than to run. The given model is not changed: it still runs transformers' code, over the same
-weights.
+Our kernels are for cards from Ampere on, and for CPUs if there is a C compiler, because there most kernels of a
+layer take longer to start than to run. The given model is not changed: it still runs transformers' code, over
+the same weights.
 """
 
 import logging

@@ -7,9 +7,8 @@ product. Here the copy is made once, at load, and replaces the weight:
     Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
     the same, packed                           240 us, reading 3.5 MB at 15 GB/s
 
-In bfloat16 the product stays bitwise identical. In float32 torch would
-use another library, in which rounding depends
-on the number of rows; with packed weights it does so less.
+In bfloat16 the product stays bitwise identical. In float32 torch would use another library, in which rounding
+depends on the number of rows; with packed weights it does so less.
 """
 
 import platform

@@ -13,9 +13,9 @@ On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
     dequantised tiles                       3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows use the kernel, whose rows do not depend on each other, and
-many rows use tiles. On a card, int8 uses our
-own kernel (`int8_linear_triton.py`) and int4 torch's; on a card without a kernel, quantisation is refused.
+So few rows use the kernel, whose rows do not depend on each other, and many rows use tiles. On a card, int8
+uses our own kernel (`int8_linear_triton.py`) and int4 torch's; on a card without a kernel, quantisation is
+refused.
 """
 
 from collections.abc import Iterator

@@ -6,10 +6,9 @@ the next layer. So neither the device nor main memory ever holds two copies of m
 
     14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
 
-The embedding gets 8 bits, and a head that is tied to it multiplies by
-the same integers. Norms, and experts that are
-stacked in one tensor, are not quantised. Activations keep their type, so in float32 every decoder still writes the
-same text.
+The embedding gets 8 bits, and a head that is tied to it multiplies by the same integers. Norms, and experts
+that are stacked in one tensor, are not quantised. Activations keep their type, so in float32 every decoder
+still writes the same text.
 """
 
 import logging

@@ -8,8 +8,8 @@ A module is a candidate if it has parts with certain names. Then it and its repl
     layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
     whole layer  its input in a real pass        bitwise identical to the replaced layer
 
-A module whose replacement does not agree is kept, so an unknown
-architecture is slower but never writes wrong text.
+A module whose replacement does not agree is kept, so an unknown architecture is slower but never writes wrong
+text.
 """
 
 import logging

@@ -1,10 +1,9 @@
 """Measures a model when it is loaded: the cost of its steps, and the likeliest successors of each single token.
 
-Both are cached for this model on this machine, so that only the first
-load takes this time. A load spends 1.5 seconds
-on successors; SmolLM2's vocabulary of 49,152 tokens takes one to four
-minutes on a CPU. The rest is measured block by
-block while the model is idle, for at most a minute after each load. A new request waits for one block at most.
+Both are cached for this model on this machine, so that only the first load takes this time. A load spends 1.5
+seconds on successors; SmolLM2's vocabulary of 49,152 tokens takes one to four minutes on a CPU. The rest is
+measured block by block while the model is idle, for at most a minute after each load. A new request waits for
+one block at most.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Compiles C with the machine's compiler, once for each processor.
 
-A library is kept in the user's cache folder; its name is a digest of
-everything that it was made from. It is linked
-without an OpenMP runtime of its own, so that it uses the one that torch has loaded, and both share threads.
+A library is kept in the user's cache folder; its name is a digest of everything that it was made from. It is
+linked without an OpenMP runtime of its own, so that it uses the one that torch has loaded, and both share
+threads.
 """
 
 import logging

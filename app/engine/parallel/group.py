@@ -1,10 +1,8 @@
 """Manages the other ranks from rank 0: starts them, has them load the model, and starts them again.
 
-With `--devices` the other ranks are child processes of the app, which
-end with it. If one of them ends by itself, all
-are ended, and the next reply loads the model again on the remaining
-devices. With torchrun the ranks exist from the
-beginning, and torchrun ends all of them if one ends.
+With `--devices` the other ranks are child processes of the app, which end with it. If one of them ends by
+itself, all are ended, and the next reply loads the model again on the remaining devices. With torchrun the
+ranks exist from the beginning, and torchrun ends all of them if one ends.
 """
 
 import json

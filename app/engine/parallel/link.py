@@ -5,9 +5,8 @@ other. The numbers come from the host and are needed there, so they are sent by 
 cards: no kernel is launched, and a rank that waits for its next order keeps no card busy. gloo is not used,
 because its receiver announces itself before anything is sent, and each message passes through two threads.
 
-Rank 0 listens on 127.0.0.1, and the other ranks read its port from a
-store of torch. Any program of this machine could
-connect to the port, so the ranks send a secret from the store first.
+Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program of this
+machine could connect to the port, so the ranks send a secret from the store first.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The runner of rank 0: it splits a step's block among the ranks and joins their results.
 
-Some blocks, such as plain steps and chains, cannot be divided, because
-a rank's share would have all rows. They are
-computed only here. The other ranks receive the new tokens with their next share, or once there are FAR of them.
+Some blocks, such as plain steps and chains, cannot be divided, because a rank's share would have all rows. They
+are computed only here. The other ranks receive the new tokens with their next share, or once there are FAR of
+them.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -4,11 +4,9 @@ The change depends on the tokens before the row, so a row is changed only when v
 tokens of its own path. Each drafted branch is thus checked with its own penalties and its own state of the
 grammar, and the text is the same with lookahead on and off.
 
-Penalties count how often each token occurs before a row, on the
-logits' device. The rows of a reply have nearly the
-same history, so the counts of one row are updated to those of the next
-by the few tokens that differ. These need no
-upload, because each is an argument of the kernel that counts it. Only the first history is uploaded.
+Penalties count how often each token occurs before a row, on the logits' device. The rows of a reply have nearly
+the same history, so the counts of one row are updated to those of the next by the few tokens that differ. These
+need no upload, because each is an argument of the kernel that counts it. A history that differs more is uploaded.
 """
 
 from collections import Counter

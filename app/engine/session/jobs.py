@@ -3,9 +3,9 @@
     short texts    one thread, one after the other
     long texts     another thread, so that a short question need not wait for a book
 
-The tokenizer releases the interpreter's lock, so the engine's thread
-goes on decoding meanwhile. The tokens are valid
-only for the model whose tokenizer made them: if another model is loaded by then, the session tokenises again.
+The tokenizer releases the interpreter's lock, so the engine's thread goes on decoding meanwhile. The tokens are
+valid only for the model whose tokenizer made them: if another model is loaded by then, the session tokenises
+again.
 """
 
 import threading

@@ -10,9 +10,8 @@ The template never gets the begun reply, because many templates remove thoughts 
 So a reply that was stopped at the end of a token continues as if it had never stopped; the piece of a token
 that was cut inside is read as the tokens that spell it.
 
-Control tokens that messages spell are read as ordinary text
-(`control_tokens.py`); in a raw prompt they are control
-tokens, because the person writes all of it.
+Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
+control tokens, because the person writes all of it.
 """
 
 import json

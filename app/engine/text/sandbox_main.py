@@ -1,8 +1,8 @@
 """The sandbox's process: reads one job per line from standard input and writes its result to standard output.
 
 It imports neither torch nor a model. Tokenizers are read by the tokenizers library, in Rust; chat templates are
-filled by the function of transformers that a tokenizer calls; grammars
-are compiled by llguidance as in the engine.
+filled by the function of transformers that a tokenizer calls; grammars are compiled by llguidance as in the
+engine.
 """
 
 import json
