@@ -1,7 +1,8 @@
-"""Everything the model is asked is a block of rows.
+"""A block of rows: the input of every forward pass.
 
-Every row sees the whole committed prefix, inside the block its parent and all that this one sees, and itself.
-A draft tree of the current token 7 with two guesses, 8 and then 9, and 5 instead of 8:
+A row is one token at one position. It sees the whole committed prefix, itself, its parent row and every row
+that its parent sees. A draft tree after the current token 7, with the guesses 8 and then 9, and 5 as the
+alternative to 8:
 
     row  token  position  parent   sees rows          visible
     0    7      10        -1       0                  1 . . .
@@ -9,8 +10,8 @@ A draft tree of the current token 7 with two guesses, 8 and then 9, and 5 instea
     2    9      12         1       0 1 2              1 1 1 .
     3    5      11         0       0     3            1 . . 1
 
-Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each layer
-writes its keys and values of a block to the slots after its committed ones.
+Plain decoding uses a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each
+layer writes the keys and values of a block to the slots after the committed ones.
 """
 
 from collections.abc import Sequence
@@ -24,17 +25,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Visible = NDArray[np.bool_]
-"""[T, T]: row i sees row j."""
+"""[T, T]: whether row i sees row j."""
 MAX_DEPTH = 31
-"""The longest line of guesses in a tree. Attention finds a row's newest keys one by one: these and its own, and
-triton's ranges are powers of two."""
+"""The longest path of guesses in a tree. Attention looks up a row's newest keys one by one, those of its
+guesses and its own, which makes 32: Triton's ranges are powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one forward pass is fed: tokens[T], positions[T], parents[T] and the rows whose logits are read.
+    """The input of one forward pass: tokens [T], positions [T], parents [T], and the rows whose logits are read.
 
-    A row's parent comes before it; -1 means that it has none."""
+    A row's parent is an earlier row; -1 means that it has none."""
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
@@ -75,7 +76,7 @@ class Block:
 
 
 def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> Block:
-    """Make a block of rows that each see all rows before them, at positions start, start + 1, ..."""
+    """Make a block in which each row sees all rows before it, at positions start, start + 1, ..."""
     rows = len(tokens)
     return Block(
         tokens=tuple(tokens),
@@ -86,15 +87,16 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def apart_block(tokens: Sequence[int], position: int) -> Block:
-    """Make a block of rows at one position that see the prefix and themselves."""
+    """Make a block of rows at the same position, each of which sees only the prefix and itself."""
     rows = len(tokens)
     return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """Pad the block to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
+    """Pad the block to `rows` rows and `wanted` rows whose logits are read. New rows come last and change nothing.
 
-    New rows see the prefix and themselves, and no other row sees them; row 0 is read again and again."""
+    New rows see the prefix and themselves, and no other row sees them. To pad `wanted`, row 0 is read
+    repeatedly."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,
@@ -110,13 +112,13 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     if left[:shorter] == right[:shorter]:
         return shorter
     pairs = zip(left, right, strict=False)
-    return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), shorter)
 
 
 class CacheSlots(NamedTuple):
-    """Where a layer writes a block: in its buffers [1, heads, capacity, size], after the first `begin` rows.
+    """The slots that a layer writes a block to: in its buffers [1, heads, capacity, size], from `begin` on.
 
-    A recorded step writes to `places` [T] instead, which it reads from the device."""
+    A recorded step writes to the indices `places` [T] instead, which it reads from the device."""
 
     keys: Tensor
     values: Tensor
@@ -132,7 +134,9 @@ class CacheSlots(NamedTuple):
                 buffer.index_copy_(2, self.places, states)
 
     def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Return the committed rows and this many of the block; the whole buffers if the step is recorded."""
+        """Return keys and values of the committed rows and `rows` rows of the block.
+
+        A recorded step gets the whole buffers."""
         if self.places is not None:
             return self.keys, self.values
         return self.keys[:, :, : self.begin + rows], self.values[:, :, : self.begin + rows]

@@ -1,11 +1,12 @@
-"""What is known about a context: successors and followers, each packed into 31 bits. 0 is empty.
+"""What is known about a context: its successors and followers, each packed into 31 bits. 0 is an empty entry.
 
-    successor    token + 1 (20 bits) | gap (10)                            a likely token, by the model's logits
-    follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   what came next there in a text
+    successor    token + 1 (20 bits) | gap (10)
+    a likely next token by the model's logits
+    follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
 
-The gap of the likeliest token is its lead over the second, of the others their distance to the best, in steps of
-1/32 logit: the distance says more about a guess than its rank. Gap classes are coarser: 0 to 7 for distances, 8 to
-15 for leads.
+The gap of the likeliest token is its lead over the second one; the gap of any other token is its distance to the
+likeliest. Both are in steps of 1/32 logit, because the distance predicts more about a guess than its rank. Gap
+classes are coarser: 0 to 7 for distances, 8 to 15 for leads.
 """
 
 from bisect import bisect_right
@@ -16,31 +17,31 @@ from numpy.typing import NDArray
 from app.values.messages import Origin
 
 SUCCESSORS, FOLLOWERS = 8, 7
-"""How many of each a context keeps."""
+"""How many successors and how many followers a context keeps."""
 
 Packed = NDArray[np.int32]
 """Successors [R, 8], best first."""
 
 SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "history", "prediction")
-"""Where followers come from, by number."""
+"""The origins of followers; a packed source is an index of this tuple."""
 _HISTORY = SOURCES.index("history")
 _GIVEN = (SOURCES.index("document"), SOURCES.index("prediction"))
 
 SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where texts have no BOS"
-"""What packed successors mean: those that were kept under another layout cannot be used."""
+"""Names the meaning of packed successors: those that were stored under another layout cannot be used."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
 """Borders between the classes of distance."""
 GAP_STEP, MOST_GAP = 1 / 32, 2**10 - 1
-"""Logits of a step of a packed gap, and the steps of the largest one."""
+"""The unit of a packed gap in logits, and the largest packed gap in such units."""
 LEADS = len(GAPS) + 1
-"""The classes from this one on are leads of the likeliest token."""
+"""Gap classes from this one on are leads of the likeliest token."""
 
 MOST_TOKENS = 2**20 - 1
 """The largest vocabulary; the largest known one has 262,144 tokens."""
 SEEN_BITS, SEEN_ONCE = 7 << 5, 1 << 5
 NUM_REPLIES = 32
-"""Replies after which their count begins anew. Only the label "history" depends on it."""
+"""Replies after which their numbers start again from 0. Only the label "history" depends on them."""
 
 
 def pack_successors(ids: NDArray[np.int64], logits: NDArray[np.float32]) -> Packed:
@@ -58,7 +59,7 @@ def unpack_successor(packed: int) -> tuple[int, int]:
 
 
 def gap_class(gap: float) -> int:
-    """Return the class of a distance in logits, 0 to 7."""
+    """Return the gap class, 0 to 7, of a distance in logits."""
     return bisect_right(GAPS, gap)
 
 
@@ -68,9 +69,10 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 
 
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
-    """Return (token, number of its source as seen from this reply, whether it was seen only once).
+    """Return (token, index of its source as seen from this reply, whether it was seen only once).
 
-    What was prompt or output of an earlier reply is history by now; a document or prediction stays one."""
+    A follower from the prompt or output of an earlier reply counts as history; documents and predictions do
+    not."""
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY
@@ -78,5 +80,5 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
 
 
 def count_again(packed: int, before: int) -> int:
-    """Add how often a follower was seen before to its count."""
+    """Add the count of the same follower's earlier entry, `before`, to a follower that was seen once more."""
     return packed & ~SEEN_BITS | min((before & SEEN_BITS) + SEEN_ONCE, SEEN_BITS)

@@ -1,15 +1,15 @@
-"""What a step costs by its number of rows, and which buckets write the same bits.
+"""What a step costs by its number of rows, and which row counts give bitwise identical results.
 
-A bucket is a row count that blocks are padded to. In half precision a row may round differently in a block of one
-row than in one of 32: another kernel adds in another order. Buckets whose rows come out bit by bit the same form a
-set, and the text is the same for every decoder that stays within one. With the sets (1,) and (16, 24, 32), and 3.0,
-4.0, 4.2 and 4.5 ms a step:
+A bucket is a row count that blocks are padded to. In half precision a row may be rounded differently in a block of
+one row than in a block of 32, because another kernel adds in another order. Buckets whose rows come out bitwise
+identical form a set. Every decoder that uses only buckets of one set writes the same text. With the sets (1,) and
+(16, 24, 32), and 3.0, 4.0, 4.2 and 4.5 ms a step:
 
     plain, any bucket               1 row     3.0 ms
     plain in the second set        16 rows    4.0 ms    its smallest bucket, the block padded
     a tree of 19 rows              24 rows    4.2 ms    so the tree may as well have 24
 
-These are the values; `profiling.py` measures them, `measurement_cache.py` keeps them.
+This module defines the values; `profiling.py` measures them, and `measurement_cache.py` stores them.
 """
 
 from bisect import bisect_left
@@ -24,14 +24,14 @@ Buckets = tuple[int, ...]
 """Row counts, ascending."""
 
 TokensPerStep = Callable[[int], float]
-"""Rows of a step -> tokens that it is expected to commit."""
+"""(rows of a step) -> the number of tokens that it is expected to commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Measured seconds of a step at each of these buckets; both are empty if nothing was measured.
+    """Measured seconds of a step at each bucket; both tuples are empty if nothing was measured.
 
-    `per_token` is what each token of context adds to them; () if that is unknown."""
+    `per_token` has the seconds that each token of context adds to each of them; () if that is unknown."""
 
     buckets: Buckets = ()
     seconds: tuple[float, ...] = ()
@@ -53,7 +53,7 @@ class StepTimes:
     def seconds_for(self, rows: int) -> float:
         """Interpolate the seconds of a step of this many rows; 0.0 if nothing is known.
 
-        Beyond the largest bucket the last line goes on."""
+        Beyond the largest bucket the line through the last two is continued."""
         if len(self.buckets) < 2:
             return self.seconds[0] if self.seconds else 0.0
         right = min(max(bisect_left(self.buckets, rows), 1), len(self.buckets) - 1)
@@ -62,17 +62,17 @@ class StepTimes:
         return max(line, min(self.seconds))
 
     def at(self, buckets: Buckets) -> "StepTimes":
-        """Interpolate what steps of these buckets cost."""
+        """Interpolate the times of steps at other buckets."""
         per_token = np.interp(buckets, self.buckets, self.per_token).tolist() if self.per_token else ()
         return StepTimes(buckets, tuple(map(self.seconds_for, buckets)), tuple(per_token))
 
 
 @dataclass(frozen=True, slots=True)
 class StepProfile:
-    """A model's step on this machine: unconstrained (`free`), and with batch-invariant attention.
+    """The step times of a model on this machine: unconstrained (`free`), and with batch-invariant attention.
 
-    `bucket_sets` are the sets of buckets within which a row's bits do not change. `note` says what was found. A
-    profile that is not whole was cut short on a busy machine: another measurement may find more."""
+    Within each of the `bucket_sets` a row's results are bitwise identical. `note` describes what was found. A
+    profile with `is_whole` false was cut short on a busy machine: another measurement may find more."""
 
     free: StepTimes = field(default_factory=StepTimes)
     batch_invariant: StepTimes = field(default_factory=StepTimes)
@@ -95,17 +95,17 @@ class StepProfile:
                 )
 
     def times(self, buckets: Buckets) -> StepTimes:
-        """Return what steps cost when blocks are padded to `buckets`: () is without padding."""
+        """Return the step times for blocks that are padded to `buckets`; () means without padding."""
         return self.batch_invariant if buckets else self.free
 
 
 def is_ascending(buckets: Sequence[int]) -> bool:
-    """Whether these are row counts, each above the one before."""
+    """Return whether all row counts are positive, and each is larger than the one before."""
     return all(low < high for low, high in pairwise((0, *buckets)))
 
 
 def bucket_for(rows: int, buckets: Buckets) -> int:
-    """Find the smallest of these buckets that holds this many rows; `rows` itself if there are no buckets.
+    """Return the smallest bucket that holds this many rows; `rows` itself if there are no buckets.
 
     Raises ValueError for more rows than the largest bucket has."""
     if not buckets:
@@ -116,18 +116,19 @@ def bucket_for(rows: int, buckets: Buckets) -> int:
 
 
 def modest(rows: int) -> float:
-    """Guess the tokens that a step of this many rows commits, before any text is written."""
+    """Guess how many tokens a step of this many rows commits, before any text has been written."""
     return 1 + 0.25 * log2(rows)
 
 
 EVEN = 1.5
-"""Times are noisy, and the choice should be the same tomorrow: only an estimate this much better counts."""
+"""A set's speed must be better by this factor to count, so that noisy times do not change the choice from one load
+to the next."""
 
 
 def choose_buckets(profile: StepProfile, tokens: TokensPerStep = modest) -> Buckets:
-    """Choose the set with most buckets, unless another promises far more tokens per second; () if there is none.
+    """Choose the set with the most buckets, unless another is expected to be far faster; () if there is none.
 
-    It depends on the profile alone, never on the decoder: both must choose the same."""
+    The choice depends on the profile alone and never on the decoder, so that all decoders write the same text."""
 
     def speed(buckets: Buckets) -> float:
         return max(tokens(bucket) / profile.batch_invariant.seconds_for(bucket) for bucket in buckets)

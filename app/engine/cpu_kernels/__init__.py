@@ -18,11 +18,11 @@ ARGUMENTS = {
     "attend": (_P, _N, _N, _P, _N, _P, _N, _N, _N, _N, _N, _N, _N, _F, _P, _P, _P, _P, _I),
     "decoder_layer": (_P, _P, _N, _P, _P, _N, _P, _N, _P, _N, _N, _P, _P, _P, _I),
 }
-"""The C functions and their arguments: pointers, sizes, small numbers."""
+"""The C functions and the types of their arguments: pointers, sizes, small integers, floats."""
 
 
 def declared(library: CDLL) -> CDLL:
-    """Declare the types of the library's functions."""
+    """Declare the argument types of the library's functions, and return the library."""
     for name, types in ARGUMENTS.items():
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
@@ -32,7 +32,7 @@ def declared(library: CDLL) -> CDLL:
 
 @once
 def compiled_kernels() -> Compiled[CDLL]:
-    """Compile `kernels.c`, or say why not."""
+    """Compile `kernels.c` once; return the library, or None and a note why not."""
     library, note = compiled(SOURCE, CDLL, cache_folder())
     return Compiled(library and declared(library), note)
 

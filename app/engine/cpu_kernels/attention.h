@@ -1,17 +1,17 @@
 /* Attention over a block.
 
-   A row sees the prefix and, of the block, the rows that `visible` says, in this order. What it sees is cut into tiles
-   of TILE keys, and those into spans of SPAN tiles: a span is summed from nothing, tile by tile, and the spans are
-   merged in order. Tiles of the prefix are the same for all rows and are read once for many; the last ones are
-   gathered for each row. Which is which changes no bit.
+   A row sees the prefix and then the rows of the block that `visible` marks. The keys that it sees are divided into
+   tiles of TILE keys, and the tiles into spans of SPAN tiles: each span is summed from zero, tile by tile, and the
+   spans are merged in order. Whole tiles of the prefix are the same for all rows and are read once for many rows; the
+   last tiles are gathered for each row. The result is bitwise identical whether a tile is shared or gathered.
 
-   A score is summed over the dimensions in their order, LANES keys at a time, so keys are transposed: a tile once for
-   all queries, or in registers for the few of one row. */
+   A score is summed over the dimensions in their order, LANES keys at a time. That needs transposed keys: a tile is
+   transposed once for all queries, or in registers for the few queries of one row. */
 
 #define TILE 32
 #define SPAN 8
-#define CHUNK 96 /* queries of a job */
-/* Queries and numbers of a value whose sums stay in the registers. */
+#define CHUNK 96 /* queries of one job */
+/* The numbers of queries, and of elements of a value, whose sums are kept in registers. */
 #if LANES == 16
 #define QUERIES 4
 #define WIDE 64
@@ -20,7 +20,7 @@
 #define WIDE 32
 #endif
 
-/* The running softmax of one query: its largest score, its sum of weights, and the weighted values. */
+/* The running softmax of one query: its largest score and its sum of weights. */
 typedef struct {
     float most, weight;
 } Sums;
@@ -30,21 +30,21 @@ static inline void begin(Sums *sums, float *values, int64_t size) {
     memset(values, 0, size * sizeof(float));
 }
 
-/* A query, its running softmax and the weighted values. */
+/* A query, its running softmax and its weighted sum of values. */
 typedef struct {
     const float *query;
     Sums *sums;
     float *out;
 } Query;
 
-/* Keys and values of a tile; those beyond `count` repeat the last. */
+/* The keys and values of a tile; entries beyond `count` repeat the last one. */
 typedef struct {
     const float *keys[TILE], *values[TILE];
     int64_t count, size, value_size;
     float scale;
 } Tile;
 
-/* Four dimensions of LANES keys, from `d` on: a vector of keys for each. */
+/* Load four dimensions, from `d` on, of LANES keys: one vector over the keys for each dimension. */
 static inline void transpose(const float *const *keys, int64_t d, vn *transposed) {
 #if defined(__AVX2__)
     quads r[4];
@@ -59,7 +59,7 @@ static inline void transpose(const float *const *keys, int64_t d, vn *transposed
 #endif
 }
 
-/* The tile's keys as [size, TILE]. */
+/* Transpose the tile's keys to [size, TILE]. */
 static void transpose_tile(const float *const *keys, int64_t size, float *transposed) {
     for (int j = 0; j < TILE; j += LANES)
         for (int64_t d = 0; d < size; d += 4) {
@@ -69,8 +69,8 @@ static void transpose_tile(const float *const *keys, int64_t size, float *transp
         }
 }
 
-/* Scores of some queries with a tile's keys: each is summed over the dimensions in their order. `transposed` is NULL
-   where the tile is for these queries alone. */
+/* Compute the scores of some queries with a tile's keys, each summed over the dimensions in their order. `transposed`
+   is NULL if the tile is used only for these queries. */
 static inline __attribute__((always_inline)) void score(
     const Query *queries, const float *const *keys, const float *transposed, int64_t size, float scale,
     float (*scores)[TILE], const int count
@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) void score(
             for (int64_t d = 0; d < size; d += 4) {
                 vn four[4];
                 for (int i = 0; i < LANES && d % 16 == 0; i++)
-                    __builtin_prefetch(keys[j * LANES + i] + TILE * size + d); /* most often those of the next tile */
+                    __builtin_prefetch(keys[j * LANES + i] + TILE * size + d); /* usually the keys of the next tile */
                 transpose(keys + j * LANES, d, four);
                 for (int i = 0; i < 4; i++)
                     for (int q = 0; q < count; q++)
@@ -97,11 +97,11 @@ static inline __attribute__((always_inline)) void score(
         for (int j = 0; j < TILE / LANES; j++) store_n(scores[q] + j * LANES, s[q][j] * scale);
 }
 
-/* Scores become weights; returns by how much what was summed before fades. */
+/* Replace scores by weights; return the factor by which the earlier sums are scaled down. */
 static inline float softmax(Sums *sums, float *scores, int64_t count) {
     vn most = load_n(scores), sum = {0};
     for (int j = LANES; j < TILE; j += LANES) most = (vn)LARGER(load_n(scores + j), most, vni);
-    float before = sums->most, largest = largest_of_n(most); /* repeated keys change no maximum */
+    float before = sums->most, largest = largest_of_n(most); /* repeated keys do not change the maximum */
     if (largest < before) largest = before;
     for (int j = 0; j < TILE; j += LANES) store_n(scores + j, exp_of_n(load_n(scores + j) - largest));
     for (int64_t j = count; j < TILE; j++) scores[j] = 0;
@@ -112,7 +112,7 @@ static inline float softmax(Sums *sums, float *scores, int64_t count) {
     return fade;
 }
 
-/* Values of a tile are added to what some queries have, weighted, key by key: `vectors` of LANES numbers. */
+/* Add a tile's values, weighted, to the sums of some queries, key by key: `vectors` vectors of LANES numbers. */
 static inline __attribute__((always_inline)) void add_values(
     const Query *queries, float (*weights)[TILE], const float *fades, const Tile *tile, int64_t from,
     const int count, const int vectors
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void add_values(
         for (int i = 0; i < vectors; i++) store_n(queries[q].out + from + i * LANES, a[q][i]);
 }
 
-/* The same of eight numbers of one query. */
+/* Do the same for eight numbers of one query. */
 static void add_eight(const Query *query, const float *weights, float fade, const Tile *tile, int64_t from) {
     v8 a = load(query->out + from) * fade;
     for (int64_t j = 0; j < tile->count; j++) a = fused(all(weights[j]), load(tile->values[j] + from), a);
@@ -181,7 +181,7 @@ typedef struct {
     float *out;     /* [rows, heads, value_size] */
 } Task;
 
-/* Queries `first` to `last` of a key head attend to a span's whole tiles of the prefix, counted row by row. */
+/* Let queries `first` to `last` of a key head, counted row by row, attend to a span's whole tiles of the prefix. */
 static void attend_prefix(const Task *t, int64_t head, int64_t span, int64_t first, int64_t last) {
     int64_t group = t->heads / t->shared, tiles = t->prefix / TILE;
     Query queries[CHUNK];
@@ -202,7 +202,8 @@ static void attend_prefix(const Task *t, int64_t head, int64_t span, int64_t fir
     }
 }
 
-/* Of the block and of the prefix behind its whole tiles, the slots that a row sees; returns how many. */
+/* Collect the slots that a row sees after the whole tiles of the prefix: its rest, then rows of the block. Return how
+   many. */
 static int64_t gather(const Task *t, int64_t row, int64_t *slots) {
     int64_t count = 0;
     for (int64_t slot = t->prefix / TILE * TILE; slot < t->prefix; slot++) slots[count++] = slot;
@@ -211,8 +212,8 @@ static int64_t gather(const Task *t, int64_t row, int64_t *slots) {
     return count;
 }
 
-/* The heads of a row that share a key head: their spans are merged in order, the last tiles gathered. `room` has
-   `value_size` floats for each of them. */
+/* Finish the heads of a row that share a key head: merge their spans in order, and gather the last tiles. `room` has
+   `value_size` floats for each head. */
 static void finish_row(const Task *t, int64_t row, int64_t key_head, const int64_t *slots, int64_t count, float *room) {
     int64_t tiles = t->prefix / TILE, all_tiles = tiles + (count + TILE - 1) / TILE;
     int64_t group = t->heads / t->shared, size = t->value_size;
@@ -269,8 +270,8 @@ static void attend_rows(const Task *task) {
     }
 }
 
-/* Attention of a block; sizes of heads are multiples of 8. `sums` [spans, heads, rows, 2] and `partial` [spans, heads,
-   rows, value_size] are room for the spans of the prefix. */
+/* Compute the attention of a block; head sizes must be multiples of 8. `sums` [spans, heads, rows, 2] and `partial`
+   [spans, heads, rows, value_size] are temporary memory for the spans of the prefix. */
 void attend(
     const float *query, int64_t query_head, int64_t query_row, const float *keys, int64_t key_head,
     const float *values, int64_t value_head, int64_t prefix, int64_t rows, int64_t heads, int64_t shared,

@@ -1,24 +1,24 @@
 /* Products of 8-bit weights.
 
-   A row of activations becomes whole numbers of up to 16 bits: its largest value becomes `limit`, so small that the
-   sum of a whole row of products fits 32 bits. Such sums are exact, so their order is free, and so is what overflows
-   on the way.
+   A row of activations is converted to integers of up to 16 bits: its largest value becomes `limit`, which is so small
+   that the sum of a whole row of products fits 32 bits. Such sums are exact, so products may be added in any order, and
+   sums may overflow on the way.
 
-   A weight lies in the order in which it is read: GROUP of its rows side by side, QUAD numbers of each, then the next
-   QUAD: [outs / GROUP, size / QUAD, GROUP, QUAD], both sizes rounded up. Each number has 128 added, for the processor
-   multiplies bytes without a sign by bytes with one. So each sum is too large by 128 times the sum of its row. */
+   A weight is stored in the order in which it is read: QUAD numbers of each of GROUP rows, then the next QUAD numbers
+   of each: [outs / GROUP, size / QUAD, GROUP, QUAD], both sizes rounded up. 128 is added to each number, because the
+   processor multiplies unsigned by signed bytes. So each sum is too large by 128 times the sum of its activations. */
 
 #define GROUP 16
 #define QUAD 4
-#define BLOCK 64 /* numbers that `size` is a multiple of */
+#define BLOCK 64 /* `size` is a multiple of this */
 
-/* What a row of activations became, beside its numbers. */
+/* The scale of a quantised row of activations, and the correction of its sums. */
 typedef struct {
     float scale;
-    uint32_t excess; /* of its sums */
+    uint32_t excess; /* by which its sums are too large */
 } Row;
 
-/* What a product is made of: a row's numbers, as `quantise_row` leaves them, the weight, and where it goes. */
+/* The operands of a product: the rows' numbers as `quantise_row` writes them, the weight, and the output. */
 typedef struct {
     const int16_t *numbers; /* [rows, size] */
     const Row *rows;
@@ -45,20 +45,20 @@ static __attribute__((noinline)) void scale_last(const Product *p, int64_t r, in
     scale_some(p, r, first, sums, p->outs - first);
 }
 
-/* Sums of a row with a group of the weight's rows, scaled, go to `out`. */
+/* Scale the sums of a row with a group of the weight's rows, and write them to `out`. */
 static inline void scale_sums(const Product *p, int64_t r, int64_t group, const uint32_t *sums) {
     int64_t first = group * GROUP;
     if (p->outs - first >= GROUP) scale_some(p, r, first, sums, GROUP);
     else scale_last(p, r, first, sums);
 }
 
-#define UNROLLED _Pragma("GCC unroll 8") /* else the compiler keeps sums in memory */
+#define UNROLLED _Pragma("GCC unroll 8") /* without it the compiler keeps sums in memory */
 
 #if defined(__AVX512VNNI__)
 #define MOST_ROWS 8
 #define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
 
-/* A number is 256 times its high byte plus its low byte, both with a sign: a row is its high bytes, then its low ones. */
+/* A number is 256 times its high byte plus its low byte, both signed. A row has all high bytes, then all low bytes. */
 static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
     int8_t *high = (int8_t *)row, *low = high + size;
     high[at] = (int8_t)((number + 128) >> 8), low[at] = (int8_t)number;
@@ -70,8 +70,8 @@ static inline __m512i four_bytes(const int8_t *from) {
     return _mm512_set1_epi32(bytes);
 }
 
-/* So many rows, a constant, times a group of the weight's rows: all sums stay in registers. The group `ahead` bytes
-   further on is asked for meanwhile, since memory is what a step of few rows waits for. */
+/* Multiply `rows` rows, a constant, by a group of the weight's rows, with all sums in registers. Meanwhile the group
+   `ahead` bytes further on is prefetched, because a step of few rows waits for memory. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void multiply_group(
             const int8_t *bytes = x + 2 * (i % rows) * p->size + k + i / rows * QUAD;
             high[i] = _mm512_dpbusd_epi32(high[i], w, four_bytes(bytes));
             low[i] = _mm512_dpbusd_epi32(low[i], w, four_bytes(bytes + p->size));
-            __asm__("" : "+v"(high[i]), "+v"(low[i])); /* the compiler keeps them where they are */
+            __asm__("" : "+v"(high[i]), "+v"(low[i])); /* makes the compiler keep them in registers */
         }
     }
     UNROLLED
@@ -107,14 +107,15 @@ static inline __attribute__((always_inline)) void multiply_group(
 #elif defined(__AVX2__)
 #define MOST_ROWS 6
 #define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
-#define VECTORS 4 /* of the sums of a row: each is two sums of four of the weight's rows */
+#define VECTORS 4 /* vectors that hold the sums of a row: each has two sums for four of the weight's rows */
 
 static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
     (void)size;
     row[at] = (int16_t)number;
 }
 
-/* So many rows times some of a group's vectors, all constants. Half of the memory from `next` on is asked for. */
+/* Multiply `rows` rows by some of a group's vectors; all counts are constants. Half of the memory from `next` on is
+   prefetched. */
 static inline __attribute__((always_inline)) void sum_vectors(
     const Product *p, int64_t r, const int rows, int64_t group, const int from, const int count, const uint8_t *next,
     uint32_t sums[][GROUP]
@@ -153,7 +154,8 @@ static inline __attribute__((always_inline)) void sum_vectors(
         }
 }
 
-/* Sums of more than two rows do not fit the registers with a whole group. Each half asks for half of the next one. */
+/* With a whole group, the sums of more than two rows do not fit the registers. Each half prefetches half of the next
+   group. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
@@ -192,7 +194,7 @@ static void multiply_group(const Product *p, int64_t r, int rows, int64_t group,
 
 #include "tiles.h"
 
-/* Row `r` of `size` values as whole numbers. */
+/* Quantise row `r` of `size` values to integers. */
 static void quantise_row(const float *row, int64_t r, int64_t size, int32_t limit, int16_t *numbers, Row *rows) {
     v8 most = all(0);
     int64_t i = 0, whole = whole_blocks(size);
@@ -216,7 +218,7 @@ static void quantise(const float *x, int64_t count, int64_t size, int32_t limit,
     for (int64_t r = 0; r < count; r++) quantise_row(x + r * size, r, size, limit, numbers, rows);
 }
 
-/* A function for each count: a compiler takes long for one that holds all of them. */
+/* One function for each count, because the compiler takes long for a function that holds them all. */
 #define CASE(count) \
     static __attribute__((noinline)) void multiply_##count(const Product *p, int64_t r, int64_t group, int64_t ahead) { \
         multiply_group(p, r, count, group, ahead); \
@@ -224,7 +226,7 @@ static void quantise(const float *x, int64_t count, int64_t size, int32_t limit,
 EACH_COUNT(CASE)
 #undef CASE
 
-/* A group of the weight stays in the cache until all rows have met it. The threads go on without waiting. */
+/* Multiply all rows by a group of the weight while it is in the cache. The threads do not wait for each other. */
 static void multiply_rows(const Product *p, int64_t rows) {
     if (is_tiled(rows)) {
         multiply_tiled_rows(p, rows);
@@ -243,8 +245,8 @@ static void multiply_rows(const Product *p, int64_t rows) {
         }
 }
 
-/* x [count, size] times a weight of `outs` rows, scaled, to out [count, outs]. `numbers` [count, size], both rounded up
-   to multiples of TILE_ROWS and BLOCK, and `rows` [count] are room for the quantised rows. */
+/* Multiply x [count, size] by a weight of `outs` rows, scale, and write out [count, outs]. `numbers` [count, size],
+   rounded up to multiples of TILE_ROWS and BLOCK, and `rows` [count] are temporary memory for the quantised rows. */
 void int8_linear(
     const float *x, int64_t count, int64_t size, const uint8_t *weight, const float *weight_scale, int64_t outs,
     int32_t limit, int16_t *numbers, Row *rows, float *out, int32_t threads

@@ -1,11 +1,11 @@
 /* The CPU's kernels: products of 8-bit weights, norms, gates, rotary embeddings, attention over a block, and a
    decoder layer of these.
 
-   Every row is computed by itself, in an order that depends on nothing but the text before it: not on the other rows,
-   nor on threads, nor on where its keys lie. So a row has the same bits in a step of one row and in one of 128.
-   `launching.py`, `int8_linear.py`, `attention.py` and `layer.py` call these functions; all floats are float32.
+   Every row is computed by itself, in an order that depends only on the text before it: not on other rows, on threads
+   or on the addresses of its keys. So its results are bitwise identical in a step of one row and in a step of 128.
+   All floats are float32.
 
-   Static functions with `omp for` are called by every thread of a team, those without it by one. */
+   Static functions with `omp for` are called by every thread of a team, other static functions by one thread. */
 
 #include "vectors.h"
 #include "int8.h"

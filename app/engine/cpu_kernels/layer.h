@@ -1,7 +1,7 @@
 /* A decoder layer.
 
-   norm, queries, keys and values, rotary embedding, attention, sum and norm, gated MLP, sum: the functions above, one after
-   the other, so that nothing but numbers is between two of them. */
+   It calls the kernels one after the other, without Python in between: norm, queries, keys and values, rotary
+   embedding, attention, sum and norm, gated MLP, sum. */
 
 typedef struct {
     const uint8_t *weight;
@@ -11,15 +11,15 @@ typedef struct {
 } Linear;
 
 typedef struct {
-    const float *weight; /* NULL: there is no such norm */
+    const float *weight; /* NULL if there is no such norm */
     float eps;
     int32_t adds_one;
 } Norm;
 
-/* `layer.py` has the same structures. */
+/* `cpu_layers.py` has the same structures. */
 typedef struct {
     Linear query, keys, values, output, gate, up, down;
-    Norm input, post, query_norm, key_norm; /* the last two over each head */
+    Norm input, post, query_norm, key_norm; /* the last two are applied to each head */
     int64_t heads, shared, size, value_size;
     float scale;
     int32_t is_gelu;
@@ -37,7 +37,7 @@ static float *take(float *room, int64_t *taken, int64_t count) {
     return here;
 }
 
-/* What a step of so many rows keeps in between, one behind the other; returns how many floats that are. */
+/* Lay out the temporary memory of a step of `rows` rows, one part after the other; return its length in floats. */
 static int64_t lay_out(const Layer *l, int64_t rows, int64_t prefix, float *room, Room *to) {
     int64_t taken = 0, hidden = l->query.size, wide = l->down.size, spans = spans_of(prefix);
     int64_t most = wide > l->output.size ? wide : l->output.size;
@@ -72,7 +72,7 @@ static void norm(
     rms_norm(x, others, n->weight, rows, size, n->eps, n->adds_one, total, out);
 }
 
-/* A row's queries are turned; its keys are turned into the cache, its values copied there. */
+/* Rotate a row's queries; write its rotated keys and its values to the cache. */
 static void place_row(
     const Layer *l, const Room *room, const float *cos, const float *sin, int64_t width, int64_t row, float *keys,
     int64_t key_head, float *values, int64_t value_head, int64_t slot
@@ -91,8 +91,8 @@ static void place_row(
     }
 }
 
-/* states [rows, hidden] to out, behind `prefix` rows of the cache: keys and values with these strides of heads, where
-   the block's are written. `space` has as many floats as `decoder_layer_room` says. */
+/* Compute the layer's output from states [rows, hidden]. The cache has `prefix` rows, after which the block's keys and
+   values are written; its heads have the given strides. `space` has `decoder_layer_room` floats. */
 void decoder_layer(
     const Layer *l, const float *states, int64_t rows, const float *cos, const float *sin, int64_t width, float *keys,
     int64_t key_head, float *values, int64_t value_head, int64_t prefix, const uint8_t *visible, float *space,

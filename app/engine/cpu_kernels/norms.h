@@ -1,6 +1,7 @@
 /* Norms, gates, rotary embeddings. */
 
-/* total = x + others (NULL: x alone, and no total is written); out = its RMSNorm times weight, plus one if so. */
+/* total = x + others; if `others` is NULL, x alone is normalised and no total is written. out = the RMSNorm of the
+   total, times the weight or, if `adds_one`, times one plus the weight. */
 void rms_norm(
     const float *x, const float *others, const float *weight, int64_t rows, int64_t size, float eps,
     int32_t adds_one, float *total, float *out
@@ -29,7 +30,7 @@ void rms_norm(
 static inline v8 gated(v8 gate, v8 up, int32_t is_gelu) {
     if (!is_gelu) return gate / (1.0f + exp_of(-gate)) * up;
     v8 inner = 0.7978845608028654f * (gate + 0.044715f * gate * gate * gate);
-    /* (1 + tanh y) / 2 is the logistic function of 2 y */
+    /* (1 + tanh y) / 2 equals the logistic function of 2 y */
     return gate / (1.0f + exp_of(-2.0f * inner)) * up;
 }
 
@@ -53,7 +54,7 @@ static void activate(
     }
 }
 
-/* activation(gate) * up; rows of gate and up may lie apart. */
+/* out = activation(gate) * up; rows of gate and up need not be contiguous. */
 void gated_activation(
     const float *gate, int64_t gate_stride, const float *up, int64_t up_stride, int64_t rows, int64_t size,
     int32_t is_gelu, float *out, int32_t threads
@@ -62,8 +63,8 @@ void gated_activation(
     activate(gate, gate_stride, up, up_stride, rows, size, is_gelu, out);
 }
 
-/* One head [size] turned by a row's cos and sin [width]. Value i turns with value i + width / 2; those from width on
-   stay. */
+/* Rotate one head [size] by a row's cos and sin [width]. Value i rotates with value i + width / 2; values from index
+   width on are copied. */
 static void rotate_head(const float *from, const float *cos, const float *sin, int64_t size, int64_t width, float *to) {
     int64_t half = width / 2;
     for (int64_t i = 0; i < half; i++) {
@@ -74,8 +75,8 @@ static void rotate_head(const float *from, const float *cos, const float *sin, i
     for (int64_t i = width; i < size; i++) to[i] = from[i];
 }
 
-/* Heads [heads, rows, size] (head and row strides given) turned by cos and sin [rows, width], to out [rows, heads,
-   size]. */
+/* Rotate heads [heads, rows, size], with the given strides of heads and rows, by cos and sin [rows, width]; write out
+   [rows, heads, size]. */
 void rotate(
     const float *states, int64_t head_stride, int64_t row_stride, const float *cos, const float *sin, int64_t heads,
     int64_t rows, int64_t size, int64_t width, float *out

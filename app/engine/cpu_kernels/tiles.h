@@ -1,6 +1,6 @@
-/* Products of 8-bit weights by the matrix unit of a processor (AMX): 16 rows times 16 rows of the weight at a time.
+/* Products of 8-bit weights with a processor's matrix unit (AMX): 16 rows times 16 rows of the weight at a time.
 
-   The unit multiplies bytes, so the high and the low bytes of a row are summed apart, as in `multiply_group`. */
+   The unit multiplies bytes, so the high and the low bytes of a row have separate sums, as in `multiply_group`. */
 
 #define TILE_ROWS 16 /* rows of a tile */
 
@@ -8,20 +8,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FEWEST_ROWS 2 /* one only waits for memory, which `multiply_group` does as well */
+#define FEWEST_ROWS 2 /* a single row waits for memory, so `multiply_group` is as fast */
 #define REQUEST_PERMISSION 0x1023
 #define TILE_DATA 18
 
 static int may_use_tiles;
 
-/* Linux asks each process to ask. */
+/* On Linux each process must ask for permission to use the tiles. */
 __attribute__((constructor)) static void request_tiles(void) {
     may_use_tiles = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
 static int is_tiled(int64_t rows) { return may_use_tiles && rows >= FEWEST_ROWS; }
 
-/* Tiles 0 to 3 are sums, 4 and 5 are the weight's, 6 and 7 the rows'. */
+/* Tiles 0 to 3 hold sums, 4 and 5 the weight, 6 and 7 the rows. */
 static void configure_tiles(void) {
     struct {
         uint8_t palette, start, reserved[14];
@@ -29,7 +29,7 @@ static void configure_tiles(void) {
         uint8_t rows[16];
     } config = {.palette = 1};
     for (int i = 0; i < 8; i++) config.width[i] = BLOCK, config.rows[i] = TILE_ROWS;
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* what tiles read is written by now: the compiler is not told */
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* memory that tiles read must be written before */
     _tile_loadconfig(&config);
 }
 
@@ -43,7 +43,7 @@ static void scale_tile(
     }
 }
 
-/* All rows times two groups of the weight's rows, which may be the same. */
+/* Multiply all rows by two groups of the weight's rows, which may be the same group. */
 static void multiply_tiles(const Product *p, int64_t rows, int64_t group, int64_t second) {
     const uint8_t *weight = p->weight + group * GROUP * p->size, *other = p->weight + second * GROUP * p->size;
     __m512i sums[4][TILE_ROWS];

@@ -1,4 +1,4 @@
-/* Eight floats at a time, or as many as the processor takes at once (`vn`), and exp of them. */
+/* Vectors of eight floats, or of as many as the processor handles at once (`vn`), and their exp. */
 
 #include <math.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ static inline v8 load(const float *from) { return *(const v8 *)from; }
 static inline void store(float *to, v8 values) { *(v8 *)to = values; }
 static inline v8 all(float value) { return (v8){value, value, value, value, value, value, value, value}; }
 
-/* a * b + sum, rounded once where the processor can. Nothing else is (-ffp-contract=off). */
+/* a * b + sum, rounded once if the processor can. No other operations are fused (-ffp-contract=off). */
 static inline v8 fused(v8 a, v8 b, v8 sum) {
 #if defined(__FMA__)
     return (v8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
@@ -37,7 +37,7 @@ static float largest_of(v8 x) {
     return most;
 }
 
-/* exp by 2^n times a polynomial of the rest (Cephes' coefficients): off by two units in the last place at most. */
+/* exp as 2^n times a polynomial of the rest (Cephes' coefficients); off by at most two units in the last place. */
 #define EXP_OF(name, vector, ints, times_plus) \
     static inline vector name(vector x) { \
         vector none = {0}, high = none - 88.0f, low = none - 87.0f; \
@@ -93,7 +93,7 @@ static inline vn load_n(const float *from) { return *(const vn *)from; }
 static inline void store_n(float *to, vn values) { *(vn *)to = values; }
 
 #if defined(__AVX2__)
-/* Four floats from `at` on of each fourth row, one behind the other. */
+/* Four floats, from `at` on, of every fourth row, one after the other. */
 static inline quads quads_of(const float *const *rows, int64_t at) {
 #if LANES == 16
     __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(rows[0] + at));

@@ -1,13 +1,13 @@
-"""A draft model: a small model with the same tokenizer, which predicts what comes next (Leviathan et al. 2023).
+"""A draft model: a small model with the same tokenizer that guesses the next tokens (Leviathan et al. 2023).
 
-Its KV cache holds one line of tokens and follows the text. The first question of a step also feeds the tokens that
-were committed since the last step; a guess that was fed and rejected is taken back:
+Its KV cache holds one line of tokens, the text and some guesses. The first question of a step also feeds the
+tokens that were committed since the last step; guesses that were fed but rejected are removed:
 
     text A B, asked after A B, A B c, A B c d     the cache holds A B c d
     text A B c x, asked after A B c x             d is taken back, x is fed
 
-It draws with the same noise as the reply (`sampling.py`), so that the token which it expects tends to be the one
-that the sampler takes.
+It draws with the same noise as the reply (`sampling.py`), so that the token it expects tends to be the token that
+the sampler draws.
 """
 
 from bisect import bisect_right
@@ -27,41 +27,42 @@ from app.engine.sampling.sampling import gumbel, survivors
 from app.values.messages import Sampling
 
 Proposal = tuple[int, int]
-"""(token, gap class): 0 to 7 by its distance to the best token, 8 to 15 by the lead of the best one, in logits."""
+"""(token, gap class): for the best token 8 to 15, by its lead in logits; for others 0 to 7, by their distance
+to it."""
 
 PROPOSALS = 8
-"""Tokens that it proposes after each text."""
+"""The largest number of tokens that are proposed at once."""
 DRAWN_FROM = 256
-"""The likeliest tokens, from which the expected token of a sampled text is drawn."""
+"""The number of likeliest tokens from which a draft is drawn when the reply is sampled."""
 FED_AS_STEP = 16
-"""Up to this many tokens are fed like a step's rows, more like a prompt."""
+"""Up to this many tokens are fed as the rows of a step; more are fed as a prompt."""
 
 
 class LineReader(Protocol):
-    """What a draft model reads with: a small model, or a head of the target (`head_reader.py`)."""
+    """Computes a draft model's logits: a small model, or a head of the target (`head_reader.py`)."""
 
     context: int
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens it can read, numbered from 0."""
+        """The number of token ids that it can read, from 0 on."""
 
     def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after a line that begins with `known` tokens of the newest line, and is longer."""
+        """Compute logits [vocab] after a line whose first `known` tokens are those of the line read before."""
 
     def forget(self) -> None:
-        """Drop the line."""
+        """Drop the cached line of tokens."""
 
 
 class RunnerLineReader:
-    """Reads with a model of its own."""
+    """Reads lines with a small model of its own."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.context, self.vocabulary = runner.context, runner.vocabulary
         self._runner = runner
 
     def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Read few tokens as a step, many as a prompt."""
+        """Compute logits [vocab] after a line: few new tokens are read as a step, many as a prompt."""
         rest = line[known:]
         self._runner.rewind(known)
         if len(rest) > FED_AS_STEP:
@@ -75,10 +76,10 @@ class RunnerLineReader:
 
 
 class DraftModel:
-    """Proposes what may come after a text and guesses. `seconds` adds up the time it took."""
+    """Proposes tokens that may follow a text and guesses. `seconds` is the total time that this took."""
 
     def __init__(self, reader: LineReader, name: str, vocabulary: int) -> None:
-        """`vocabulary` is the target's: other tokens are not proposed."""
+        """Propose only tokens of the target's `vocabulary`."""
         self.name = name
         self.context = reader.context
         self.seconds = 0.0
@@ -90,17 +91,19 @@ class DraftModel:
         self._known = 0  # tokens of the text that the cache begins with
 
     def follow(self, text: Sequence[int]) -> int:
-        """Begin a step after this text; returns how many of its tokens are not fed yet."""
+        """Begin a step after this text; return how many of its tokens are not fed yet."""
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[self._known :]  # a beginning of the text is compared at once the next time
+            del self._fed[
+                self._known :
+            ]  # what is left is a prefix of the text, which is compared fast next time
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
-        """Propose what may come after the text and these guesses, the expected token first.
+        """Propose tokens that may follow the text and these guesses, the expected token first.
 
-        Returns nothing if it has no position left, or no embedding of a token."""
+        Returns [] if the line exceeds the context, or contains a token without an embedding."""
         line = [*self._text, *guesses] if guesses else list(self._text)
         if len(line) > self.context:
             return []
@@ -118,16 +121,16 @@ class DraftModel:
         return penalised(scores, self._counts.before(line, scores.device), penalty)
 
     def forget(self) -> None:
-        """Drop the text."""
+        """Drop the text and the reader's cached line."""
         self._reader.forget()
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
-        """Compute logits [vocab] after the line, which ends with these guesses; none if it cannot be fed."""
+        """Compute logits [vocab] after the line, which ends with these guesses; [0] if it cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)
-        here = min(here, len(line) - 1)  # the last one is fed again, for what follows it
+        here = min(here, len(line) - 1)  # the last token is always fed, because its logits are needed
         if max(line[here:]) >= self._reader.vocabulary:
             return torch.empty(0)
         logits = self._reader.read(line, here)
@@ -136,7 +139,7 @@ class DraftModel:
 
 
 def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
-    """Read a line like a prompt, without reporting progress; returns the logits [vocab] after it."""
+    """Read a line as a prompt, without reporting progress; return the logits [vocab] after it."""
     reading = runner.prefill(line)
     while True:
         try:
@@ -147,9 +150,9 @@ def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
 
 
 def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> list[Proposal]:
-    """Propose the next tokens of a text with this history, drawn as the reply is, the expected one first.
+    """Propose the next tokens after this history, drawn as the reply's tokens are, the expected token first.
 
-    A penalty has changed the logits already; filters are applied to the likeliest tokens."""
+    The logits include any penalties; filters are applied to the likeliest tokens."""
     scores = logits.float()
     if sampling.temperature == 0:
         values, ids = largest(scores, PROPOSALS)
@@ -163,14 +166,14 @@ def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> lis
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the largest scores and their ids, best first, in one copy to the host."""
+    """Return the `count` largest scores and their ids, best first, in one copy to the host."""
     values, ids = scores.topk(min(count, len(scores)))
     values, exact = torch.stack((values, ids.float())).cpu()  # vocabularies are smaller than 2**24
     return values, exact.long()
 
 
 def _ranked(ids: list[int], scores: list[float]) -> list[Proposal]:
-    """Pair each token with the class of its gap; a token without a rival leads by far."""
+    """Pair each token with its gap class; the only token, if there are no others, gets the largest lead."""
     gaps = [scores[0] - score for score in scores]
     lead = gaps[1] if len(gaps) > 1 else GAPS[-1]
     classes = [LEADS + bisect_right(GAPS, lead), *(bisect_right(GAPS, gap) for gap in gaps[1:])]

@@ -1,17 +1,17 @@
-"""Learns how likely the guesses of a draft model are accepted, together with those of the n-gram pool.
+"""Learns how likely guesses are accepted, from the draft model's and the n-gram pool's estimates together.
 
-A token after a node that the draft model was asked about is judged by three properties: the class of its gap, or
-"not named" by the draft model; its chance in the pool, if the pool knows it; and the depth of the node. Each adds
-to its log odds (logistic regression):
+A guess after a node that the draft model was asked about is judged by three properties: its gap class, or "not
+named" if the draft model did not propose it; its chance in the pool, if the pool knows it; and the depth of the
+node. Each adds to its log odds (logistic regression):
 
     odds = confidence * odds of the gap class + weight of the class
          + slope * log odds of the pool, or the weight of "unknown"
          + weight of the depth
 
-Every guess after an accepted token moves the weights, whether it had a row or not (AdaGrad, Duchi et al. 2011). All
-classes share the confidence, so a draft model that is sure without reason loses it with its first mistakes. It
-starts at a half: until something is known of the draft model its guesses take the rows that the pool can spare, and
-an edge of the pool loses little if the draft model disagrees.
+Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011). All
+classes share the confidence, so a draft model that is sure without reason loses it with its first mistakes. The
+confidence starts at a half: while little is known of the draft model, its guesses get the rows that the pool does
+not need, and a guess of the pool loses little if the draft model disagrees.
 """
 
 from bisect import bisect_right
@@ -28,15 +28,17 @@ DEPTHS = (1, 3)
 """Borders between the classes of depth."""
 
 GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
-"""Of a named token's gap with a good draft model, by class: distances, then leads of the expected one."""
+"""Log odds of a named token with a good draft model, by gap class: distances, then leads of the expected token."""
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
-"""What is taken of them at first, and what they are multiplied by to be learned as fast as other properties."""
+"""The share of GAP_ODDS that is believed at first, and the factor that makes the confidence learn as fast as other
+weights."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
-"""With these it is the leads alone that are doubted at first: what is not expected is rare in any case."""
+"""The first weights of the gap classes. They restore the full odds of distances, so that only leads are doubted at
+first: a token that is not the expected one is rare in any case."""
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
-"""Of what the draft model does not name, and of what the pool does not know."""
+"""The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0
-"""Of the pool's log odds, with named tokens and with others."""
+"""The first slopes of the pool's log odds, for named tokens and for the others."""
 _NOT_NAMED = GAP_CLASSES
 _UNKNOWN = _NOT_NAMED + 1
 _SLOPES = _UNKNOWN + 1
@@ -49,18 +51,18 @@ FIRST_WEIGHTS = (
     FIRST_CONFIDENCE / SCALE,
 )
 RATE, LEAST_RATE, FIRST_SQUARES = 0.5, 0.01, 0.5
-"""Of AdaGrad: the first step, the smallest one, and the squared gradients that were seen before the first one."""
+"""AdaGrad's learning rate, the smallest step factor, and the sum of squared gradients that it starts from."""
 LEAST_CHANCE = 1e-4
 
 Features = tuple[tuple[int, float], ...]
-"""(number of a weight, its factor)"""
+"""((index of a weight, its factor), ...)"""
 Judged = tuple[int, float, Features]
-"""(token, chance, why): to be learned from when the target has spoken."""
+"""(token, chance, the features that gave it): kept until the target's token is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedWeights:
-    """What was learned of a draft model's guesses: the weights, and AdaGrad's sums of squared gradients."""
+    """What was learned about a draft model's guesses: the weights, and AdaGrad's sums of squared gradients."""
 
     weights: tuple[float, ...] = FIRST_WEIGHTS
     squares: tuple[float, ...] = (FIRST_SQUARES,) * len(FIRST_WEIGHTS)
@@ -68,11 +70,11 @@ class LearnedWeights:
     def __post_init__(self) -> None:
         known = len(self.weights) == len(self.squares) == len(FIRST_WEIGHTS)
         if not known or not all(map(isfinite, self.weights)) or min(self.squares) <= 0:
-            raise ValueError(f"{len(FIRST_WEIGHTS)} weights have squares above 0, got {self}")
+            raise ValueError(f"{len(FIRST_WEIGHTS)} weights with squares above 0 are needed, got {self}")
 
 
 class DraftModelChances:
-    """The weights for one temperature."""
+    """Estimates chances with the weights of one temperature, and updates these weights."""
 
     def __init__(self, learned: LearnedWeights | None = None) -> None:
         learned = learned or LearnedWeights()
@@ -80,36 +82,38 @@ class DraftModelChances:
 
     @property
     def learned(self) -> LearnedWeights:
-        """The weights to keep."""
+        """The weights to store."""
         return LearnedWeights(tuple(self._weights), tuple(self._squares))
 
     def joined(
         self, depth: int, proposed: Sequence[Proposal], pool: Sequence[Edge], trust: float
     ) -> tuple[list[Edge], list[Judged]]:
-        """Join the edges of a node from both sources, likeliest first; returns them and what to learn from.
+        """Join a node's guesses from both sources; return the edges, likeliest first, and what `observe` learns
+        from.
 
-        A pool's chance is multiplied by `trust`, and so will be the chances that are returned."""
+        The pool's chances are multiplied by `trust` first. The caller multiplies the returned chances by it again,
+        so they are divided by it."""
         deep = (_DEPTHS + bisect_right(DEPTHS, depth), 1.0)
         known = {token: (chance * trust, cell) for chance, token, cell in pool}
         first = pool[0][1] if pool else None
         edges, judged = list[Edge](), list[Judged]()
         for token, gap in proposed:
             expected, cell = known.pop(token, (0.0, DRAFTED))
-            told = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
-            chance, features = self._chance(*_named(gap), told, deep)
-            # What the pool expects most is its own guess, whoever agrees.
+            by_pool = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
+            chance, features = self._chance(*_named(gap), by_pool, deep)
+            # The pool's first guess stays its own, even if the draft model proposes it, too.
             edges.append((chance / trust, token, cell if token == first else DRAFTED))
             judged.append((token, chance, features))
         for token, (expected, cell) in known.items():
-            told = (_SLOPES + 1, _log_odds(expected))
-            chance, features = self._chance((_NOT_NAMED, 1.0), told, deep)
+            by_pool = (_SLOPES + 1, _log_odds(expected))
+            chance, features = self._chance((_NOT_NAMED, 1.0), by_pool, deep)
             edges.append((chance / trust, token, cell))
             judged.append((token, chance, features))
         edges.sort(reverse=True)
         return edges, judged
 
     def observe(self, judged: Sequence[Judged], token: int) -> None:
-        """Learn from the token that the target continued with."""
+        """Update the weights by the token that the target continued with."""
         for guess, chance, features in judged:
             error = (guess == token) - chance
             for number, factor in features:

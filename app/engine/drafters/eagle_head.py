@@ -1,16 +1,16 @@
-"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads states from inside its target.
+"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads hidden states of its target.
 
-`fc` joins three of the target's states, a low, a middle and a high one. The layer's queries, keys and values are
-made of a token's embedding and of the joined state, side by side; after guesses the head's own output takes the
-state's place. The LM head knows a smaller vocabulary: its token t is the target's t + d2t[t].
+`fc` joins three of the target's states, of a low, a middle and a high layer. The layer's queries, keys and
+values are computed from a token's embedding and the joined state, side by side; after a guess, the head's own
+output replaces the state. The LM head has a smaller vocabulary: its token t is the target's t + d2t[t].
 
 Layout and names of the weights are those that vllm-project/speculators saves (`models/eagle3/core.py`,
 `models/eagle3/model_definitions.py` and `DraftVocabMixin` in `model.py` there, August 2026):
 
-    embed_tokens, norm, lm_head, fc, input_norm or fc_norm.<i> where the config asks for them, d2t, t2d
+    embed_tokens, norm, lm_head, fc, input_norm or fc_norm.<i> if the config asks for them, d2t, t2d
     layers.0.   input_layernorm, hidden_norm, post_attention_layernorm, self_attn.<q|k|v|o>_proj (for qwen3 with
                 q_norm and k_norm), mlp.<gate|up|down>_proj
-    layers.1.   and so on, where there are more: decoder layers like any others
+    layers.1.   and so on, if there are more: ordinary decoder layers
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from app.values.eagle_config import EagleConfig, LayerType
 
 
 class _Parts(NamedTuple):
-    """transformers' classes that a head is made of."""
+    """The classes of transformers that a head is made of."""
 
     config: Any
     layer: Any
@@ -44,14 +44,14 @@ _PARTS: dict[LayerType, _Parts] = {
 
 
 def layer_config(config: EagleConfig) -> PreTrainedConfig:
-    """Make the config of the layers for transformers. Raises what transformers raises."""
+    """Make transformers' config of the head's layers. Raises what transformers raises."""
     made: PreTrainedConfig = _PARTS[config.model_type].config(**config.layer)
     made._attn_implementation = attention.NAME
     return made
 
 
 class _FirstLayer(nn.Module):
-    """The parts of a decoder layer, whose attention reads the embedding and the states side by side."""
+    """A decoder layer whose attention reads the embedding and the state side by side."""
 
     def __init__(self, layer: Any, norm: nn.Module, is_residual_normed: bool) -> None:
         super().__init__()
@@ -75,13 +75,14 @@ class _FirstLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    """A head without memory until it gets weights and `tie` completes it. Its parts are named as in checkpoints."""
+    """A head on the meta device until it gets weights and `tie` completes it. Its parts are named as in
+    checkpoints."""
 
     targets: Tensor
-    """The target's token of each of its own [draft vocab]."""
+    """The target's token id for each id of the head's LM head [draft vocab]."""
 
     def __init__(self, config: EagleConfig, states: int) -> None:
-        """`states` is how many states of the target it reads. Raises what transformers raises."""
+        """Make a head that reads `states` hidden states of its target. Raises what transformers raises."""
         super().__init__()
         parts, made = _PARTS[config.model_type], layer_config(config)
         self.config, self._layer_config = config, made
@@ -105,7 +106,7 @@ class EagleHead(nn.Module):
             self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
 
     def tie(self, embed_tokens: nn.Module, targets: Tensor) -> None:
-        """Complete a head that has its weights with these embeddings, and the target's token of each of its own."""
+        """Complete a head that has its weights, with embeddings and the target's token id for each of its own."""
         self.embed_tokens = embed_tokens
         self.register_buffer("targets", targets.to(self.device), persistent=False)
         self.rotary_emb = _PARTS[self.config.model_type].rotary(self._layer_config).to(self.device)
@@ -128,7 +129,8 @@ class EagleHead(nn.Module):
         return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
-        """Compute rows [1, n, width] of tokens [1, n] with joined states; `named` goes to attention."""
+        """Compute the outputs [1, n, width] of tokens [1, n] with joined states; `named` are attention's
+        arguments."""
         embedded = self.embed_tokens(tokens)
         named["position_embeddings"] = self.rotary_emb(embedded, positions)
         first, *rest = self.layers
@@ -144,7 +146,7 @@ class EagleHead(nn.Module):
 
     @torch.inference_mode()
     def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
-        # transformers' own attention is written out, and there is no cache.
+        # Uses transformers' eager attention and neither our attention nor a cache.
         rows = states.shape[1]
         seen = states.new_full((rows, rows), torch.finfo(states.dtype).min).triu(1)[None, None]
         tokens = torch.tensor([text[1:]], device=self.device)

@@ -1,15 +1,16 @@
-"""Reads lines with a head: layers that guess from hidden states of their target, such as checkpoints carry.
+"""Reads lines with a head: layers, often part of a checkpoint, that guess tokens from their target's hidden
+states.
 
-A head's row of a token is made of the token's embedding and of states that the target had one token before. It
-attends to its own earlier rows:
+A head's row for a token is computed from the token's embedding and the target's states one token earlier. It
+attends to the head's own earlier rows:
 
     text             A B    C          and a guess, d
     token              B    C          d
     state              A'   B'         the head's own output after C
     predicts after   A B    A B C      A B C d
 
-For a guess after a guess there is no such state yet: the head's own output takes its place, as in EAGLE (Li et al.
-2024) and in vLLM. Rows of guesses that were accepted are read again with the target's states. So a head answers
+For a guess after a guess the target has no state yet: the head's own output replaces it, as in EAGLE (Li et al.
+2024) and in vLLM. Rows of accepted guesses are computed again with the target's states. So a head can be used
 like a small model that reads the text (`draft_model.py`).
 """
 
@@ -39,39 +40,39 @@ class Head(Protocol):
         """The device of its weights."""
 
     def joined(self, states: Tensor) -> Tensor:
-        """Join the target's states [1, n, all of them] into what a row takes of them [1, n, width]."""
+        """Join the target's states [1, n, all widths] into the input of a row [1, n, width]."""
 
     def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
-        """Compute rows [1, n, width] of tokens [1, n] with joined states, or with outputs in their place.
+        """Compute the outputs [1, n, width] of tokens [1, n] from joined states, or from earlier outputs instead.
 
-        The view has the positions of the states."""
+        The positions in the view are those of the states."""
 
     def logits(self, output: Tensor) -> Tensor:
-        """Compute logits [1, vocab] of one row [1, width]; minus infinity for tokens it never predicts."""
+        """Compute logits [1, vocab] from one output [1, width]; minus infinity for tokens it never predicts."""
 
     def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
-        """Compute logits [1, vocab] after a text without our cache and attention, for a trial to compare."""
+        """Compute logits [1, vocab] after a text without our cache and attention, as the reference of a trial."""
 
 
 class HeadReader:
-    """Reads lines that go on from what its target has committed."""
+    """Reads lines that continue the tokens that the target has committed."""
 
     def __init__(
         self, head: Head, target: HiddenStates, attend: Attend, context: int, vocabulary: int
     ) -> None:
-        """`vocabulary` is the target's."""
+        """Read with states of this target, whose number of tokens is `vocabulary`."""
         self.context, self.vocabulary = context, vocabulary
         self._head, self._target, self._attend = head, target, attend
         self._cache = BlockCache()
         self._own = HiddenStates(self._cache, head.num_layers)
-        # How many tokens of the newest line have rows of the target's states. The first token has no row.
+        # Tokens of the newest line up to which rows come from the target's states. The first token has no row.
         self._true_rows = 1
 
     @torch.inference_mode()
     def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after a line that begins with `known` tokens of the newest one.
+        """Compute logits [vocab] after a line whose first `known` tokens are those of the line read before.
 
-        After a single token there are none."""
+        Returns an empty tensor for a line of a single token."""
         true_rows = min(len(self._target) + 1, len(line))
         here = max(known, 1)
         if self._true_rows < min(here, true_rows):
@@ -86,12 +87,12 @@ class HeadReader:
         return self._head.logits(output[:, -1])[0] if len(output) else output
 
     def forget(self) -> None:
-        """Drop the line."""
+        """Drop the cached line of tokens."""
         self._cache.rewind(0)
         self._true_rows = 1
 
     def _pass(self, tokens: Sequence[int], start: int) -> Tensor:
-        """Read these tokens from position `start` on; returns their outputs [1, n, width]."""
+        """Read these tokens at the positions from `start` on; return their outputs [1, n, width]."""
         rows, device = len(tokens), self._head.device
         block = chain_block(tokens, start - 1, wanted=())
         view = BlockView(block, self._cache.length, self._attend, device)
@@ -102,17 +103,18 @@ class HeadReader:
         return output
 
     def _states(self, begin: int, rows: int) -> Tensor:
-        """The joined states of `rows` tokens from `begin` on: the target's, or the head's own if it has none."""
+        """Return `rows` joined states from `begin` on: the target's, or the head's own outputs if it has none
+        yet."""
         if begin + rows <= len(self._target):
             return self._head.joined(self._target.rows(begin, begin + rows))
         return self._own.rows(begin - 1, begin - 1 + rows)
 
 
 class MtpHead:
-    """The first head for multi-token prediction that a checkpoint carries (DeepSeek-V3, GLM-4.5 and others).
+    """The first head for multi-token prediction in a checkpoint (DeepSeek-V3, GLM-4.5 and others).
 
-    Its layer guesses the token after the next one from what the target hands to its LM head. Embedding, LM head and
-    rotary table are the target's."""
+    Its layer guesses the token after the next one from the states that the target passes to its LM head. It
+    uses the target's embedding, LM head and rotary table."""
 
     num_layers = 1
 
@@ -144,7 +146,7 @@ class MtpHead:
 
     @torch.inference_mode()
     def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
-        # transformers' own attention is written out, and there is no cache.
+        # Uses transformers' eager attention and neither our attention nor a cache.
         ours = self._model.config._attn_implementation
         self._model.set_attn_implementation("eager")
         try:

@@ -1,13 +1,13 @@
-"""Draft trees from the pool and a draft model together, best edge first, whoever knows it.
+"""Grows draft trees from the pool's and a draft model's guesses together, the likeliest guess first.
 
-While a tree grows, its nodes are looked up in the order of their reach. After nodes that are reached often enough
-(`draft_model_budget.py`) the draft model is asked as well, and the edges of both are joined
-(`draft_model_chances.py`). So it looks where the pool's guesses lead, and goes on alone where the pool knows
-nothing.
+While a tree grows, its nodes are looked up in the order of their reach (the chance that they are accepted). If
+a node's reach is high enough (`draft_model_budget.py`), the draft model is asked as well, and the guesses of
+both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
+after nodes that the pool does not know.
 
-The pool's own tree is grown, too, which takes microseconds where it is grown in C. Once the text has left both
-trees, the tokens that each would have had accepted show what the draft model gains. Until that is more than chance
-may explain, the pool's tree is fed, and the draft model's guesses are only counted:
+The pool's own tree is grown, too, which takes microseconds in C. When the text has left both trees, the numbers of
+tokens that each would have had accepted show what the draft model gains. Until the gain is more than chance may
+explain, the pool's tree is checked by the target, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
@@ -29,18 +29,18 @@ from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafte
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What was learned about a draft model: the tokens that a question gains, and weights by temperature."""
+    """What was learned about a draft model: the tokens gained per question, and the weights by temperature."""
 
     gain: float = FIRST_GAIN
     weights: Mapping[int, LearnedWeights] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not -MAX_DEPTH <= self.gain <= MAX_DEPTH:
-            raise ValueError(f"a question brings some tokens or costs some, got {self.gain}")
+            raise ValueError(f"the gain must be from -{MAX_DEPTH} to {MAX_DEPTH} tokens, got {self.gain}")
 
 
 class DraftModelSource:
-    """A draft model beside a pool: the model, what its guesses are worth, and when it is asked."""
+    """A draft model that is used with a pool: the model, the chances of its guesses, and when it is asked."""
 
     def __init__(self, model: DraftModel, budget: DraftModelBudget) -> None:
         self.model, self.budget = model, budget
@@ -48,16 +48,17 @@ class DraftModelSource:
 
     @property
     def lessons(self) -> Lessons:
-        """What is to be kept; it contains no text."""
+        """What is stored about the draft model; it contains no text."""
         return Lessons(self.budget.gain, {kind: one.learned for kind, one in self._chances.items()})
 
     def recall(self, lessons: Lessons) -> None:
-        """Begin with what was learned in an earlier run."""
+        """Start from what was learned in an earlier run."""
         self.budget.expect(lessons.gain)
         self._chances = {kind: DraftModelChances(one) for kind, one in lessons.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
-        """Return the chances at this temperature, in steps of a half. New ones start from the nearest known."""
+        """Return the chances at this temperature, rounded to halves. New ones start from the nearest
+        temperature's."""
         kind = round(2 * temperature)
         if kind not in self._chances:
             known = min(self._chances, key=lambda other: abs(other - kind), default=kind)
@@ -66,28 +67,29 @@ class DraftModelSource:
         return self._chances[kind]
 
     def drafters(self, make: MakeDrafter) -> MakeDrafter:
-        """Make drafters that join its guesses with those of other drafters."""
+        """Wrap a maker of drafters so that the draft model's guesses are joined with theirs."""
         return lambda sources: ModelDrafter(self, make(sources), sources)
 
 
 @dataclass(slots=True)
 class _Drafted:
-    """The trees that were grown after a text: the joint one, and the pool's own."""
+    """The trees that were grown after a text: the joint tree, and the pool's own (`alone`)."""
 
     text: int  # tokens up to the current one
     joint: DraftTree
     alone: DraftTree
-    fed: DraftTree  # one of both, which the planner may cut short; the other one counts as far
+    fed: DraftTree  # one of both trees, which the planner may shorten; as many rows of the other are counted
     reach: float = 0.0  # of all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
-    def learn(self, said: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
-        """Learn from the text what became of the trees; returns whether nothing is left to learn."""
-        path, alone = _followed(self.joint, said), _followed(self.alone, said)
-        for node, token in zip(path, said, strict=False):
+    def learn(self, written: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
+        """Learn from the tokens written since; return whether the text has left both trees, so that all is
+        learned."""
+        path, alone = _followed(self.joint, written), _followed(self.alone, written)
+        for node, token in zip(path, written, strict=False):
             if judged := self.judged.pop(node, None):
                 chances.observe(judged, token)
-        if max(len(path), len(alone)) > len(said):
+        if max(len(path), len(alone)) > len(written):
             return False
         rows = len(self.fed)
         budget.learn(_within(path, rows) - _within(alone, rows), self.reach)
@@ -95,16 +97,18 @@ class _Drafted:
 
 
 class ModelDrafter:
-    """Joins a draft model's guesses with those of another drafter, for one reply."""
+    """Joins a draft model's guesses with those of another drafter (`alone`), for one reply."""
 
     def __init__(self, source: DraftModelSource, alone: Drafter, sources: DraftSources) -> None:
         self._model, self._budget = source.model, source.budget
         self._chances = source.chances(sources.sampling.temperature)
         self._alone, self._sources = alone, sources
-        self._drafted: list[_Drafted] = []  # what the text has not left yet
+        self._drafted: list[_Drafted] = []  # trees that the text has not left yet
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """Grow the best tree of at most `rows` nodes and `depth` guesses deep, none less likely than `floor`."""
+        """Grow the best tree of at most `rows` nodes and depth `depth`, without guesses less likely than `floor`.
+
+        First learns from the trees of earlier steps."""
         self._drafted = [
             one for one in self._drafted if not one.learn(context[one.text :], self._chances, self._budget)
         ]
@@ -124,21 +128,21 @@ class ModelDrafter:
         return drafted.fed
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """Return the pool's own guesses, by which it is judged and from which a window starts."""
+        """Return the pool's own guesses; the pool is judged by them, and windows start from them."""
         return self._alone.edges(context, position, is_current)
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """Judge the pool's guesses; the next step judges the draft model's."""
+        """Judge the pool's guesses by the accepted tokens; the next `draft` judges the draft model's."""
         self._alone.observe(context, accepted)
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Announce that successors of these contexts [R, 4] will be filed."""
+        """Announce to the pool that successors of these contexts [R, 4] will be stored."""
         self._alone.expect(contexts)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, under these contexts."""
+        """Store the likeliest tokens and their logits [R, K], best first, as successors of these contexts."""
         self._alone.learn_successors(contexts, ids, logits)
 
     def _finder(
@@ -162,10 +166,10 @@ class ModelDrafter:
         return find
 
 
-def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
-    """The nodes that the text went through, the current token's first, each a child of the one before it."""
+def _followed(tree: DraftTree, written: Sequence[int]) -> list[int]:
+    """Return the path of nodes that hold the written tokens, from the current token's node on."""
     nodes = [0]
-    for token in said:
+    for token in written:
         below = tree.child(nodes[-1], token)
         if below is None:
             break
@@ -174,5 +178,5 @@ def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
 
 
 def _within(path: Sequence[int], rows: int) -> int:
-    """How many nodes of the path are among the first `rows` of their tree."""
+    """Count the nodes of the path that are among the first `rows` of their tree."""
     return sum(node < rows for node in path)

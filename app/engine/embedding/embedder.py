@@ -1,9 +1,9 @@
-"""Runs sentence-embedding models: texts with the same meaning get vectors of the same direction.
+"""Runs sentence-embedding models: texts with similar meanings get vectors of similar directions.
 
-It reads any folder in the format of sentence-transformers: an encoder, how its rows become one
-(`1_Pooling/config.json`), and how many tokens it was made for. Longer texts are read in several windows, whose
-vectors are averaged by their tokens, so that the end of a long passage is found as well as its beginning. Vectors
-have length one, so the product of two is their cosine.
+It reads any folder in the format of sentence-transformers: an encoder, the pooling of its rows into one vector
+(`1_Pooling/config.json`), and the longest input in tokens. Longer texts are read in several windows, whose
+vectors are averaged with their numbers of tokens as weights, so that the end of a long passage is found as well
+as its beginning. Vectors have length one, so the product of two is their cosine.
 """
 
 import json
@@ -37,16 +37,16 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 """(rows[n, tokens, width], which tokens count[n, tokens, 1]) -> vectors[n, width]."""
 
 KNOWN = frozenset({"Transformer", "Pooling", "Normalize"})
-"""Modules of sentence-transformers that are supported."""
+"""The supported modules of sentence-transformers."""
 UNLIMITED = 8192
-"""Tokens of a window if the folder has no limit."""
+"""The tokens of a window if the folder sets no limit."""
 AT_ONCE = 16
-"""Windows that go through the model together."""
+"""Windows that the model reads in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """A loaded encoder; `most_tokens` is the size of a window, special tokens included."""
+    """A loaded encoder; `most_tokens` is the size of a window with its special tokens."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -56,7 +56,8 @@ class SentenceModel:
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
         """Embed texts as float32[len(texts), width], each vector of length one.
 
-        Raises BadOption for ids that are no tokens, ModelBroken for tokens without weights."""
+        Calls `on_tokens` with the number of tokens. Raises BadOption for ids outside the vocabulary,
+        ModelBroken for tokens without weights."""
         width = int(self.model.config.hidden_size)
         if not texts:
             return np.zeros((0, width), np.float32)
@@ -84,13 +85,14 @@ class SentenceModel:
             return text
         if max(text, default=0) >= len(self.tokenizer):
             raise BadOption(
-                f"The embedding model has {len(self.tokenizer):,} tokens, and {max(text):,} is none of them: send "
-                "the text itself (in LangChain: check_embedding_ctx_length=False)."
+                f"The embedding model has {len(self.tokenizer):,} tokens, and {max(text):,} is not one of them: "
+                "send the text itself (in LangChain: check_embedding_ctx_length=False)."
             )
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights: on a card it would end all work, a chat's too."""
+        """Raise ModelBroken for a token without weights, because on a card it would end all work, also that of
+        a chat."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -107,14 +109,14 @@ class SentenceModel:
 
 
 class SentenceModels:
-    """Keeps the sentence-embedding model that was used last; a model is loaded when it is first needed."""
+    """Keeps the sentence-embedding model that was used last; models are loaded when they are needed."""
 
     def __init__(
         self,
         sandbox: Sandbox | None = None,
         load: Callable[[ModelFolder, Device], SentenceModel] | None = None,
     ) -> None:
-        """Without a sandbox models are trusted."""
+        """Check tokenizers in the sandbox; without one, models are trusted."""
         self._sandbox = sandbox
         self._load = load or load_sentence_model
         self._key: tuple[ModelFolder, Device] | None = None
@@ -127,7 +129,8 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """Embed texts by this model on this device, after loading it if necessary. Raises ModelError, BadOption."""
+        """Embed texts with this model on this device, after loading it if necessary. Raises ModelError,
+        BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()
@@ -137,21 +140,21 @@ class SentenceModels:
         return embed_anywhere(self._model, texts, on_tokens)
 
     def leave_card(self) -> bool:
-        """Let go of a model that takes a card's memory; returns whether there was one."""
+        """Unload the model if it is on a card; return whether it was."""
         takes_memory = self._model is not None and self._model.model.device.type != "cpu"
         if takes_memory:
             self.close()
         return takes_memory
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Unload the model, if one is loaded."""
         self._model = self._key = None
 
 
 def embed_anywhere(
     model: SentenceModel, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
 ) -> np.ndarray:
-    """Embed texts, and move to the CPU for good if memory runs out on the device, as it may beside a chat."""
+    """Embed texts; if the device runs out of memory, move the model to the CPU for good and embed them there."""
     try:
         return model.embed(texts, on_tokens)
     except Exception as error:
@@ -163,7 +166,7 @@ def embed_anywhere(
 
 
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
-    """Read a sentence-embedding model. Raises ModelError with a sentence for what is wrong with its files."""
+    """Read a sentence-embedding model. Raises ModelError with a sentence about what is wrong with its files."""
     try:
         with panics_as_errors():
             pool = _pool_of(folder)
@@ -171,7 +174,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             model = AutoModel.from_pretrained(folder.path, dtype=torch.float32, use_safetensors=True, **HERE)
     except AppError:
         raise
-    except Exception as error:  # libraries that read what anybody may have written raise anything
+    except Exception as error:  # libraries that read untrusted files raise errors of all types
         if is_out_of_memory(error):
             raise
         raise ModelBroken(
@@ -186,7 +189,8 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
 
 
 def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
-    """Put the model on a device, or on the CPU if a first text fails there: no person chose that device."""
+    """Move the model to a device, or back to the CPU if a first text fails there, because nobody chose that
+    device."""
     if device.type == "cpu":
         return read
     try:
@@ -219,7 +223,7 @@ FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
 }
-"""The poolings by their flags in 1_Pooling/config.json, which older folders have instead of a name."""
+"""Flags in 1_Pooling/config.json -> the pooling; older folders have flags instead of its name."""
 
 
 def _pool_of(folder: ModelFolder) -> Pool:
@@ -245,7 +249,7 @@ def _pool_of(folder: ModelFolder) -> Pool:
 
 
 def _positions(model: PreTrainedModel) -> int:
-    """The longest window. RoBERTa and similar models number positions from after the padding's index."""
+    """Return the number of positions. RoBERTa and similar models use only those after the padding's index."""
     for name, module in model.named_modules():
         is_table = name.endswith("position_embeddings") and isinstance(module, Embedding)
         if is_table and module.padding_idx is not None:

@@ -1,6 +1,6 @@
-"""An embedding job hands out its texts a few at a time, so that the worker can take more urgent jobs in between.
+"""An embedding job: it gives out its texts a few at a time, so that the worker can do more urgent jobs in between.
 
-The texts of a piece have about the same length, because all are padded to the longest one.
+The texts of a piece have similar lengths, because all of them are padded to the longest one.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,21 +14,22 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""The most texts of a piece, and their characters: a reply waits for half a second at most on a slow CPU."""
+"""The most texts of a piece, and the most characters, so that a reply waits at most half a second on a slow
+CPU."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
-"""A text, or the ids of its tokens."""
+"""A text, or its token ids."""
 OnTokens = Callable[[int], None]
-"""Called with the number of tokens read, on the worker's thread and before the answer."""
+"""Called with the number of tokens read, on the worker's thread, before the answer is set."""
 
 
 def ignore_tokens(_count: int) -> None:
-    """Counts nothing."""
+    """Ignore the number of tokens."""
 
 
 class EmbeddingJob:
-    """The texts and the vectors made so far. Only `answer` may be used by other threads."""
+    """Texts to embed and their vectors so far. Other threads may use only `answer`."""
 
     def __init__(
         self, model: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
@@ -42,7 +43,8 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job was not cancelled. Once this was true, it can no longer be cancelled."""
+        """Whether the job was not cancelled. Reading this as true starts the job, which can then not be
+        cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property
@@ -51,13 +53,13 @@ class EmbeddingJob:
         return self._num_made == len(self._texts)
 
     def piece(self) -> list[EmbeddedText]:
-        """The next few texts."""
+        """Return the next few texts, at least one."""
         found = [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
         few = sum(size <= LARGEST_PIECE for size in accumulate(map(len, found)))
         return found[: max(1, few)]
 
     def add(self, vectors: Vectors) -> None:
-        """Add a piece's vectors; the last piece completes the answer."""
+        """Add the vectors of a piece; the last piece sets the answer."""
         self._made.append(vectors)
         if self.is_done:
             stacked = np.concatenate(self._made)
@@ -66,7 +68,7 @@ class EmbeddingJob:
             self.answer.set_result(whole)
 
     def end(self, error: AppError) -> None:
-        """Fail the answer, unless the job was cancelled."""
+        """Set an error as the answer, unless the job was cancelled."""
         if self.answer.running() or self.is_wanted:
             self.answer.set_exception(error)
 

@@ -1,5 +1,5 @@
-"""The layers of a model: fused, quantised, and checked against those that they replace.
+"""The layers of a model: fused, quantised, and compared with the layers that they replace.
 
-A fused layer does in one kernel each what torch launches many for. `fuse.py` chooses the kernels of this machine,
-`replacements.py` tries each fused module on the module whose place it would take.
+Each part of a fused layer is one kernel, for which torch launches many. `fuse.py` chooses the kernels of this
+machine; `replacements.py` compares each fused module with the module that it would replace.
 """

@@ -1,6 +1,6 @@
-"""Runs a layer on the CPU by kernels in C: each of its parts in one call, or a whole int8 decoder layer.
+"""Runs a layer on the CPU with kernels in C: one call for each part of it, or one for a whole int8 decoder layer.
 
-Between the parts of a whole layer there is no Python. Each part has the same bits as when it is called by itself.
+No Python runs between the parts of a whole layer. The results are bitwise identical to those of separate calls.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 @dataclass(frozen=True, slots=True)
 class CpuKernels:
-    """`LayerKernels` on the CPU, all in float32: each method is one call."""
+    """`LayerKernels` on the CPU, in float32."""
 
     library: CDLL
 
@@ -107,7 +107,7 @@ class _Norm(Structure):
 
 
 class _Layer(Structure):
-    """Mirrors the struct in layer.h."""
+    """Mirrors the struct Layer in layer.h."""
 
     _fields_ = (
         *((name, _Linear) for name in ("query", "keys", "values", "output", "gate", "up", "down")),
@@ -118,36 +118,37 @@ class _Layer(Structure):
 
 
 class Workspace:
-    """Scratch memory of a step, which all layers use one after the other."""
+    """Temporary memory of a step, which the layers use one after the other."""
 
     def __init__(self) -> None:
         self._floats = torch.empty(0)
 
     def of(self, count: int) -> Tensor:
-        """Make room for this many floats."""
+        """Return memory for at least this many floats; it is enlarged if needed."""
         if len(self._floats) < count:
             self._floats = torch.empty(count)
         return self._floats
 
 
 class NativeLayer(nn.Module):
-    """A fused layer in one call. Steps that the call does not support run in the layer itself."""
+    """A fused layer in one call. Steps that the call does not support run in the fused layer itself."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
-        """Raises TypeError or ValueError for a layer that has other parts."""
+        """Describe the layer for the call. Raises TypeError or ValueError for a layer with parts it does not
+        support."""
         super().__init__()
         self.layer = layer
         self._library = library
         self._workspace = workspace
         described = _described(layer)
-        # What no step changes is computed once: Python between two layers takes a tenth of a step of one row.
+        # Computed once, because Python between two layers takes a tenth of the time of a step of one row.
         self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
-        # Keys and values without content, of as many rows as the newest step.
+        # Empty keys and values with the shapes of the newest step, for the cache to make its slots by.
         self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
-        """[1, T, size] to the same."""
+        """Compute the layer's output, states [1, T, size], and write its keys and values to the cache."""
         if hidden_states.shape[1] > MAX_ROWS or not isinstance(named["block"].attend, NativeAttention):
             answer: Tensor = self.layer(hidden_states, **named)
             return answer
@@ -181,7 +182,7 @@ def _described(layer: Any) -> _Layer:
     value_size = values.out_features // shared
     is_plain = not scoring.window and scoring.softcap is None and scoring.sinks is None
     if not is_plain or size % 8 or value_size % 8:
-        raise ValueError(f"the call is not made for heads of {size} and {value_size} values with {scoring}")
+        raise ValueError(f"the call does not support heads of {size} and {value_size} values with {scoring}")
     return _Layer(
         *map(_linear, (query, keys, values, attention.o_proj, gate, up, mlp.down_proj)),
         _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm), *_head_norms(attention),
@@ -191,13 +192,13 @@ def _described(layer: Any) -> _Layer:
 
 def _parts(products: nn.Module) -> Sequence[Any]:
     if not isinstance(products, SeparateProducts):
-        raise TypeError(f"products must be apart, got {type(products).__name__}")
+        raise TypeError(f"products must be separate, got {type(products).__name__}")
     return tuple(products.parts)
 
 
 def _linear(linear: nn.Module) -> _Linear:
     if not isinstance(linear, NativeInt8Linear):
-        raise TypeError(f"a product must be of 8 bits, got {type(linear).__name__}")
+        raise TypeError(f"a product must have weights of 8 bits, got {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
     return _Linear(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
@@ -211,7 +212,7 @@ def _norm(norm: nn.Module) -> _Norm:
 
 def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
     if not (isinstance(attention.q_norm, nn.Identity) and isinstance(attention.k_norm, nn.Identity)):
-        raise TypeError(f"norms of heads must be all alike, got {type(attention.q_norm).__name__}")
+        raise TypeError(f"norms of heads must be part of the kernel, got {type(attention.q_norm).__name__}")
     if attention.head_norms is None:
         return _Norm(), _Norm()
     query, keys, shape = attention.head_norms
@@ -220,7 +221,7 @@ def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
 
 
 def _floats(tensor: Tensor) -> int:
-    """Its address; raises TypeError unless it is dense float32."""
+    """Return the tensor's address. Raises TypeError unless it is dense float32."""
     if tensor.dtype != torch.float32 or not tensor.is_contiguous():
         raise TypeError(f"the call reads dense float32, got {tensor.dtype} {tensor.stride()}")
     return tensor.data_ptr()

@@ -1,8 +1,8 @@
-"""Decides whether a model's layers can have our kernels on this machine, and makes the model that has them.
+"""Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
-They are for cards from Ampere on, and for CPUs where there is a C compiler: there most of a layer's kernels take
-longer to start than to run. The model itself stays as it is: whoever holds it runs it as transformers
-wrote it, over the same weights.
+Our kernels are for cards from Ampere on, and for CPUs if there is a C compiler, because there most kernels of a
+layer take longer to start than to run. The given model is not changed: it still runs transformers' code, over
+the same weights.
 """
 
 import logging
@@ -35,15 +35,16 @@ from app.engine.machine.hardware import tolerance_of
 log = logging.getLogger(__name__)
 
 CPU_ROWS = (3, 20)
-"""Rows of the trials of fused layers on a CPU, whose kernels treat each row alike."""
+"""Row counts of the trials on a CPU; two are enough, because its kernels treat all rows alike."""
 
 Find = Callable[[Replaced], Replaced]
-"""What can be replaced, given what is replaced already."""
+"""(modules replaced so far) -> further modules that can be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels where they can. `note` says how many, or why none; "" without a card."""
+    """A model whose layers use our kernels if they can. `note` tells which do, or why none does; "" on other
+    devices."""
 
     model: PreTrainedModel
     note: str = ""
@@ -51,7 +52,7 @@ class FusedModel:
 
 
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
-    """Fuse the model's layers, or return it as it is if this is not possible."""
+    """Return a model with fused layers, or the given model with a note if that is not possible."""
     try:
         if machine.device.type == "cpu":
             if machine.cpu_kernels is None or model.dtype != torch.float32:
@@ -73,12 +74,12 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         reason = refused_because(error)
-        log.info("layers keep torch's kernels, for ours failed their trial: %s", reason)
+        log.info("layers keep torch's kernels, because ours failed their trial: %s", reason)
         return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
 
 
 def can_have(machine: DeviceCapabilities) -> bool:
-    """Whether our kernels support this card."""
+    """Return whether our kernels support this card."""
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
 
 
@@ -89,9 +90,9 @@ def fuse_by(
     rows: Iterable[int] = ROWS,
     later_stages: Mapping[str, Find] = MappingProxyType({}),
 ) -> FusedModel:
-    """Replace every module whose trial succeeds, and compare the whole model in blocks of these rows.
+    """Replace every module whose trial succeeds, and compare the whole models in blocks of these row counts.
 
-    Raises ArithmeticError if it differs."""
+    Also joins products. Raises ArithmeticError if the logits of the models differ."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),
@@ -107,11 +108,11 @@ def fuse_by(
         counts[name] = len(new)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
-        return FusedModel(model, "Layers keep torch's kernels: none has the parts that ours replace.")
+        return FusedModel(model, "Layers keep torch's kernels: no layer has parts that ours can replace.")
     joined = join_products(model, found.values())
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
     if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows), tolerance_of(model)):
-        raise ArithmeticError(f"together they say something else for {differing} rows")
-    note = f"One kernel of our own each: {summary}."
+        raise ArithmeticError(f"together they give different logits for {differing} rows")
+    note = f"Each of these runs as one kernel of our own: {summary}."
     return FusedModel(whole, f"{note} Joined products: {joined}." if joined else note, is_fused=True)

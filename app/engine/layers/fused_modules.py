@@ -1,6 +1,6 @@
-"""Modules that replace a model's own, over the same weights, and the interface of the kernels that they call.
+"""Modules that replace a model's own modules, over the same weights, and the interface of the kernels they call.
 
-`replacements.py` decides by trial where they may replace them.
+`replacements.py` decides by trials which modules they may replace.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from app.engine.block.block import CacheSlots
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 Activation = Literal["silu", "gelu_tanh"]
-"""The activation of a gated MLP: SiLU, x * sigmoid(x), or GELU in its tanh approximation."""
+"""The activation of a gated MLP: SiLU, x * sigmoid(x), or the tanh approximation of GELU."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """Everything of an RMSNorm except its weight w, which it applies to a normalised row r in float32.
+    """Everything of an RMSNorm except its weight w, by which a normalised row r is multiplied in float32.
 
-    `rounds_first`: r is rounded to the type before the product; `adds_one`: the factor is 1 + w."""
+    `rounds_first`: r is rounded to the model's type before the product; `adds_one`: the factor is 1 + w."""
 
     eps: float
     rounds_first: bool
@@ -29,7 +29,7 @@ class NormShape:
 
 
 class HeadNorms(NamedTuple):
-    """RMSNorms of each head before it rotates: weights [D] of queries and of keys."""
+    """The RMSNorms of heads before their rotation: weights [D] for queries and for keys."""
 
     query: Tensor
     keys: Tensor
@@ -37,18 +37,18 @@ class HeadNorms(NamedTuple):
 
 
 class LayerKernels(Protocol):
-    """Each method is one launch. A row's bits depend on nothing but the row."""
+    """The kernels; each method is one launch or call. A row's result depends only on the row, bit by bit."""
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        """RMSNorm of rows [..., size] by weight [size]."""
+        """Normalise rows [..., size] by RMSNorm with weight [size]."""
 
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """The sum of both [..., size], and its RMSNorm."""
+        """Add `states` and `others` [..., size]; return the sum and its RMSNorm."""
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
-        """activation(gate) * up, both [..., size]; their rows may lie apart."""
+        """Compute activation(gate) * up, both [..., size]; their rows need not be contiguous."""
 
     def write_rotated(
         self,
@@ -57,10 +57,11 @@ class LayerKernels(Protocol):
         slots: CacheSlots,
         norms: HeadNorms | None = None,
     ) -> Tensor:
-        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache.
+        """Rotate queries [1, H, T, D] and keys; write keys and values [1, KV, T, D] to the cache; return the
+        queries.
 
-        `tables` are the positions' cos and sin [1, T, W]. Value i of a head rotates with value i + W / 2; those
-        from W on stay. Returns the queries."""
+        `tables` are the positions' cos and sin [1, T, W]. Value i of a head rotates with value i + W / 2;
+        values from index W on are not rotated."""
 
 
 class FusedNorm(nn.Module):
@@ -73,16 +74,16 @@ class FusedNorm(nn.Module):
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., size] to the same."""
+        """Compute the norm of states [..., size]."""
         return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """Add both; returns the sum and its norm, in one kernel."""
+        """Add `states` and `others`; return the sum and its norm, computed in one kernel."""
         return self._kernels.add_rms_norm(states, others, self.weight, self.shape)
 
 
 class FusedGatedMLP(nn.Module):
-    """A gated MLP whose activation and product are one kernel. `products` are the gate and up."""
+    """A gated MLP whose activation and product with up are one kernel. `products` returns the gate and up."""
 
     def __init__(self, mlp: Any, products: nn.Module, activation: Activation, kernels: LayerKernels) -> None:
         super().__init__()
@@ -91,17 +92,17 @@ class FusedGatedMLP(nn.Module):
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., size] to the same."""
+        """Compute the MLP's output, states [..., size]."""
         gate, up = self.products(states)
         product: Tensor = self.down_proj(self._kernels.gated_activation(gate, up, self.activation))
         return product
 
 
 class FusedAttention(nn.Module):
-    """Self-attention over a block: products, rotary embedding and cache in one kernel, our attention.
+    """Self-attention over a block: one kernel rotates heads and writes the cache, then our attention runs.
 
-    `products` are queries, keys and values. The kernel normalises `head_norms`, too; heads that are
-    normalised in another way have modules."""
+    `products` returns queries, keys and values. The kernel also normalises heads if `head_norms` is set; other
+    ways of normalising heads stay modules (`q_norm`, `k_norm`)."""
 
     def __init__(self, layer: Any, products: nn.Module, scoring: Scoring, kernels: LayerKernels) -> None:
         super().__init__()
@@ -122,7 +123,7 @@ class FusedAttention(nn.Module):
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Attend as a decoder layer asks: [1, T, size] to the same, and no weights."""
+        """Compute the attention's output [1, T, size]; return it and None in the place of attention weights."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
         query, keys, values = (each.view(heads) for each in self.products(hidden_states))
         states = (
@@ -148,16 +149,16 @@ class FusedAttention(nn.Module):
 
 
 class FusedLayer(nn.Module):
-    """A decoder layer of two residual sums, the first in one kernel with the norm after it."""
+    """A decoder layer with two residual sums; the first sum and the norm after it are one kernel."""
 
     def __init__(self, layer: Any) -> None:
-        """The norm after attention must be a FusedNorm already."""
+        """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""
         super().__init__()
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
-        """[1, T, size] to the same."""
+        """Compute the layer's output, states [1, T, size]."""
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
         total, rms_norm = self.post_attention_layernorm.of_sum(hidden_states, attended)
         product: Tensor = self.mlp(rms_norm)

@@ -1,4 +1,4 @@
-"""A Linear of 8 bits by our own kernel for CPUs. Activations become whole numbers, so sums are exact."""
+"""A Linear with weights of 8 bits and our own kernel for CPUs. Activations become integers, so sums are exact."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -10,15 +10,15 @@ from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLine
 LARGEST_WEIGHT = 2**7
 LARGEST_SUM = 2**31 - 1
 LARGEST_ACTIVATION = 127 * 2**8 + 127
-"""The largest number of two bytes with a sign each."""
+"""The largest number that consists of a high and a low signed byte."""
 GROUP, QUAD, BLOCK = 16, 4, 64
-"""How a weight lies, as in int8.h."""
+"""The layout of a packed weight, as in int8.h."""
 TILE_ROWS = 16
-"""Rows that a matrix unit takes at once (tiles.h)."""
+"""Rows that a matrix unit multiplies at once (tiles.h)."""
 
 
 class NativeInt8Linear(QuantisedLinear):
-    """Multiplies by our C kernel. Activations take up to 16 bits, as many as a row's sum leaves room for."""
+    """Multiplies with our C kernel. Activations have up to 16 bits, as many as fit a row's sum into 32 bits."""
 
     bits = 8
     rounds_activations = True
@@ -27,13 +27,13 @@ class NativeInt8Linear(QuantisedLinear):
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
-            raise ValueError(f"this kernel takes float32, and a C compiler must have made it, got {dtype}")
+            raise ValueError(f"this kernel takes float32 and needs a C compiler, got {dtype}")
         self.register_buffer("packed", packed(numbers.values))
         self.register_buffer("scale", numbers.scale)
         self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply row by row."""
+        """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32, got {states.dtype}")
@@ -49,12 +49,12 @@ class NativeInt8Linear(QuantisedLinear):
         return out
 
     def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
-        """Make a table that looks rows up in this weight."""
+        """Make an embedding that looks rows up in this weight."""
         return _PackedEmbedding(table, self.packed)
 
 
 class _PackedEmbedding(QuantisedEmbedding):
-    """Looks rows up in a weight in the kernel's order."""
+    """Looks rows up in a weight that is packed for the kernel."""
 
     def __init__(self, table: QuantisedEmbedding, weight: Tensor) -> None:
         super().__init__(table.numbers, table.scale.dtype, table.factor)
@@ -62,13 +62,13 @@ class _PackedEmbedding(QuantisedEmbedding):
         self.values = weight
 
     def rows(self, ids: Tensor) -> Tensor:
-        """[...] to [..., size]."""
+        """Return the integers [..., size] (int8) of rows with these ids [...]."""
         found = self.values[ids // GROUP, :, ids % GROUP].flatten(-2)[..., : self.size]
         return found.bitwise_xor(LARGEST_WEIGHT).view(torch.int8)
 
 
 def packed(values: Tensor) -> Tensor:
-    """Reorder a weight [out, in] as int8.h wants it: [out / GROUP, in / QUAD, GROUP, QUAD], rounded up."""
+    """Pack a weight [out, in] for int8.h: [out / GROUP, in / QUAD, GROUP, QUAD], both sizes rounded up."""
     outs, size = values.shape
     whole = F.pad(values, (0, -size % BLOCK, 0, -outs % GROUP)).view(torch.uint8).bitwise_xor(LARGEST_WEIGHT)
     return whole.view(-1, GROUP, whole.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()

@@ -1,9 +1,10 @@
-"""A Linear of 8 bits by our own kernel for cards, which reads the weight as it lies. Needs triton.
+"""A Linear with weights of 8 bits and our own kernel for cards, which reads the weight row by row. Needs triton.
 
-torch's kernel for CUDA gives each thread one value of the product, so that neighbours read rows that are far apart.
-Here a program has a tile of the product. It reads whole pieces of the weight's rows, widens them in registers to
-the type of the states, multiplies on the matrix unit, and scales the sum in the end: a row of the weight has one
-scale. A row's sum is added in pieces along the row, whatever other rows there are.
+torch's kernel for CUDA gives each thread one value of the product, so that neighbouring threads read distant
+rows. Here a program computes a tile of the product. It reads whole pieces of the weight's rows, widens them in
+registers to the type of the states, multiplies on the matrix unit, and scales the sum at the end, because a row
+of the weight has one scale. A row's sum is added in pieces along the row, in an order that does not depend on
+other rows.
 """
 
 import torch
@@ -14,13 +15,13 @@ from torch import Tensor
 from app.engine.layers.quantised_layers import TiledInt8Linear
 
 FEW_ROWS = 128
-"""With more rows, such as a prompt's, a spread tile serves many rows and the library's product is faster."""
+"""With more rows, such as a prompt's, each dequantised tile serves many rows, and torch's product is faster."""
 
 COLUMNS = 32
-"""Rows of the weight in one program: 4,096 of them keep 128 multiprocessors busy."""
+"""Rows of the weight per program: a weight of 4,096 rows keeps 128 multiprocessors busy."""
 
 PIECE = 256
-"""Bytes of a row of states that are multiplied at a time."""
+"""Bytes of each row of states that are multiplied at a time."""
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -28,7 +29,8 @@ def int8_product_kernel(
     states, values, scale, out, rows, columns,
     SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """A tile of states [rows, SIZE] times values [columns, SIZE] transposed, times scale [columns]."""
+    """Compute a tile of `out`: states [rows, SIZE] times values [columns, SIZE] transposed, times scale
+    [columns]."""
     column = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     row = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
     is_row, is_column = row < rows, column < columns
@@ -56,13 +58,13 @@ def int8_product_kernel(
 
 
 def tile_rows(rows: int, itemsize: int) -> int:
-    """Rows of states in one program, by their number and the bytes of a value."""
-    # Float32 is multiplied without matrix units: larger tiles would spill registers.
+    """Return how many rows of states one program takes, given all rows and the bytes of a value."""
+    # Float32 is multiplied without matrix units, so larger tiles would not fit the registers.
     return 16 if rows <= 16 or itemsize == 4 else 32 if rows <= 32 else 64
 
 
 def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
-    """States [rows, in] times values [out, in] transposed, times scale [out]."""
+    """Multiply states [rows, in] by values [out, in] transposed and by scale [out]."""
     rows, size = states.shape
     columns = len(values)
     out = torch.empty((rows, columns), dtype=states.dtype, device=states.device)
@@ -75,10 +77,10 @@ def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
 
 
 class TritonInt8Linear(TiledInt8Linear):
-    """Uses our kernel for few rows."""
+    """Uses our kernel for up to FEW_ROWS rows, and dequantised tiles for more."""
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply in one launch, or tile by tile."""
+        """Multiply few rows in one launch, and more rows tile by tile."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         return int8_product(states, self.values, self.scale.view(-1))

@@ -1,10 +1,10 @@
-"""Tries whether a model can decode draft trees, only chains, or only token by token; a note tells why.
+"""Tries whether a model can decode draft trees, only chains, or only token by token, and returns the reason.
 
-The config is read first: a recurrent state cannot branch, and the windows of sliding layers must be known. Then the
-model is tried: a small tree goes through our attention and cache, and its paths through the model as transformers
-runs it. Only equal logits earn lookahead, so a model with a positional bias, chunked layers or its own attention
-code is found before it can write wrong text. Such models are tried again, with transformers' attention and cache:
-a text in one pass, row by row, and as a chain after guesses that were wrong.
+The config is read first: a recurrent state cannot branch, and the windows of sliding layers must be known. Then
+a small tree is run with our attention and cache, and its paths as transformers runs the model. Lookahead is
+used only if the logits agree, so a model with a positional bias, chunked layers or its own attention code is
+found before it can write wrong text. Such models are tried again with transformers' attention and cache: a
+token sequence in one pass, row by row, and as a chain after wrong guesses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,23 +27,25 @@ from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
-"""A trial in tenths of the vocabulary: the prefix, the current token 9, and the drafts 2 6 and 5."""
+"""The tokens of a trial in tenths of the vocabulary: the prefix, then two paths, which are the current token 9
+with the draft 2 6 and with the draft 5."""
 
 ROWS = (3, 33, 128)
-"""Rows of the trials that compare two ways to run a model: libraries have other kernels for few than for many."""
+"""Row counts of the trials that compare two ways to run a model, because libraries use different kernels for
+few and for many rows."""
 
 _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks)"
-"""Reasons are halves of sentences: `kernel_choice.py` completes them."""
+"""A reason is the first half of a sentence; `kernel_choice.py` completes it."""
 
 
 def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
-    """Return why this model takes no draft trees, or "" after setting its attention to ours."""
+    """Return why this model takes no draft trees; if it does, set its attention to ours and return ""."""
     windows = layer_windows(model.config.get_text_config(decoder=True))
     if not windows:
         return _NO_PLAIN_CACHE
     stock = model.config._attn_implementation
     try:
-        # Written-out attention is the reference: transformers' default may leave a soft cap out (Gemma 2, 5.17).
+        # Eager attention is the reference, because transformers' default may omit a soft cap (Gemma 2, 5.17).
         model.set_attn_implementation("eager")
         texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
         expected = torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
@@ -51,25 +53,26 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
         logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
         reason = ""
         if not view.windows:
-            reason = "This model has attention code of its own"
+            reason = "This model has its own attention code"
         elif view.windows != windows:
-            reason = "This model's layers do not say how far they see"
+            reason = "This model's layers do not pass on the length of their attention window"
         elif not is_close(logits, expected, tolerance_of(model)):
-            reason = "This model's attention needs more than to know who sees whom"
+            reason = "This model's attention depends on more than which rows see each other"
     except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
         if is_no_verdict(error):
             raise
-        reason = f"This model has attention code of its own ({type(error).__name__})"
+        reason = f"This model has its own attention code ({type(error).__name__})"
     if reason:
         model.set_attn_implementation(stock)
     return reason
 
 
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
-    """Feed a text whole, row by row and in chunks; raises ModelBroken if rows give other logits.
+    """Feed tokens whole, row by row and in chunks; set the runner's chunk size and longest chain accordingly.
 
-    If chunks give other logits (Mamba, RecurrentGemma), the runner reads long prompts row by row. If they agree
-    and a chain can be taken back, it takes chains, unless rows drift away from them (Zamba 2)."""
+    Raises ModelBroken if row by row gives wrong logits. If chunks give wrong logits (Mamba, RecurrentGemma), the
+    runner reads long prompts row by row. If chunks agree and a chain can be taken back, the runner takes chains,
+    unless rows drift away from them (Zamba 2)."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     if not is_close(_row_by_row(runner, text, read), expected, tolerance):
@@ -85,14 +88,15 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 
 def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
-    """Logits [T, vocab] after the first `read` tokens of a text, then after each of the others."""
+    """Compute logits [T, vocab] after the first `read` tokens and after each of the following tokens, fed
+    singly."""
     rows = [runner.feed(text[:read], 0)]
-    rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
+    rows += [runner.feed(text[index : index + 1], index) for index in range(read, len(text))]
     return torch.cat(rows)
 
 
 def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
-    """Whether a chain fed after wrong guesses has the logits of one pass, and of a pass row by row."""
+    """Return whether a chain fed after wrong guesses has the logits of one pass, and of feeding row by row."""
     if not runner.has_fixed_positions:
         return False
     read, (current, *guesses) = len(_PREFIX), _PATHS[0]
@@ -108,27 +112,28 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
         expected, tolerance = _logits(model, text)[read + 1 :], tolerance_of(model)
         is_chain_right = is_close(runner.forward(chain), expected, tolerance)
         return is_chain_right and is_close(_row_by_row(runner, text, read)[2:], expected, tolerance)
-    except Exception as error:  # a model's own: its state may be nothing that can be copied
+    except Exception as error:  # of any type, for example because the model's state cannot be copied
         if is_no_verdict(error):
             raise
         return False
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Ordinary tokens. Many vocabularies begin with control tokens, after which rounding grows without bounds."""
+    """Return ordinary tokens, because after control tokens, which come first in many vocabularies, rounding
+    grows."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 
 
 @torch.inference_mode()
 def _logits(model: PreTrainedModel, text: list[int]) -> Tensor:
-    """Logits [T, vocab] after every token of a text, in one pass of transformers' own."""
+    """Compute logits [T, vocab] after every token of a text, in one pass of transformers' own code."""
     logits: Tensor = model(input_ids=torch.tensor([text], device=model.device), use_cache=False).logits[0]
     return logits
 
 
 def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[Block]:
-    """Make chains of few and of many rows after the prefix, as far as the model has positions."""
+    """Make chains of these row counts after the prefix, without those that exceed the model's positions."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     most = (positions or len(_PREFIX) + max(ROWS)) - len(_PREFIX)
     lines = (_tokens(model, *(2 + row % 7 for row in range(rows))) for rows in counts if rows <= most)
@@ -136,7 +141,7 @@ def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[B
 
 
 def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor:
-    """Compute the logits of a block's wanted rows after the prefix."""
+    """Read the prefix and compute the logits of a block's wanted rows after it."""
     return run_block(model, _read_prefix(model, attend), block, attend)[0]
 
 
@@ -153,9 +158,9 @@ def rows_that_differ(
     blocks: Sequence[Block],
     tolerance: float = 0.0,
 ) -> int:
-    """Count the rows of the first block whose logits are not close; 0 if all are close.
+    """Return the row count of the first block whose logits are not close; 0 if all are close.
 
-    Memory may be too small for the wider blocks: they are left out."""
+    If memory is too small for a block after the first, the rest is left out."""
     for block in blocks:
         try:
             agrees = is_close(found(block), expected(block), tolerance)
@@ -177,5 +182,5 @@ def tree_block(model: PreTrainedModel) -> Block:
         for token in _tokens(model, *path[1:]):
             node = tree.add(node, token, "prompt")
     positions = tuple(len(_PREFIX) + depth for depth in tree.depths)
-    # The root is not wanted: a model that ignores which rows are wanted is found by the number of its answers.
+    # The root is not wanted, so that a model that ignores which rows are wanted is found by its number of logits.
     return Block(tuple(tree.tokens), positions, tuple(tree.parents), wanted=tuple(range(1, len(tree))))

@@ -1,14 +1,14 @@
-"""Packs weights in the order in which the CPU's matrix kernels read them.
+"""Packs weights into the order in which the CPU's matrix kernels read them.
 
-A Linear keeps its weight row by row, as it lies in the file. oneDNN's kernels want it in small blocks, so each step
-copies every weight of the model into blocks before it multiplies, and for one row that copy costs as much as the
-product. Here the copy is made once, at load, and takes the place of the weight:
+A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so each step copies
+every weight of the model into blocks before it multiplies, and for one row that copy costs as much as the
+product. Here the copy is made once, at load, and replaces the weight:
 
     Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
     the same, packed                           240 us, reading 3.5 MB at 15 GB/s
 
-In bfloat16 the product's bits stay what they were. In float32 torch would take another library, which rounds a row
-differently by how many rows there are; packed, it does so less.
+In bfloat16 the product stays bitwise identical. In float32 torch would use another library, in which rounding
+depends on the number of rows; with packed weights it does so less.
 """
 
 import platform
@@ -19,17 +19,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""Smaller weights stay as they are, because the kernel's start costs more than the copy."""
+"""Smaller weights are not packed, because starting the kernel costs more than the copy."""
 
 _ROWS = 16
-"""The row count that a block layout is chosen for. It serves every count; one chosen for 1 is slow for more."""
+"""The row count that the block layout is chosen for. It works for every count; a layout for 1 row is slow for
+more."""
 
 _TIED_SHARE = 1 / 3
-"""A head that shares the embedding's weight is packed beside it, unless the model would grow by more than this."""
+"""A head that shares the embedding's weight gets a packed copy unless the model would grow by more than this
+share."""
 
 
 class PackedLinear(nn.Module):
-    """A Linear whose weight lies in blocks. Reading `weight` unpacks a copy."""
+    """A Linear whose weight is packed in blocks. Reading `weight` unpacks a copy."""
 
     def __init__(self, linear: Any) -> None:
         super().__init__()
@@ -41,25 +43,25 @@ class PackedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The weight [out, in] as it was, for code that wants more than the product."""
+        """An unpacked copy of the weight [out, in], for code that needs the weight itself."""
         return self._packed.to_dense()
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., in] to [..., out]."""
+        """Multiply states [..., in] by the weight and add the bias: [..., out]."""
         product: Tensor = self._multiply(states, self._packed, self.bias, "none", [], "")
         return product
 
 
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
-    """Replace the model's large Linears by packed layers; returns how many, 0 if packing does not help."""
+    """Replace the model's large Linears by packed layers; return how many, 0 if packing does not help here."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
     embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised
     is_large = embedding is not None and embedding.numel() / model.num_parameters() > _TIED_SHARE
     tied, count = embedding if is_large else None, 0
     for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
-        # One at a time, and nothing holds the dense weight any longer: the next copy takes the memory it leaves.
+        # One at a time, so that each dense weight is freed before the next is copied.
         for name in [name for name, child in parent.named_children() if _is_worth_it(child, tied)]:
             setattr(parent, name, PackedLinear(parent.get_submodule(name)))
             count += 1
@@ -67,14 +69,14 @@ def pack_weights(model: PreTrainedModel) -> int:
 
 
 def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
-    """Whether this is a large Linear. Classes derived from it are left alone."""
+    """Return whether this is a large Linear, not a subclass, whose weight is not the `tied` one."""
     if type(module) is not nn.Linear or module.weight is tied:
         return False
     return module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """Whether this machine's kernels take packed weights of this type, tried on a small one."""
+    """Return whether this machine's kernels work with packed weights of this type, by trying a small one."""
     if dtype not in SMALLEST or platform.machine() not in ("x86_64", "AMD64"):
         return False
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
@@ -83,5 +85,5 @@ def can_pack(dtype: torch.dtype) -> bool:
     states = torch.linspace(-1, 1, 3 * 64, dtype=dtype).reshape(3, 64)
     try:
         return torch.allclose(PackedLinear(linear)(states), linear(states), atol=0.05)
-    except (RuntimeError, AttributeError):  # another CPU, or a torch whose kernels have other names
+    except (RuntimeError, AttributeError):  # an unsupported CPU, or a torch whose kernels have other names
         return False

@@ -1,10 +1,10 @@
-"""Computes several products of the same rows, one after the other or as one product with joined weights.
+"""Multiplies the same rows by several weights, one after the other or as one product with joined weights.
 
     q_proj [4096, 4096]                       joined [6144, 4096]      one product a step instead of three
     k_proj [1024, 4096]   are views of its    rows    0 to 4095
     v_proj [1024, 4096]                       rows 4096 to 5119 and 5120 to 6143
 
-So no weight is kept twice, and the model as transformers wrote it reads the same memory.
+Because the old weights become views, no weight is kept twice, and transformers' own model reads the same memory.
 """
 
 from collections import Counter
@@ -20,19 +20,19 @@ from app.engine.machine.memory import is_out_of_memory
 
 
 class SeparateProducts(nn.Module):
-    """One after the other."""
+    """Computes the products of its parts one after the other."""
 
     def __init__(self, *parts: nn.Module) -> None:
         super().__init__()
         self.parts = nn.ModuleList(parts)
 
     def forward(self, states: Tensor) -> tuple[Tensor, ...]:
-        """[..., in] to each part's [..., out]."""
+        """Compute each part's product [..., out] of states [..., in]."""
         return tuple(part(states) for part in self.parts)
 
 
 class JoinedProduct(nn.Module):
-    """One product, cut into parts of these sizes."""
+    """Computes one product, and splits it into parts of these sizes."""
 
     def __init__(self, product: nn.Module, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ class JoinedProduct(nn.Module):
         self._sizes = list(sizes)
 
     def forward(self, states: Tensor) -> tuple[Tensor, ...]:
-        """[..., in] to each part's [..., out], whose rows lie apart."""
+        """Compute each part's product [..., out] of states [..., in]; rows of a part are not contiguous."""
         product: Tensor = self.product(states)
         return torch.split(product, self._sizes, dim=-1)
 
 
 @torch.no_grad()
 def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
-    """Join the products of modules whose trial agrees, until memory runs out; returns how many were joined."""
+    """Join the products of modules whose trial agrees, until memory runs out; return how many were joined."""
     shared = _shared_parameters(model)
     count = 0
     for module in fused:
@@ -67,13 +67,14 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
-    """The parameters that are used in more than one place: joined, they would be kept twice."""
+    """Return the ids of parameters that several modules share, which joining would keep twice."""
     owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
-    return {place for place, count in Counter(map(id, owned)).items() if count > 1}
+    return {found for found, count in Counter(map(id, owned)).items() if count > 1}
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
-    """Whether these are plain Linears of one kind, whose weights are theirs alone."""
+    """Return whether all parts are plain Linears with the same input, type, device and bias, and unshared
+    weights."""
     parts: list[Any] = list(products.parts)
     if any(type(part) is not nn.Linear or id(part.weight) in shared for part in parts):
         return False
@@ -85,7 +86,9 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
 
 
 def _tried(products: SeparateProducts) -> JoinedProduct | None:
-    """Join the products if one product gives the same results for few rows and for many."""
+    """Join the products; return None if the results differ for few rows or for many.
+
+    In either case the parts' weights become views of the joined weight."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
     trials = [
@@ -100,7 +103,7 @@ def _tried(products: SeparateProducts) -> JoinedProduct | None:
 
 
 def joined_product(parts: Sequence[Any]) -> JoinedProduct:
-    """Join Linears into one; their weights become views of its weight."""
+    """Join Linears into one, and make their weights views of its weight."""
     sizes = [part.out_features for part in parts]
     product = nn.Linear(parts[0].in_features, sum(sizes), bias=parts[0].bias is not None, device="meta")
     for name in dict(product.named_parameters()):
@@ -109,5 +112,5 @@ def joined_product(parts: Sequence[Any]) -> JoinedProduct:
         for part, view in zip(parts, torch.split(whole, sizes), strict=True):
             setattr(part, name, nn.Parameter(view, requires_grad=False))
     if parts[0].weight.device.type == "cuda":
-        torch.cuda.empty_cache()  # what the parts leave behind may be too small for the next ones, joined
+        torch.cuda.empty_cache()  # the freed memory of the parts may be too small to be reused for joined weights
     return JoinedProduct(product, sizes)

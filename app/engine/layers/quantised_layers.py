@@ -1,20 +1,21 @@
 """Linears and embeddings with weights of 8 or 4 bits, and the kernels that multiply by them.
 
-    weight = (number - zero) * scale        scale and zero shared by a group of neighbours in a row
+    weight = (number - zero) * scale        scale and zero are shared by a group of neighbours in a row
 
-torch has kernels that read such weights directly, each for one device and type. Elsewhere the weight is spread out
-again a tile of rows at a time, small enough to stay in the cache: memory sees the whole numbers alone, and one
-dense tile. Every kernel makes the same product of the same numbers, up to rounding.
+torch has kernels that read such weights directly, each for one device and type. Without one, the weight is
+dequantised in tiles of a few rows that stay in the processor's cache, so that only the integers are read from
+memory. All kernels compute the same product of the same numbers, up to rounding.
 
 On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
 
     rows                                      1      4      8     16     64
     packed bfloat16 (packing.py)            0.7    0.8    1.3    2.0    6.9 ms
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
-    tiles spread out                        3.1    3.3    3.6    4.6   10.1 ms
+    dequantised tiles                       3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows take the kernel, whose rows do not depend on each other, and many take the tiles. On a card int8 has our
-own kernel (`int8_linear_triton.py`) and int4 torch's; a card without a kernel refuses the quantisation.
+So few rows use the kernel, whose rows do not depend on each other, and many rows use tiles. On a card, int8
+uses our own kernel (`int8_linear_triton.py`) and int4 torch's; on a card without a kernel, quantisation is
+refused.
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 TILE = {"cpu": 2**19, "cuda": 2**23}
-"""How many weights are spread out at a time."""
+"""How many weights are dequantised at a time."""
 
 FEW_ROWS = 16
 """Up to this many rows torch's int8 kernel for CPUs is faster than tiles."""
@@ -34,7 +35,7 @@ FEW_ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class QuantisedWeight:
-    """A weight as whole numbers [out, in] (int8), with scale and zero [out, groups] (float32)."""
+    """A weight as integers [out, in] (int8), with scale and zero [out, groups] (float32)."""
 
     values: Tensor
     scale: Tensor
@@ -42,21 +43,21 @@ class QuantisedWeight:
 
     @property
     def group(self) -> int:
-        """How many neighbours share a scale."""
+        """The number of neighbouring values that share a scale."""
         return self.values.shape[1] // self.scale.shape[1]
 
     def dense(self) -> Tensor:
-        """The weight [out, in] in float32."""
+        """Dequantise the weight: [out, in] in float32."""
         spread = self.values.float().view(*self.scale.shape, self.group)
         return ((spread - self.zero[..., None]) * self.scale[..., None]).flatten(1)
 
 
 class QuantisedLinear(nn.Module):
-    """A Linear over whole numbers. Subclasses keep them as their kernel reads them, as buffers."""
+    """A Linear with integer weights. Subclasses keep them as buffers, in the layout that their kernel reads."""
 
     bits: int
     multiples = (1, 1)
-    """What the kernel needs the numbers of outputs and of inputs to be multiples of."""
+    """The numbers of outputs and of inputs must be multiples of these."""
     scale: Tensor
 
     def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
@@ -66,25 +67,25 @@ class QuantisedLinear(nn.Module):
         self._keep(numbers, dtype)
 
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
-        """Register the buffers that the kernel reads; scales have the activations' dtype."""
+        """Register the buffers that the kernel reads; `dtype` is that of activations and scales."""
         raise NotImplementedError
 
     @classmethod
     def fits(cls, out_features: int, in_features: int) -> bool:
-        """Whether the kernel takes this shape."""
+        """Return whether the kernel supports this shape."""
         return out_features % cls.multiples[0] == 0 and in_features % cls.multiples[1] == 0
 
     @property
     def weight(self) -> Tensor:
-        """The weight [out, in] spread out, for code that wants more than the product."""
+        """The dequantised weight [out, in], for code that needs the weight itself."""
         return self.multiply(torch.eye(self.in_features, out=self.scale.new_empty(0))).t()
 
     def multiply(self, states: Tensor) -> Tensor:
-        """[rows, in] to [rows, out], without the bias."""
+        """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
         raise NotImplementedError
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., in] to [..., out]."""
+        """Multiply states [..., in] by the weight and add the bias: [..., out]."""
         shape = states.shape[:-1]
         rows = states.reshape(-1, self.in_features)
         product = self.multiply(rows) if len(rows) else rows.new_empty(0, self.out_features)
@@ -93,21 +94,21 @@ class QuantisedLinear(nn.Module):
         return product.view(*shape, self.out_features)
 
     def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
-        """The table that shares its numbers with this head."""
+        """Return the embedding that shares its integers with this head."""
         return table
 
 
 class _TiledLinear(QuantisedLinear):
-    """Spread out tile by tile: on any device, in any type of activations."""
+    """Dequantises the weight tile by tile, on any device and for any type of activations."""
 
     def _slices(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-        """The rows that make one tile, of each tensor."""
+        """Split the tensors into the rows of each tile."""
         rows = max(1, TILE[self.scale.device.type] // self.in_features)
         return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
 
 
 class TiledInt8Linear(_TiledLinear):
-    """Eight bits, one scale for each row: it can wait until the product is there."""
+    """Weights of 8 bits with one scale per row, by which the finished product is multiplied."""
 
     bits = 8
     values: Tensor
@@ -117,16 +118,16 @@ class TiledInt8Linear(_TiledLinear):
         self.register_buffer("scale", numbers.scale.to(dtype))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply tile by tile."""
-        # Divided by a power of two: whole numbers up to 127 would leave float16's range. That costs no digit but
-        # of states below 0.008 in float16, which have fewer from there on, by up to 4e-6 each.
+        """Multiply states [rows, in] tile by tile."""
+        # The states are divided by a power of two, because products with integers up to 127 could exceed float16's
+        # range. Only float16 states below 0.008 lose digits by that, up to 4e-6 each.
         small = states / 128
         tiles = [F.linear(small, values.to(states.dtype)) for (values,) in self._slices(self.values)]
         return torch.cat(tiles, -1).mul_(self.scale.view(-1) * 128)
 
 
 class TiledInt4Linear(_TiledLinear):
-    """Four bits. Columns j and j + in/2 share a byte."""
+    """Weights of 4 bits; those of columns j and j + in/2 share a byte."""
 
     bits = 4
     pairs: Tensor
@@ -140,23 +141,23 @@ class TiledInt4Linear(_TiledLinear):
         self._group = numbers.group
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Tile by tile."""
+        """Multiply states [rows, in] tile by tile."""
         slices = self._slices(self.pairs, self.scale, self.zero)
         return torch.cat([F.linear(states, self._spread(*parts)) for parts in slices], -1)
 
     def _spread(self, pairs: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-        """A tile [some, in] of the weight."""
+        """Dequantise a tile of the weight: [rows of the tile, in]."""
         values = torch.cat([pairs & 15, pairs >> 4], 1).view(torch.int8).view(*scale.shape, self._group)
         return (values - zero[..., None]).to(scale.dtype).mul_(scale[..., None]).flatten(1)
 
 
 class CpuInt8Linear(TiledInt8Linear):
-    """torch's kernel for bfloat16 on CPUs, as long as there are few rows."""
+    """Uses torch's kernel for bfloat16 on CPUs for few rows, and tiles for many."""
 
     multiples = (1, 32)  # the kernel reads 16 or 32 at a time, even beyond a row's end
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply row after row, or tile by tile if many rows share the spreading."""
+        """Multiply few rows with torch's kernel, and many rows tile by tile."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         product: Tensor = torch.ops.aten._weight_int8pack_mm(states, self.values, self.scale.view(-1))
@@ -164,7 +165,8 @@ class CpuInt8Linear(TiledInt8Linear):
 
 
 class _PackedInt4Linear(QuantisedLinear):
-    """Four bits in the order of one of torch's kernels; `scale` [groups, out, 2] holds offsets, too."""
+    """Weights of 4 bits in the layout of one of torch's kernels; `scale` [groups, out, 2] holds scales and
+    offsets."""
 
     bits = 4
     packed: Tensor
@@ -178,17 +180,17 @@ class _PackedInt4Linear(QuantisedLinear):
         self.register_buffer("packed", self._pack(numbers.values + 8))
 
     def _pack(self, values: Tensor) -> Tensor:
-        """Numbers [out, in] from 0 to 15 in the kernel's order."""
+        """Pack integers [out, in] from 0 to 15 into the kernel's layout."""
         raise NotImplementedError
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply in one call."""
+        """Multiply states [rows, in] in one call."""
         product: Tensor = self._kernel(states.contiguous(), self.packed, self._group, self.scale)
         return product
 
 
 class CpuInt4Linear(_PackedInt4Linear):
-    """torch's kernel for bfloat16 on CPUs."""
+    """Uses torch's kernel for weights of 4 bits with bfloat16 on CPUs."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm_for_cpu
     multiples = (16, 32)  # the kernel's blocks
@@ -199,7 +201,7 @@ class CpuInt4Linear(_PackedInt4Linear):
 
 
 class CudaInt4Linear(_PackedInt4Linear):
-    """torch's tinygemm kernel for bfloat16 on CUDA devices from Ampere on."""
+    """Uses torch's tinygemm kernel for bfloat16 on CUDA devices from Ampere on."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm
     multiples = (8, 32)  # the kernel's tiles are 8 by 16, an even number of them along a row
@@ -212,11 +214,11 @@ class CudaInt4Linear(_PackedInt4Linear):
 
 
 TRIED = (0, 1, 2, 5)
-"""Tokens that are looked up in both before the table replaces the embedding."""
+"""Token ids that are looked up in both the table and the embedding before the table replaces it."""
 
 
 class QuantisedEmbedding(nn.Module):
-    """Looks rows up, [...] ids to [..., size]. `factor` is what some models scale their embeddings with."""
+    """An embedding of 8 bits: ids [...] -> rows [..., size]. Some models scale their embeddings by a `factor`."""
 
     values: Tensor
     scale: Tensor
@@ -229,28 +231,30 @@ class QuantisedEmbedding(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows are returned as they are."""
+        """Whether rows are returned without a factor."""
         return bool(self.factor == 1)
 
     @property
     def numbers(self) -> QuantisedWeight:
-        """What a tied head multiplies by; the tensors are shared."""
+        """The integers and scales as the weight of a tied head; the tensors are shared."""
         return QuantisedWeight(self.values, self.scale, torch.zeros_like(self.scale))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Rows in the precision of the activations."""
+        """Look rows [..., size] up, in the precision of the activations."""
         return self.rows(ids) * self.scale[ids] * self.factor
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Whole numbers [..., size]."""
+        """Return the integers [..., size] of rows with these ids [...]."""
         return self.values[ids]
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Whether the table returns what the embedding does: some models' embeddings compute more."""
+    """Return whether the table gives the embedding's rows; the embeddings of some models compute more."""
     ids = torch.tensor(TRIED)
     expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.values.device))
     if expected.shape != found.shape:
         return False
-    step = expected.abs().amax(-1, keepdim=True) / 64  # rows are off by half a step of 1/127 of their largest
+    step = (
+        expected.abs().amax(-1, keepdim=True) / 64
+    )  # quantising is off by half of 1/127 of a row's largest value
     return bool(((found.to(expected) - expected).abs() <= step).all())

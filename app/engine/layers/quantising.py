@@ -1,14 +1,14 @@
-"""Weight-only quantisation of a model that was read and not moved yet: each Linear's weight becomes whole numbers.
+"""Weight-only quantisation of a model before it is moved to its device: each Linear's weight becomes integers.
 
-torchao chooses the numbers; `quantised_layers.py` multiplies by them. One layer after the other: a slice of its
-weight goes to the device, becomes numbers there, and the dense weight is let go before the next layer's turn. So
-neither the device nor, beyond the model as it was read, main memory ever holds two copies of more than a slice:
+torchao chooses the integers; `quantised_layers.py` multiplies by them. Layers are quantised one after the
+other: each slice of a weight is moved to the device and quantised there, and the dense weight is freed before
+the next layer. So neither the device nor main memory ever holds two copies of more than a slice:
 
     14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
 
-The embedding becomes 8 bits, and a head that is tied to it multiplies by the same numbers. What stays as it is:
-norms, and experts that are stacked in one tensor. Activations keep their type, so float32 still means the same text
-for every decoder.
+The embedding gets 8 bits, and a head that is tied to it multiplies by the same integers. Norms, and experts
+that are stacked in one tensor, are not quantised. Activations keep their type, so in float32 every decoder
+still writes the same text.
 """
 
 import logging
@@ -44,7 +44,8 @@ from app.values.quantisation import Quantisation, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""Weights that are quantised at a time: choosing the numbers passes over them many times, best in the cache."""
+"""Weights that are quantised at a time, few enough for the cache, because choosing the integers reads them
+often."""
 
 Kernel = type[QuantisedLinear]
 
@@ -59,7 +60,7 @@ CPU = torch.device("cpu")
 
 
 class FoundKernel(NamedTuple):
-    """The class of layers to use. `reason` is why it is not a kernel that reads the numbers; "" where it is one."""
+    """The class of layers to use. `reason` is why it does not use a kernel that reads integers; "" if it does."""
 
     kernel: Kernel
     reason: str = ""
@@ -69,11 +70,11 @@ FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
 TRIED_ROWS = (3, 20, 33, 128)
-"""Rows that a kernel is tried with: together they take every tile that it has for some number of rows."""
+"""Row counts that a kernel is tried with; together they use every tile size that it has."""
 
 TRIED_SHAPE = (64, 256)
 ALIGNED = 16
-"""Another remainder of a length is another variant of a compiled kernel."""
+"""Kernels are compiled in variants by the remainder of a length after division by this."""
 
 MISSING = (
     "Quantised weights need torchao 0.17 or newer, which is not installed: "
@@ -82,8 +83,8 @@ MISSING = (
 
 
 def suiting_dtype(choice: ModelChoice, device: torch.device) -> torch.dtype:
-    """Return the chosen precision, or for "auto" what suits the machine and the weights."""
-    # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
+    """Return the chosen precision; for "auto", the one that suits the machine and the quantisation."""
+    # On a CPU our int8 kernel, which takes float32, is three times as fast as the kernel for bfloat16.
     if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
         return torch.float32
     return choose_dtype(choice.dtype, device)
@@ -95,9 +96,9 @@ def check_can_quantise(
     device: torch.device = CPU,
     find: FindKernel | None = None,
 ) -> None:
-    """Raise BadOption, before any weight is read, if torchao is missing or a card has no kernel.
+    """Raise BadOption, before any weight is read, if torchao is missing or the card has no kernel.
 
-    Without a kernel the weights would be spread out again in every step, which is slower than not to quantise."""
+    Without a kernel the weights would be dequantised in every step, which is slower than not quantising them."""
     if quantisation == "none":
         return
     torchao()
@@ -115,11 +116,11 @@ def _no_kernel(bits: int, dtype: torch.dtype, reason: str) -> BadOption:
 
 
 def torchao(load: Callable[[str], Any] = import_module) -> Any:
-    """Import torchao's tensors of whole numbers. Raises BadOption if they are missing."""
+    """Import torchao's class of integer tensors and its mapping types. Raises BadOption if they are missing."""
     try:
         found = load("torchao.quantization")
         return found.IntxUnpackedToInt8Tensor, found.MappingType
-    except (ImportError, AttributeError) as error:  # none, or a release from before these tensors
+    except (ImportError, AttributeError) as error:  # torchao is missing, or older than this class
         raise BadOption(MISSING) from error
 
 
@@ -127,9 +128,9 @@ def torchao(load: Callable[[str], Any] = import_module) -> Any:
 def quantise(
     model: PreTrainedModel, quantisation: Quantisation, device: torch.device, find: FindKernel | None = None
 ) -> int:
-    """Replace the model's layers by quantised ones on the device; returns how many weights they hold.
+    """Replace the model's layers by quantised layers on the device; return how many weights they hold.
 
-    Raises BadOption if no layer can be quantised, or a card's kernel fails with one."""
+    Raises BadOption if no layer can be quantised, or if a card's kernel fails with a layer's shape."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
@@ -157,9 +158,10 @@ def quantise(
 def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
-    """Yield every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
+    """Yield each Linear to be quantised: its parent, its name, its bits, and whether the embedding has its
+    weight."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
-        return  # recurrent layers read their Linears' weights in ways of their own
+        return  # recurrent layers also read the weights of their Linears directly
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     embedding = model.get_input_embeddings()
     for parent in model.modules():
@@ -170,10 +172,11 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits; returns None if it does more than look up."""
+    """Replace the embedding by a table of 8 bits and return the table; None if the embedding does more than
+    look up."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
-    factor = getattr(embedding, "embed_scale", 1.0)  # of Gemma and its kin
+    factor = getattr(embedding, "embed_scale", 1.0)  # Gemma and similar models have one
     table = QuantisedEmbedding(numbers, embedding.weight.dtype, factor)
     if not stands_for(table, embedding):
         return None
@@ -182,7 +185,7 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
-    """Quantise a weight [out, in] to whole numbers on the device."""
+    """Quantise a weight [out, in] to integers on the device."""
     tensor, mapping = torchao()
     kind, whole = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits], getattr(torch, f"int{bits}")
     rows, group = max(1, SLICE // weight.shape[1]), group_of(bits, weight.shape[1])
@@ -190,7 +193,7 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeigh
     scale, zero = torch.empty((2, len(weight), weight.shape[1] // group), device=device)
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
-        # In float32, because torchao takes no scale below 1/128 in bfloat16.
+        # In float32, because in bfloat16 torchao allows no scale below 1/128.
         dense = weight.detach()[part].to(device).float()
         found = tensor.from_hp(dense, (1, group), whole, mapping_type=kind)
         values[part], scale[part], zero[part] = found.qdata, found.scale, found.zero_point.float()
@@ -198,9 +201,9 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeigh
 
 
 class _TriedKernels:
-    """The class of layers for each Linear of a model, tried for each length of a row before a step needs it.
+    """Chooses the class of layers for each Linear of a model, after trying it with the Linear's row length.
 
-    Another length is another variant of a compiled kernel, which is compiled in the trial instead of in a step."""
+    A kernel is compiled anew for some lengths; the trial makes that happen at load instead of in a step."""
 
     def __init__(
         self, quantisation: Quantisation, dtype: torch.dtype, device: torch.device, find: FindKernel
@@ -230,7 +233,7 @@ class _TriedKernels:
 
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:
-    """Find the fastest class of layers that works on this machine."""
+    """Find the fastest class of layers that works on this machine, by trying it on a small layer."""
     try:
         kernel = _fastest(bits, dtype, device)
         reason = fault_of(kernel, dtype, device) if kernel else f"there is none for {dtype_name(dtype)}"
@@ -257,7 +260,7 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
 def fault_of(
     kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int] = TRIED_SHAPE
 ) -> str:
-    """Try a kernel on a small layer; returns what is wrong with its products, or ""."""
+    """Try a kernel on a layer of this shape; return what is wrong with its products, or ""."""
     source = torch.Generator(device).manual_seed(0)
     numbers = quantised(torch.randn(shape, generator=source, device=device), kernel.bits, device)
     layer, dense = kernel(numbers, None, dtype), numbers.dense().t()

@@ -1,6 +1,6 @@
-"""Finds which of a model's modules can be replaced: each is tried, whatever its class is called.
+"""Finds which modules of a model can be replaced by fused ones: by trying each, not by the name of its class.
 
-A module is a candidate by the names of its parts. Its replacement then gets the same input:
+A module is a candidate if it has parts with certain names. Then it and its replacement get the same input:
 
     norm         random rows, large and tiny     equal values, except the last bits of the sum over a row
     gated MLP    random rows                     equal values at down_proj, and nothing done after it
@@ -8,7 +8,8 @@ A module is a candidate by the names of its parts. Its replacement then gets the
     layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
     whole layer  its input in a real pass        bitwise identical to the replaced layer
 
-A module whose replacement does not agree stays, so an unknown architecture loses speed, never text.
+A module whose replacement does not agree is kept, so an unknown architecture is slower but never writes wrong
+text.
 """
 
 import logging
@@ -44,29 +45,31 @@ from app.engine.runner.runner import run_block
 log = logging.getLogger(__name__)
 
 Replaced = dict[nn.Module, nn.Module]
-"""What takes the place of which module."""
+"""{module: its replacement}"""
 
 NORM_KINDS = ((True, False), (False, False), (False, True))
 """(rounds_first, adds_one) of the norms of Llama, gpt-oss and Gemma."""
 
 LARGEST_ROW = 32_768
-"""Values of a row that one program has in its registers."""
+"""The largest row, in values, that one program can hold in registers."""
 
 _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
-"""Of a norm's rows: at the smallest, eps is most of what they are divided by."""
+"""The scales of a norm's trial rows; at the smallest, eps dominates the divisor."""
 
 
 ROUNDINGS = {4: 16, 2: 2}
-"""By bytes of a number: how many units in the last place a value may be off. Sums in float32 have many terms."""
+"""Bytes of a value -> how many units in the last place it may be off. Float32 allows more, because sums have many
+terms."""
 
 NOISE = 1e-6
-"""Errors below this share of a row's largest value are allowed: torch's tanh loses as much where a gate is shut."""
+"""Errors below this share of a row's largest value are allowed, because torch's tanh loses as much near -1."""
 
 UNLIKE = 0.05
-"""The share of half precision's values that may be off by more. If more are, values are rounded elsewhere."""
+"""The share of values in half precision that may be off by more than NOISE. If more are, the module rounds at
+other steps."""
 
 TEXT = (3, 1, 4, 1, 5, 9, 2)
-"""Tokens of the real pass."""
+"""The tokens of the real pass."""
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -80,14 +83,15 @@ class ModuleCall:
 
 
 class AttentionProbe:
-    """An attention function that records its inputs and returns constant values."""
+    """An attention function that records its inputs and always returns the same values."""
 
     def __init__(self) -> None:
         self.states: tuple[Tensor, ...] = ()
         self.scoring = Scoring(0.0)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Record the query [1, H, T, D]; returns [1, T, H, DV]."""
+        """Record the query [1, H, T, D], the cached keys and values, and the scoring; return fixed values [1,
+        T, H, DV]."""
         del view
         self.states, self.scoring = (query, cache.keys, cache.values), scoring
         shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])
@@ -97,13 +101,13 @@ class AttentionProbe:
 
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Replace every RMSNorm with a weight."""
+    """Return replacements of all RMSNorms that have a weight."""
     return _found(model.modules(), lambda module: _fused_norm(module, kernels))
 
 
 @torch.inference_mode()
 def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Replace every MLP that activates a gate and multiplies it with up."""
+    """Return replacements of all MLPs that activate a gate and multiply it by up."""
     like = torch.empty(0, dtype=model.dtype, device=model.device)
     return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
 
@@ -112,11 +116,12 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Replace every self-attention that rotates its heads and then attends to a block, over replaced norms."""
+    """Return replacements of all self-attentions that rotate their heads and then attend; they use replaced
+    norms."""
     parts = ("o_proj", "head_dim", "layer_idx")
     calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
-    # They were tried with their old norms, because that trial compares every bit.
+    # The trials above used the old norms, because they require bitwise identical results.
     for module, attention in fused.items():
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
@@ -126,12 +131,12 @@ def find_attentions(
 
 
 def _take_head_norms(attention: Any, call: ModuleCall) -> None:
-    """Normalise heads in the kernel that rotates them, if the result is the same up to rounding."""
+    """Let the kernel that rotates heads normalise them, too, if the result is the same up to rounding."""
     query, keys = attention.q_norm, attention.k_norm
     if not (isinstance(query, FusedNorm) and isinstance(keys, FusedNorm) and query.shape == keys.shape):
         return
     if len(query.weight) != attention.head_dim or len(keys.weight) != attention.head_dim:
-        return  # over all heads
+        return  # these norms span all heads
     apart, _ = probe_attention(attention, call)
     attention.q_norm, attention.k_norm = nn.Identity(), nn.Identity()
     attention.head_norms = HeadNorms(query.weight, keys.weight, query.shape)
@@ -142,7 +147,7 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
 
 @torch.inference_mode()
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
-    """Replace every decoder layer that adds attention to its states and normalises the sum."""
+    """Return replacements of all decoder layers that add attention to their states and normalise the sum."""
     parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     calls = captured_calls(model, _having(model, parts), attend)
 
@@ -160,7 +165,7 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
 def find_whole_layers(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
-    """Replace every fused layer that can be one call of its device's kernels."""
+    """Return replacements of all fused layers that can be one call of the device's kernels."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     calls = captured_calls(model, list(fused), attend)
 
@@ -173,7 +178,8 @@ def find_whole_layers(
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """Make a replacement of each module that allows one."""
+    """Return the replacements that `make` returns, without modules for which it returns None or raises an
+    error."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -181,7 +187,7 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
             if is_no_verdict(error):
                 raise
-            log.info("%s keeps what it has: %s", type(module).__name__, error)  # it works in another way
+            log.info("%s is not replaced: %s", type(module).__name__, error)  # it works in another way
             continue
         if fused is not None:
             found[module] = fused.train(False)
@@ -189,12 +195,12 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
 
 
 def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
-    names = ("variance_epsilon", "eps", "epsilon")  # as classes call it
+    names = ("variance_epsilon", "eps", "epsilon")  # the names that classes use
     eps = next((one for name in names if isinstance(one := getattr(module, name, None), float)), 0.0)
     is_leaf = not any(True for _ in module.children()) and len(list(module.parameters())) == 1
     if not (eps and is_leaf):
         return None
-    weight = getattr(module, "weight", None)  # quantised layers spread theirs out here
+    weight = getattr(module, "weight", None)  # a quantised layer's property dequantises its weight
     if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
         return None
     if weight.element_size() not in ROUNDINGS:
@@ -229,7 +235,7 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
 
 
 def _norm_rows(weight: Tensor) -> Tensor:
-    """Rows [n, size] of all scales, one of them zero, one far from zero on one side."""
+    """Make rows [n, size] of all scales; one row is zero, and one has a mean far from zero."""
     rows = torch.randn((len(_SCALES), len(weight)), generator=torch.Generator().manual_seed(0))
     rows *= torch.tensor(_SCALES)[:, None]
     rows[-2] += 2
@@ -249,7 +255,7 @@ def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | 
 
 
 def _gate_and_up(module: Any) -> nn.Module | None:
-    """The products of a gated MLP; None for other modules."""
+    """Return a module for the products of a gated MLP; None for modules that are not one."""
     names = ("down_proj", "gate_up_proj", "gate_proj", "up_proj")
     down, joined, gate, up = (getattr(module, name, None) for name in names)
     if isinstance(down, nn.Module) and isinstance(joined, nn.Module):
@@ -279,7 +285,7 @@ def _having(model: nn.Module, parts: Iterable[str]) -> list[nn.Module]:
 
 
 def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> bool:
-    """Whether positions come as one pair of tables in the type of the queries they turn."""
+    """Return whether positions are given as one cos and one sin table, in the type of the queries they rotate."""
     tables = call.named.get("position_embeddings")
     if not isinstance(tables, tuple) or len(tables) != 2:
         return False
@@ -291,7 +297,8 @@ def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> boo
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] that differ: infinity if too many do, or one by too much."""
+    """Return the share of values [..., size] that differ; infinity if too many differ, or any differs by too
+    much."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()
@@ -307,7 +314,7 @@ def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
 def captured_calls(
     model: PreTrainedModel, modules: list[nn.Module], attend: Attend
 ) -> dict[nn.Module, ModuleCall]:
-    """Record the arguments of each of these modules in a short pass."""
+    """Run a short pass and record the arguments of each of these modules."""
     calls: dict[nn.Module, ModuleCall] = {}
 
     def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -323,34 +330,34 @@ def captured_calls(
 
 
 def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
-    """Return the inputs that the module gives to attention, and the module's output."""
+    """Run the module; return the recorded inputs of its attention, and the module's output."""
     attention = AttentionProbe()
     answer: Tensor = _called(module, call, attention)[0]
     return attention, answer
 
 
 def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
-    """Compute a layer's output, by this attention or by constant values."""
+    """Compute a layer's output with this attention; without one, attention returns fixed values."""
     answer: Tensor = _called(module, call, attend or AttentionProbe())
     return answer
 
 
 def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
-    """Call the module as in the real pass, but with an empty cache and this attention."""
+    """Call the module with the arguments of the real pass, but with an empty cache and this attention."""
     block_view = call.named["block"]
     view = BlockView(block_view.block, 0, attend, block_view.device)
     return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
 
 
 def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
-    """Copy the model with these modules replaced; every other weight, buffer and config is shared.
+    """Copy the model with these modules replaced; all weights, buffers and configs are shared.
 
-    A module that contains no replaced module is the same in both, with its state: a rotary table that changes with
-    the text's length changes for both models. A module that contains one is copied, over the same weights."""
+    A module without a replaced module inside is shared with its state: a rotary table that changes with the text's
+    length changes for both models. A module with a replaced module inside is copied, over the same weights."""
     shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
     configs = [module.config for module in model.modules() if getattr(module, "config", None) is not None]
     kept: dict[int, object] = {
         id(each): each for each in chain(model.parameters(), model.buffers(), shared, configs)
     }
-    # deepcopy takes what it finds in its memo for the copy.
+    # deepcopy uses what it finds in its memo instead of copying.
     return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})

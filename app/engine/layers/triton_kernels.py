@@ -1,16 +1,16 @@
-"""The kernels of fused layers on cards, and their launches: they read memory once and round as transformers does.
+"""The kernels of fused layers on cards, and their launches. They read memory once and round as transformers does.
 
-Between two matrix products torch launches a kernel for each operation, and each writes its result to memory in the
-model's type, or in float32. Here one program does them all for a row, in float32, and rounds to the type where a
-result would have been written in it:
+Between two matrix products torch launches a kernel for each operation, and each kernel writes its result to
+memory in the model's type, or in float32. Here one program does all operations for a row in float32, and rounds
+wherever torch would have written a result in the model's type:
 
-    RMSNorm, as Llama has it    to float32 . square . mean . + eps . rsqrt . times . round . times weight . round
+    RMSNorm of Llama            to float32 . square . mean . + eps . rsqrt . times . round . times weight . round
     torch                       8 kernels
-    here                        1 program a row
+    here                        1 program per row
 
-Products and sums are rounded one by one (nothing is fused to a multiply-add), so that what is not a sum over a row
-has torch's bits. The sum of squares is added in an order that depends on the row's size alone: one program
-has the whole row, and neither the other rows nor their number matter. Needs triton: imported only where it is used.
+Products and sums are rounded one by one (no multiply-add is fused), so that all values except sums over a row
+are bitwise identical to torch's. The sum of squares is added in an order that depends only on the row's size,
+because one program has the whole row. Needs triton, so this module is imported only when it is used.
 """
 
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ from app.engine.block.block import CacheSlots
 from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
 
 PIECE = 1024
-"""Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors busy."""
+"""Values of a gated product per program: a row of 11,008 values keeps 11 multiprocessors busy."""
 
 PAIRS = 256
-"""Pairs of values that a program rotates: as many heads as contain them."""
+"""Pairs of values that a program rotates; it takes as many heads as have these pairs."""
 
 _ALIGNED = 16
-"""The width of a kernel's reads in bytes, which decides which values a thread adds up."""
+"""The alignment in bytes for a kernel's widest reads; the width decides which values a thread adds up."""
 
 _NO_NORM = NormShape(0.0, False)
 
 
 @triton.jit
 def _rounded(values, like, BY_HAND: tl.constexpr):
-    """Float32 values as the type that `like` points to has them, as float32 again.
+    """Round float32 values to the type that `like` points to; return them as float32.
 
-    Triton's interpreter cuts bfloat16 off; by hand it is rounded to nearest, to even where two are as near."""
+    Triton's interpreter truncates to bfloat16, so BY_HAND rounds to the nearest value, and to even on a tie."""
     if BY_HAND and like.dtype.element_ty == tl.bfloat16:
         bits = values.to(tl.uint32, bitcast=True)
         nearest = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) << 16
@@ -52,7 +52,7 @@ def _rounded(values, like, BY_HAND: tl.constexpr):
 def _weighted(
     values, weights, like, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr
 ):
-    """Normalised values, which are float32, times a norm's weights."""
+    """Multiply normalised float32 values by a norm's weights, rounding as the norm does."""
     if ROUNDS_FIRST:
         values = _rounded(values, like, BY_HAND)
     if ADDS_ONE:
@@ -66,7 +66,8 @@ def norm_kernel(
     HAS_OTHERS: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr,
     BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """RMSNorm of one row of SIZE; of the sum of two, which goes to `total`. `factor` is 1 / SIZE."""
+    """Normalise one row of SIZE; with HAS_OTHERS, the sum of two, which is written to `total`. `factor` is 1 /
+    SIZE."""
     row = tl.program_id(0).to(tl.int64) * SIZE
     at = tl.arange(0, BLOCK)
     is_in = at < SIZE
@@ -83,7 +84,8 @@ def norm_kernel(
 
 @triton.jit
 def _exponential(values, BY_HAND: tl.constexpr):
-    """As torch has it on a card: triton's own is faster, and rounds otherwise."""
+    """Compute exp as torch does on a card, because Triton's faster one rounds differently. BY_HAND uses
+    Triton's."""
     if BY_HAND:
         return tl.exp(values)
     return libdevice.exp(values)
@@ -94,7 +96,7 @@ def gate_kernel(
     gate, up, out, gate_row, up_row,
     ACTIVATION: tl.constexpr, BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A piece of one row: the activated gate, rounded, times up."""
+    """Compute a piece of one row: the activated gate, rounded, times up."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_in = at < SIZE
@@ -102,7 +104,7 @@ def gate_kernel(
     if ACTIVATION == "silu":
         activated = tl.math.div_rn(activated, 1.0 + _exponential(-activated, BY_HAND))
     else:
-        # 0.5 x (1 + tanh y) is x * sigmoid(2 y), which loses no digits where tanh comes near -1.
+        # 0.5 x (1 + tanh y) equals x * sigmoid(2 y), which loses no digits when tanh is near -1.
         twice = 1.5957691216057308 * (activated + 0.044715 * activated * activated * activated)
         activated = tl.math.div_rn(activated, 1.0 + _exponential(-twice, BY_HAND))
     product = _rounded(activated, out, BY_HAND) * tl.load(up + row * up_row + at, mask=is_in, other=0.0).to(
@@ -118,22 +120,23 @@ def _rotate_heads(
     HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Some heads of one row, normalised if they have a norm: `states` and `out` point to its first head."""
+    """Rotate some heads of one row, after normalising them if HAS_NORM. `states` and `out` point to its first
+    head."""
     half: tl.constexpr = WIDTH // 2
     kind = out.dtype.element_ty
     head = (first + tl.arange(0, HEADS))[:, None].to(tl.int64)
-    at, behind = tl.arange(0, BLOCK)[None, :], WIDTH + tl.arange(0, REST)[None, :]
-    is_in, is_rest = (head < heads) & (at < half), (head < heads) & (behind < SIZE)
+    at, after = tl.arange(0, BLOCK)[None, :], WIDTH + tl.arange(0, REST)[None, :]
+    is_in, is_rest = (head < heads) & (at < half), (head < heads) & (after < SIZE)
     source, target = states + head * head_stride, out + head * out_head
     low = tl.load(source + at, mask=is_in, other=0.0).to(tl.float32)
     high = tl.load(source + half + at, mask=is_in, other=0.0).to(tl.float32)
-    rest = tl.load(source + behind, mask=is_rest, other=0.0).to(tl.float32)
+    rest = tl.load(source + after, mask=is_rest, other=0.0).to(tl.float32)
     if HAS_NORM:
         total = tl.sum(low * low, axis=1) + tl.sum(high * high, axis=1) + tl.sum(rest * rest, axis=1)
         scale = tl.rsqrt(total * factor + eps)[:, None]
         low_weights = tl.load(weight + at, mask=at < half, other=0.0).to(tl.float32)
         high_weights = tl.load(weight + half + at, mask=at < half, other=0.0).to(tl.float32)
-        rest_weights = tl.load(weight + behind, mask=behind < SIZE, other=0.0).to(tl.float32)
+        rest_weights = tl.load(weight + after, mask=after < SIZE, other=0.0).to(tl.float32)
         low = _weighted(low * scale, low_weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
         high = _weighted(high * scale, high_weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
         rest = _weighted(rest * scale, rest_weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
@@ -142,7 +145,7 @@ def _rotate_heads(
     tl.store(target + at, _rounded(new_low, out, BY_HAND).to(kind), mask=is_in)
     tl.store(target + half + at, _rounded(new_high, out, BY_HAND).to(kind), mask=is_in)
     if WIDTH < SIZE:
-        tl.store(target + behind, rest.to(kind), mask=is_rest)
+        tl.store(target + after, rest.to(kind), mask=is_rest)
 
 
 @triton.jit
@@ -150,7 +153,7 @@ def _copy_heads(
     states, out, first, heads, head_stride, out_head,
     SIZE: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some heads of one row."""
+    """Copy some heads of one row to `out`."""
     head, at = (first + tl.arange(0, HEADS))[:, None].to(tl.int64), tl.arange(0, BLOCK)[None, :]
     is_in = (head < heads) & (at < SIZE)
     tl.store(out + head * out_head + at, tl.load(states + head * head_stride + at, mask=is_in), mask=is_in)
@@ -166,9 +169,9 @@ def rotary_kernel(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
     WHOLE: tl.constexpr,
 ):  # fmt: skip
-    """Some heads of one row: first the tiles of COUNT query heads, then those of SHARED key and value heads.
+    """Rotate or copy some heads of one row: tiles of COUNT query heads come first, then SHARED keys, then values.
 
-    Keys and values go to the row's slot in the cache: the one that `slots` names, or the next behind `begin`."""
+    Keys and values are written to the row's slot in the cache: `slots[row]` with HAS_SLOTS, else `begin` + row."""
     row, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
     at = tl.arange(0, BLOCK)[None, :]
     is_in = at < WIDTH // 2
@@ -204,7 +207,7 @@ def rotary_kernel(
 
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
-    """`LayerKernels` on one device. `by_hand`: triton's interpreter runs them."""
+    """`LayerKernels` on one device. `by_hand` is true if Triton's interpreter runs them."""
 
     by_hand: bool = False
 
@@ -242,7 +245,7 @@ class TritonKernels:
         query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
         cos, sin = (table.contiguous() for table in tables)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
-        new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)  # as products leave it
+        new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)  # the memory layout of products
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
         shape = norms.shape if norms else _NO_NORM
@@ -272,7 +275,7 @@ class TritonKernels:
     ) -> None:
         size = rows.shape[1]
         block = _padded(size)
-        inverse = 1 / size  # torch's mean multiplies on a card
+        inverse = 1 / size  # on a card, torch's mean multiplies by the inverse
         norm_kernel[(len(rows),)](
             rows, rows if others is None else others, weight, total, out, inverse, shape.eps,
             HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.rounds_first,
@@ -282,16 +285,17 @@ class TritonKernels:
 
 
 def on_device(device: torch.device) -> TritonKernels:
-    """Return the kernels as this device can run them."""
+    """Return the kernels for this device; without CUDA they run in Triton's interpreter."""
     return TritonKernels(by_hand=device.type != "cuda")
 
 
 def _rows(states: Tensor) -> Tensor:
-    """Contiguous rows [n, size] at an aligned address: the order of adding depends on the alignment."""
+    """Return contiguous rows [n, size] at an aligned address, because the order of adding depends on the
+    alignment."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
 
 
 def _padded(size: int) -> int:
-    """The next power of two."""
+    """Return the smallest power of two that is not below `size`."""
     return 1 << (size - 1).bit_length()

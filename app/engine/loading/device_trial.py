@@ -18,7 +18,7 @@ _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 
 
 def run_small(model: PreTrainedModel) -> list[Tensor]:
-    """Compute the logits of a tree and of chains, and draw tokens from them; all are returned on the host."""
+    """Compute the logits of a tree and of chains, and draw tokens from them; return both on the host."""
     logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(model), *trial_blocks(model))]
     sampler = make_sampler(_SAMPLING, str(model.device))
     drawn: list[Tensor] = []
@@ -36,15 +36,15 @@ def device_fault(device: torch.device, run: Callable[[PreTrainedModel], list[Ten
         expected = run(model)
         model.train(False).to(device)
         found = run(model)
-    except Exception as error:  # a driver's, or torch's for what the device lacks: each has types of its own
+    except Exception as error:  # of a driver, or of torch for what the device lacks: each has its own types
         return refused_because(error)
     if not all(is_close(*pair) for pair in zip(found, expected, strict=True)):
-        return "a small model says something else there than on the CPU"
+        return "a small model gives different results there than on the CPU"
     return ""
 
 
 def _small_model() -> PreTrainedModel:
-    """A Llama of two layers with random weights, which are the same each time."""
+    """Make a Llama of two layers with random weights, which are the same each time."""
     register()
     config = LlamaConfig(
         vocab_size=64,

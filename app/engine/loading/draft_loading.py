@@ -1,11 +1,11 @@
-"""Loads what drafts for a model: a small model with its tokenizer, or an EAGLE-3 head.
+"""Loads a source of drafts for a model: a small model with the same tokenizer, or an EAGLE-3 head.
 
-What cannot draft is refused in one sentence. A small model reads the same text as its target when both are loaded,
-which tells how often the target continues as the draft model expects. How far a confident draft model can be
-trusted is learned from replies, because that text starts with no context for n-grams.
+What cannot draft is refused in one sentence. When both are loaded, a small model and its target read the same
+text, to measure how often the target continues as the draft model expects. How far a confident draft model can
+be trusted is learned only from replies, because that text starts without a context for n-grams.
 
-An EAGLE-3 head's files come from strangers: config.json is compared with the headers of the weights before any
-memory is taken, and the weights are read by safetensors alone.
+The files of an EAGLE-3 head are not trusted: config.json is compared with the headers of the weights before any
+memory is taken, and only safetensors reads the weights.
 """
 
 from collections.abc import Sequence
@@ -46,24 +46,24 @@ TEXT = (
     " questions, please feel free to ask."
 )
 ROWS, CHUNKS = 16, 4
-"""One token of the text is read alone, then this many chunks of this many rows."""
+"""One token of the text is read alone, then up to CHUNKS chunks of ROWS rows."""
 FIRST = 4
-"""Tokens after which neither model can know much."""
+"""The first predictions, which are not compared because they have too little context."""
 USUAL = 0.4
-"""The share of tokens that n-grams guess without a draft model."""
+"""The share of tokens that n-grams usually guess without a draft model."""
 
 EMBEDDING = "embed_tokens.weight"
 TO_TARGET, IN_DRAFT = "d2t", "t2d"
 NUMBERS, WHOLE_NUMBERS = ("F32", "BF16", "F16"), ("I64", "I32")
-"""How a head's weights may be stored, and the tokens of its vocabulary."""
+"""The types that a head's weights may be stored in, and those of the token ids of its vocabulary."""
 
 
 class _Misfit(ValueError):
-    """Why a model or head cannot draft: what follows "because" in a sentence."""
+    """The reason why a model or head cannot draft: the part of a sentence after "because"."""
 
 
 def check_draft_model(draft: ModelFolder) -> None:
-    """Raise ModelBroken for a head whose config makes no sense, before anything is loaded."""
+    """Raise ModelBroken for an EAGLE-3 head with an invalid config, before anything is loaded."""
     if is_speculator(draft.path):
         read_eagle_config(draft.path, draft.name)
 
@@ -75,11 +75,11 @@ def with_draft_model(
     sandbox: Sandbox | None = None,
     cache: Path | None = None,
 ) -> LoadedModel:
-    """Load this draft model as the target was loaded, or this head. Raises a ModelError or BadOption."""
+    """Load a draft model with the target's options, or an EAGLE-3 head; return the target with it.
+
+    Raises a ModelError or BadOption."""
     if not target.can_draft:
-        raise BadOption(
-            f"{target.info.name} decodes plainly, so it has no use for a draft model: choose none."
-        )
+        raise BadOption(f"{target.info.name} decodes plainly, so it cannot use a draft model: choose none.")
     try:
         if is_speculator(draft.path):
             source = _head_source(target, draft)
@@ -95,7 +95,8 @@ def with_draft_model(
 
 
 def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
-    """Try a small model on the text and time it. Raises _Misfit, BadOption."""
+    """Make a source from a small model, after timing it and comparing it with the target. Raises _Misfit,
+    BadOption."""
     runner = draft.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         raise BadOption(
@@ -113,9 +114,9 @@ def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
 
 
 def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int) -> Lessons:
-    """Compare both models' next tokens along the text; returns default lessons if the text is short.
+    """Compare both models' next tokens along the text; return default lessons if the text is too short.
 
-    Tokens outside the `vocabulary` of both are left out."""
+    Tokens from `vocabulary` on are left out, because one of the models may not have them."""
     text = [token for token in text if token < vocabulary]
     chunks = min((min(len(text), target.context, draft.context) - 1) // ROWS, CHUNKS)
     if chunks < 1:
@@ -128,20 +129,20 @@ def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], 
 
 
 def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
-    """Logits [len(text), vocab] after each token of a text, run a few rows at a time; the runner forgets it."""
+    """Compute logits [len(text), vocab] after each token, a few rows at a time. The runner's text is forgotten."""
     runner.forget()
     found = [prefilled(runner, text[:1])[None].float().cpu()]
     for start in range(1, len(text), ROWS):
         chunk = text[start : start + ROWS]
         logits = runner.forward(chain_block(chunk, start, wanted=tuple(range(len(chunk)))))
-        found.append(logits.float().cpu())  # the next pass may write over them
+        found.append(logits.float().cpu())  # the next pass may overwrite the logits
         runner.commit(range(len(chunk)))
     runner.forget()
     return torch.cat(found)
 
 
 def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
-    """Read an EAGLE-3 head and try it. Raises _Misfit, a ModelError or BadOption."""
+    """Make a source from an EAGLE-3 head, after trying it. Raises _Misfit, a ModelError or BadOption."""
     config, runner = read_eagle_config(draft.path, draft.name), target.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         raise BadOption(
@@ -180,7 +181,7 @@ def _check_fit(config: EagleConfig, width: int, runner: BlockRunner) -> None:
 
 
 def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreTrainedModel) -> EagleHead:
-    """The head with its weights, on the model's device and in its precision."""
+    """Read the head with its weights, onto the model's device and in its precision."""
     head = EagleHead(config, states)
     wanted = {name: weight for name, weight in head.named_parameters() if name != EMBEDDING}
     for name, weight in wanted.items():
@@ -193,7 +194,7 @@ def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreT
 
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
-    """The head's own embedding, or the model's if the head has none or the same."""
+    """Return the head's own embedding, or the model's if the head has none or an equal one."""
     models: nn.Module = model.get_input_embeddings()
     if EMBEDDING not in files:
         is_plain = type(models) is nn.Embedding or (
@@ -211,7 +212,7 @@ def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) 
 
 
 def _targets(config: EagleConfig, files: TensorFiles) -> Tensor:
-    """The target's token for each of the head's own tokens [draft vocab]."""
+    """Read the target's token id for each of the head's own token ids [draft vocab]. Raises _Misfit."""
     own = torch.arange(config.draft_vocabulary)
     if TO_TARGET not in files and config.draft_vocabulary == config.vocabulary:
         return own
@@ -219,7 +220,7 @@ def _targets(config: EagleConfig, files: TensorFiles) -> Tensor:
     targets = own + files.read(TO_TARGET)
     is_inside = int(targets.min()) >= 0 and int(targets.max()) < config.vocabulary
     if not is_inside or len(set(targets.tolist())) < len(own):
-        raise _Misfit(f"{TO_TARGET} leads to tokens that there are not")
+        raise _Misfit(f"{TO_TARGET} refers to tokens that do not exist, or to a token twice")
     if IN_DRAFT in files:
         _check_stored(files, IN_DRAFT, (config.vocabulary,), ("BOOL",))
         known = files.read(IN_DRAFT)
@@ -229,11 +230,11 @@ def _targets(config: EagleConfig, files: TensorFiles) -> Tensor:
 
 
 def _check_stored(files: TensorFiles, name: str, shape: Sequence[int], stored: Sequence[str]) -> None:
-    """Raise _Misfit if the weights have no such tensor."""
+    """Raise _Misfit unless the weights have a tensor of this name, shape and one of these types."""
     if name not in files:
         raise _Misfit(f"its weights have no {name}")
     found, kind = files.shape(name), files.stored(name)
     if found != list(shape):
-        raise _Misfit(f"{name} has the shape {found}, and its config tells of {list(shape)}")
+        raise _Misfit(f"{name} has the shape {found}, but by its config it should have {list(shape)}")
     if kind not in stored:
-        raise _Misfit(f"{name} is stored as {kind}, and not as one of {', '.join(stored)}")
+        raise _Misfit(f"{name} is stored as {kind} instead of one of {', '.join(stored)}")

@@ -1,7 +1,7 @@
-"""Finds, loads, tries and times the heads for multi-token prediction that a checkpoint carries.
+"""Finds, loads, tries and times the heads for multi-token prediction that a checkpoint contains.
 
-A head, of this kind or an EAGLE-3 head, is tried before it drafts: its logits must be those of one plain pass
-without our cache and attention. A model whose own head fails is used without it, and a note tells why.
+Any head, an EAGLE-3 head as well, is tried before it drafts: its logits must agree with those of one plain pass
+without our cache and attention. A model whose own head fails is used without it, and a note explains why.
 """
 
 import logging
@@ -32,26 +32,26 @@ log = logging.getLogger(__name__)
 
 NAME = "multi-token prediction"
 MOST_HEADS = 16
-"""A config that claims more is not believed."""
+"""The most heads that a config may declare; with more, the config is not trusted."""
 _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
-"""Matches the weights of such heads, such as mtp.fc.weight and model.layers.61.eh_proj.weight."""
+"""Matches names of such heads' weights, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
 _CARRIES = f"This checkpoint carries heads for {NAME}"
 _NOT_LOADED = f"{_CARRIES} that transformers does not load."
 _NO_BLOCKS = f"{_CARRIES}, which draft here only for models that take draft trees."
 _FAILED = f"{_CARRIES}, whose trial failed ({{}})."
-USED = f"Its own head for {NAME} drafts, too, where that pays."
+USED = f"Its own head for {NAME} drafts, too, if that is worth its time."
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedHeads:
-    """The heads of a checkpoint, or why they are not read; neither if it carries none."""
+    """The heads of a checkpoint, or a note why they are not read; neither if the checkpoint has none."""
 
     heads: MtpModel | None = None
     note: str = ""
 
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
-    """Read the heads of a model that was read from this folder just now: its embeddings are not quantised yet."""
+    """Read the heads of a model that was just read from this folder, before its embeddings are quantised."""
     if not any(map(_NAMES.search, tensor_names(folder.path))):
         return CarriedHeads()
     config = model.config.get_text_config(decoder=True)
@@ -61,7 +61,7 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
         heads = read_heads(model)
     except Exception as error:  # a broken file's, torch's, a driver's: each has types of its own
         return CarriedHeads(note=_failure(error))
-    # The model's own may be quantised next, and their memory freed.
+    # Reset, because the model's own embedding and head may be quantised next and should then be freed.
     heads.embed_tokens = heads.shared_head = nn.Identity()
     return CarriedHeads(heads)
 
@@ -69,7 +69,8 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
-    """Try the heads with their model; returns what is known of it, and sources of drafts for its runner."""
+    """Try the heads with their model; return the model's info with a note, and the sources of drafts, one or
+    none."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
     if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_positions):
@@ -93,11 +94,11 @@ def _failure(error: Exception) -> str:
 
 
 def read_heads(model: PreTrainedModel) -> MtpModel:
-    """Read all heads of the checkpoint that the model was read from. Raises whatever is wrong with them."""
+    """Read all heads of the model's checkpoint. Raises what transformers raises."""
     config = model.config.get_text_config(decoder=True)
-    behind = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
-    # transformers reads the weights that a model leaves out, and names the layers of published sizes alone.
-    left_out = {rf"^model\.layers\.{number}\." for number in behind}
+    extra = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
+    # transformers reads for heads only weights that the model ignores, and lists those only for published sizes.
+    left_out = {rf"^model\.layers\.{number}\." for number in extra}
     model._keys_to_ignore_on_load_unexpected = left_out.union(model._keys_to_ignore_on_load_unexpected or ())
     heads = MtpModel.from_pretrained(model, device_map={"": model.device})
     heads.requires_grad_(False).train(False)
@@ -105,9 +106,10 @@ def read_heads(model: PreTrainedModel) -> MtpModel:
 
 
 def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates) -> DraftModelSource:
-    """Try and time a head as a source of drafts for this runner, whose model writes the states that it reads.
+    """Try and time a head, and make a source of drafts for this runner from it.
 
-    Raises whatever goes wrong, ArithmeticError if its logits differ; then no states are written."""
+    The runner's model writes the states that the head reads; after an error, writing them is ended. Raises
+    ArithmeticError if the head's logits differ, and any error of the trial."""
     try:
         seconds = _tried(head, runner, written)
     except Exception:
@@ -118,12 +120,12 @@ def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates
 
 
 def reader_of(head: Head, runner: BlockRunner, target: HiddenStates) -> HeadReader:
-    """Make a reader that follows what the target has committed."""
+    """Make a reader with this head, which follows the tokens that the target has committed."""
     return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)
 
 
 def _tried(head: Head, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
-    """Compare its logits with one plain pass; returns the seconds of a question, and of each token more."""
+    """Compare the head's logits with a plain pass; return the seconds of a question, and of each further token."""
     model, cache = runner.model, BlockCache()
     target = written.of(cache)
     reader = reader_of(head, runner, target)

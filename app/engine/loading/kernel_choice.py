@@ -1,9 +1,9 @@
-"""Chooses the kernels that run a model here: the fastest attention, layers and steps that pass a trial, or torch's.
+"""Chooses the kernels that run a model: the fastest attention, layers and steps that pass a trial, or torch's.
 
-First a trial finds out whether the model can decode blocks at all, with torch's attention (`model_trial.py`).
-Then faster kernels are tried: another backend, fused layers, recorded steps. Blocks of few and of many rows must
-have the same logits as without them. If any of this raises an error at load, the model runs without all of it, and
-notes tell why.
+First, a trial with torch's attention finds out whether the model can decode blocks at all (`model_trial.py`). Then
+faster kernels are tried: another attention, fused layers, recorded steps. Blocks of few and of many rows must give
+the same logits with and without these kernels. If a trial fails or raises an error at load, the model runs without
+any of them, and notes explain why.
 """
 
 import logging
@@ -49,10 +49,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KernelChoice:
-    """A model's runner and its kernels.
+    """A model's runner and the kernels that it uses.
 
-    `lookahead_note` is why it decodes plainly, `chains_note` why it takes no draft trees. If either is set,
-    `attention` is unused."""
+    `lookahead_note` explains why the model decodes plainly, `chains_note` why it takes chains but no draft
+    trees. If either is set, `attention` is not used."""
 
     runner: ModelRunner
     attention: Attention
@@ -63,20 +63,22 @@ class KernelChoice:
 
     @property
     def attends(self) -> bool:
-        """Whether the attention is ours."""
+        """Whether our attention is used."""
         return not (self.lookahead_note or self.chains_note)
 
 
 def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) -> KernelChoice:
-    """Choose kernels for a model that is whole on one device. Raises AttentionUnavailable."""
+    """Choose kernels for a model that is on one device as a whole, and pack its weights if that helps.
+
+    Raises AttentionUnavailable."""
     config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
-    # In float32 itself they are not the default yet.
+    # For weights in float32 our CPU kernels are not the default yet.
     if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
         machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(config, model.dtype))
     reason = reason_against_trees(model, SDPA.attend)
-    if layer_windows(config):  # recurrent layers read their Linears' weights in ways of their own
+    if layer_windows(config):  # recurrent layers also read the weights of their Linears directly
         pack_weights(model)
     if reason:
         return run_in_chains(model, context, reason)
@@ -84,7 +86,9 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
 
 
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelChoice:
-    """Run chains, or one row at a time, with transformers' own attention and cache. `reason`: why not blocks."""
+    """Run chains, or one row at a time, with transformers' attention and cache; `reason` is why not trees.
+
+    Raises ModelBroken if the model cannot be run row by row."""
     runner = SequentialRunner(model, context)
     check_sequential(runner, model)
     if runner.longest_chain > 1:
@@ -92,7 +96,7 @@ def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelCh
             runner, SDPA, chains_note=f"{reason}, so lookahead drafts a chain of tokens, not a tree."
         )
     if runner.chunk == 1:
-        reason += " and forgets them when it is fed several tokens at once"
+        reason += " and loses them when it is fed several tokens at once"
     return KernelChoice(runner, SDPA, lookahead_note=f"{reason}, so it decodes plainly, token by token.")
 
 
@@ -103,7 +107,9 @@ def run_in_blocks(
     context: int,
     choice: AttentionChoice = "auto",
 ) -> KernelChoice:
-    """Run blocks by this attention, or by torch's if it fails. Raises AttentionUnavailable if it was chosen."""
+    """Run blocks with this attention, or with torch's if it fails.
+
+    Raises AttentionUnavailable if it fails and `choice` names it."""
     try:
         fused = fuse(model, machine, attention.attend)
         if attention.attend is not SDPA.attend or fused.model is not model:
@@ -116,7 +122,7 @@ def run_in_blocks(
                 tolerance_of(model),
             )
             if differing:
-                raise ArithmeticError(f"steps of {differing} rows say something else")
+                raise ArithmeticError(f"steps of {differing} rows give different logits")
         return _blocks(fused, attention, context, choose_steps)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         reason = f"its trial with this model failed ({refused_because(error)})"

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
 
 ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
-"""(a model, how it was chosen, its context) -> the kernels that run it."""
+"""(model, the options it was chosen with, its context) -> the kernels that run it."""
 
 
 def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
-        # Imported here, because measuring machines do without llguidance.
+        # Imported here, because machines that only measure need no llguidance.
         from app.engine.sampling.grammar import Grammars
 
         return Grammars()
@@ -61,22 +61,22 @@ def _lazy_grammars() -> Callable[[], "Grammars"]:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to decode. `can_draft`: steps of more than one row work."""
+    """A model that is ready to decode, with its tokenizer and what was measured about it."""
 
     info: ModelInfo
     tokenizer: PreTrainedTokenizerBase
     runner: ModelRunner
     eos_ids: frozenset[int]
-    vocabulary: int  # tokens that it has weights for, numbered from 0: a tokenizer may know more
+    vocabulary: int  # the number of tokens with weights; a tokenizer may have more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
-    cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
+    cache_key: CacheKey = field(default_factory=dict)  # of its cached measurements, once it is measured
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
     draft_models: tuple[DraftModelSource, ...] = ()  # one at most
 
     @property
     def current_info(self) -> ModelInfo:
-        """Its info, brought up to date: recording of steps may fail late."""
+        """The model's info with the present state of recorded steps, because recording may fail after the load."""
         if not isinstance(self.runner, BlockRunner):
             return self.info
         steps = self.runner.steps
@@ -84,15 +84,15 @@ class LoadedModel:
 
     @property
     def can_draft(self) -> bool:
-        """Whether lookahead works with this model."""
+        """Whether steps of more than one row work with this model, so that lookahead can be used."""
         return not self.info.note("lookahead")
 
     def decode(self, ids: list[int]) -> str:
-        """Decode these ids without special tokens."""
+        """Decode token ids to text, without special tokens."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode_with(self, shown: Collection[str]) -> Decode:
-        """Make a `decode` that shows these special tokens."""
+        """Return a function like `decode` that keeps the special tokens in `shown`."""
         if not shown:
             return self.decode
         known = self.tokenizer.added_tokens_decoder.items()
@@ -114,10 +114,11 @@ def load(
     place: Place = lambda _config, device: placement(device),
     choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
-    """Read a model from its folder or GGUF file. Raises ModelError with a sentence for what is wrong with it.
+    """Read a model from its folder or GGUF file, quantise it if chosen, and choose its kernels.
 
-    Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
-    what a GGUF file's folder holds. A chosen draft model takes the place of the checkpoint's own heads."""
+    The tokenizer and the chat template are tried in the sandbox first; without a sandbox they are trusted. `cache`
+    keeps the folders of GGUF files. If a draft model is chosen, the checkpoint's own heads are not read. Raises
+    ModelError with a sentence about what is wrong, BadOption for a choice that is not possible here."""
     chosen = choose_device(choice.device, fault_of=device_fault)
     device, dtype = prepared(choice, chosen.device)
     check_can_quantise(choice.quantisation, dtype, device)
@@ -127,15 +128,17 @@ def load(
             config = AutoConfig.from_pretrained(whole.path, **HERE)
             check_config_size(whole, config, dtype)
             tokenizer = _read_tokenizer(whole, sandbox)
-            # What is to be quantised is placed slice by slice.
+            # A model that is to be quantised is moved slice by slice later.
             placed = place(config, device) if choice.quantisation == "none" else {}
             model = read_weights(whole, config, dtype, placed).requires_grad_(False)
             heads = CarriedHeads()
             if reads_heads and not choice.draft_model:
                 heads = carried_heads(model, whole)
-            quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room
+            quantised = quantise(model, choice.quantisation, device)  # before dense weights take memory there
             ready = model.train(False)
-            if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
+            if not offloaded_bytes(
+                model
+            ):  # otherwise accelerate moves weights, and the model cannot be moved
                 ready.to(device)
             loaded = prepare(model, tokenizer, whole, choice, quantised, choose)
             info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
@@ -159,7 +162,7 @@ def prepare(
     quantised: int = 0,
     choose: ChooseKernels = choose_kernels,
 ) -> LoadedModel:
-    """Choose kernels for a model and wrap it; `quantised` is how many of its weights are whole numbers."""
+    """Choose kernels for a model and describe it; `quantised` is the number of its quantised weights."""
     register()
     text_config = model.config.get_text_config(decoder=True)
     parameters = model.num_parameters() + quantised  # before any is packed
@@ -194,6 +197,7 @@ def prepare(
 def compiler_note(
     choice: ModelChoice, model: PreTrainedModel, find: Callable[[], Compiled[CDLL]] = compiled_kernels
 ) -> str:
-    """Return why quantised weights have no kernel of ours on a CPU that could have one."""
+    """Return why our kernels for quantised weights could not be compiled for the CPU; "" if they were or are
+    not used."""
     is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""

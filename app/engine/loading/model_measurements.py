@@ -1,9 +1,9 @@
-"""Measures a model when it is loaded: the cost of its steps, and its likeliest successors of each token alone.
+"""Measures a model when it is loaded: the cost of its steps, and the likeliest successors of each single token.
 
-Both are cached for this model on this machine, so that only the first load takes these seconds. A load has 1.5
-seconds for successors; a vocabulary of 49,152 tokens takes SmolLM2 one to four minutes on a CPU. The rest is asked
-block by block while nobody waits for the model, for at most a minute after each load. A request that comes in waits
-for one block at most.
+Both are cached for this model on this machine, so that only the first load takes this time. A load spends 1.5
+seconds on successors; SmolLM2's vocabulary of 49,152 tokens takes one to four minutes on a CPU. The rest is
+measured block by block while the model is idle, for at most a minute after each load. A new request waits for
+one block at most.
 """
 
 import logging
@@ -45,17 +45,17 @@ from app.values.messages import Progress
 log = logging.getLogger(__name__)
 
 WEIGHTS, STEPS, LOADED = 40, 70, 100
-"""Percent of a load that is done once the weights are read, the steps measured, and the successors known."""
+"""The progress of a load in percent when the weights are read, when the steps are measured, and at the end."""
 NOTHING_COUNTED: dict[int, Counts] = {}
 NO_SHAPES: dict[Buckets, CurveShape] = {}
 NOTHING_SAID = no_successors(0)
 
 SECONDS = 60.0
-"""How long a model is asked after each load."""
+"""The seconds of idle measurement after each load."""
 BLOCK_SECONDS = 0.1
-"""The most seconds of a block. Models whose step of one row takes longer are not asked."""
+"""The longest time of a block in seconds. Models whose step of one row takes longer are not measured when idle."""
 SECONDS_UNSAVED = 10.0
-"""Seconds of asking that are lost at most if the app ends."""
+"""The most seconds of idle measurement that are lost if the app ends."""
 
 
 def measured(
@@ -65,9 +65,9 @@ def measured(
     find_drafter: Callable[[], Compiled[PyDLL]] = compiled_drafter,
     ranks: int = 1,
 ) -> LoadedModel:
-    """Add the model's step profile and its statistics, from the cache or measured now.
+    """Return the model with its step profile and statistics, from the cache or measured now (and then cached).
 
-    The profile is that of this process alone; what replies teach is cached separately for each number of ranks."""
+    The profile is that of this process alone; what is learned from replies is cached for each number of ranks."""
     runner = loaded.runner
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
@@ -75,7 +75,7 @@ def measured(
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
         profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
-        if profile.is_whole or loaded.info.offloaded:  # whose steps take as long at the next load
+        if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
     drafter, largest = find_drafter(), profile.free.buckets[-1]
@@ -101,7 +101,8 @@ def measured(
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
-    """Report one part of a load as percent of the whole, from `begin` to `end`, never going back."""
+    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`, never
+    falling."""
     furthest = begin
 
     def listen(done: int, total: int) -> None:
@@ -113,7 +114,7 @@ def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Progres
 
 
 def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
-    """Cache acceptance counts and step curves, which contain no text."""
+    """Write acceptance counts, step curves and lessons about draft models to the cache; they contain no text."""
     if not loaded.cache_key:
         return
     known = loaded.statistics
@@ -127,7 +128,9 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
-    """The key of lessons about a draft model; weights of another layout are refused by their number."""
+    """Return the cache key of the lessons about a draft model.
+
+    It needs no layout: weights of an older layout are refused because their number differs."""
     return cache_key | {"draft model": source.model.name}
 
 
@@ -145,22 +148,22 @@ def _first_successors(
         first = no_successors(vocabulary)
     if num_asked(first) < vocabulary:
         start = first_token_of_texts(loaded.tokenizer, vocabulary)
-        look = part_of_load(progress, "Asking the model for each token's successors", STEPS, LOADED)
+        look = part_of_load(progress, "Measuring which tokens are likely after each token", STEPS, LOADED)
         first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
         keep_first(first, cache, cache_key)
     return first
 
 
 def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> None:
-    """Cache first successors."""
+    """Write the first successors to the cache."""
     packed = b64encode(compress(first.tobytes())).decode()
     cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
 
 
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
-    """Return the token that the tokenizer puts before every text, or a line break if there is none.
+    """Return the token that the tokenizer puts before every text, or that of a line break if it puts none.
 
-    A chat model's BOS token may begin a message instead, and after it the model expects a role, not a text."""
+    A chat model's BOS token may begin a message instead; after it the model expects a role, not a text."""
     line_break = tokenizer.encode("\n")
     bos = tokenizer.bos_token_id
     start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0
@@ -219,7 +222,7 @@ def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
 
 
 class IdleMeasurement:
-    """Asks a loaded model, while nobody waits for it, for the first successors that its load had no time for."""
+    """Measures the first successors that a load had no time for, while the model is idle."""
 
     def __init__(
         self, loaded: LoadedModel, cache: MeasurementCache, clock: Callable[[], float] = perf_counter
@@ -231,12 +234,14 @@ class IdleMeasurement:
 
     @property
     def is_done(self) -> bool:
-        """Whether every token was asked, or time is up."""
+        """Whether the successors of every token are known, or the time is used up."""
         first = self._loaded.statistics.first
         return self._left <= 0 or num_asked(first) == len(first)
 
     def ask(self) -> float:
-        """Ask for one block of tokens; returns the seconds that it took, 0 if there is nothing to ask."""
+        """Measure the successors of one block of tokens; return the seconds that took, 0 if nothing is left.
+
+        An error is logged and ends the measurement. The result is saved from time to time."""
         if self.is_done:
             return 0.0
         began = self._clock()
@@ -264,7 +269,9 @@ class IdleMeasurement:
 
 
 def _rows_of_a_block(loaded: LoadedModel) -> int:
-    """How many rows a block has time for; 0 if the model cannot be asked, or several devices share its steps."""
+    """Return the rows of a block that takes at most BLOCK_SECONDS; 0 if the model is not measured when idle.
+
+    That is so for models without blocks, and for models on several devices."""
     if not isinstance(loaded.runner, BlockRunner) or loaded.info.devices:
         return 0
     times = loaded.profile.free

@@ -1,10 +1,10 @@
-"""Part of a model in main memory, for models larger than a card: transformers' device_map="auto", by accelerate.
+"""Keeps part of a model in main memory if it is larger than the card, by transformers' device_map="auto".
 
 main memory   layers 20-39, head --copied for each step, one weight after the other--+
 card          embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder
 
-Copying takes far longer than computing, and as long for 64 rows as for one: so lookahead gains here nearly what it
-has in tokens per step.
+Copying takes far longer than computing, and as long for 64 rows as for one, so the speed grows nearly as much as
+lookahead's tokens per step.
 """
 
 from collections.abc import Sequence
@@ -44,13 +44,15 @@ def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) 
             f"No CUDA device is used here, so the whole model is in main memory anyway: {_OTHER}."
         )
     if find_spec("accelerate") is None:
-        raise BadOption("--offload needs accelerate: pip install accelerate.")
+        raise BadOption("--offload needs the package accelerate: run pip install accelerate.")
     if choice.quantisation != "none":
         raise BadOption(
-            f"Quantised weights are not kept in main memory: {_OTHER}, or leave --quantisation out."
+            f"Quantised weights cannot be kept in main memory: {_OTHER}, or leave --quantisation out."
         )
     if folder.path.is_file():
-        raise BadOption(f"A GGUF file is not kept in main memory: {_OTHER}, or use the model's safetensors.")
+        raise BadOption(
+            f"A GGUF file cannot be kept in main memory: {_OTHER}, or use the model's safetensors."
+        )
     if choice.attention not in ("auto", "sdpa"):
         raise AttentionUnavailable(choice.attention, _OWN)
 
@@ -63,17 +65,17 @@ def load_in_part(
     estimate: Estimate,
     progress: Progress,
 ) -> LoadedModel:
-    """Load onto the card what it has room for beside the draft model: the whole model if that fits.
+    """Load onto the card as much of the model as fits together with the draft model, all of it if possible.
 
-    Raises AppError."""
+    The rest stays in main memory, which a note explains. Raises AppError."""
     device = numbered(choose_device(choice.device, fault_of=device_fault).device)
     precision = dtype_name(choose_dtype(choice.dtype, device))
     draft = drafts[0].path if drafts else None
     fit = estimate(folder, precision, str(device), choice.context, draft=draft)
     if fit is None:
         raise BadOption(
-            f"What {folder.name} needs cannot be estimated here, so nobody knows what should stay in main memory: "
-            f"{_OTHER}."
+            f"What {folder.name} needs cannot be estimated here, so it cannot be divided between the card and main "
+            f"memory: {_OTHER}."
         )
     if fit.verdict == "fits":
         return load(folder, choice, sandbox)
@@ -87,7 +89,7 @@ def load_in_part(
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
-    """Raise BadOption if the card is too small even so, or main memory with its `free` bytes."""
+    """Raise BadOption if the card is too small even for a part, or main memory with `free` bytes for the rest."""
     if not fit.offloaded:
         raise BadOption(
             f"{folder.name} is too large for {fit.memory.device} even with part of it in main memory: choose a "
@@ -101,7 +103,7 @@ def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
 
 
 def part_on_card(room: int) -> Place:
-    """Have accelerate fill this room on the card, in bytes, and keep the rest in main memory."""
+    """Return a Place with which accelerate fills `room` bytes of the card and keeps the rest in main memory."""
 
     def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
         return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
@@ -110,7 +112,9 @@ def part_on_card(room: int) -> Place:
 
 
 def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> KernelChoice:
-    """Run blocks by torch's kernels, or chains. A step's inputs go where the embedding is."""
+    """Run blocks with torch's kernels, or chains. The inputs of a step are put on the embedding's device.
+
+    Raises BadOption if even the embedding does not fit the card."""
     if model.device.type == "meta":
         raise BadOption("The card has no room even for this model's embedding: choose a smaller model.")
     if reason := reason_against_trees(model, SDPA.attend):

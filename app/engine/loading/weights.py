@@ -1,7 +1,7 @@
-"""Reads a model's weights from its folder or GGUF file onto the device, and explains what is wrong with them.
+"""Reads a model's weights from its folder or GGUF file onto the device, and explains errors in sentences.
 
-Before any memory is taken, config.json is compared with the weights: transformers builds the described model
-without memory (on torch's meta device), and the modules are counted while they are made.
+Before any memory is taken, config.json is compared with the size of the weights: transformers builds the described
+model without memory (on torch's meta device), and its modules are counted while they are made.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,25 +23,25 @@ from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.messages import ModelChoice, ModelFolder
 
 HERE = {"local_files_only": True, "trust_remote_code": False}
-"""How transformers reads a folder: it downloads nothing, and runs none of the folder's code."""
+"""Options of transformers: download nothing, and run no code of the folder."""
 
 Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
-"""Makes transformers' options for where weights go. May raise AppError."""
+"""(config, device) -> transformers' options for the devices of weights. May raise AppError."""
 
 MOST_MODULES = 200_000
-"""More than any model has: experts of a layer are one module today."""
+"""More modules than any model has: the experts of a layer are one module today."""
 SECONDS = 30.0
-"""Within which all modules must be made. A large model needs about one second."""
+"""The time limit for making all modules. A large model needs about one second."""
 MOST_IN_BYTE = 6
-"""Numbers that a GGUF file stores in one byte at most."""
+"""The most numbers that a GGUF file stores in one byte."""
 SPARE_NUMBERS = 50_000_000
-"""Parameters that may be described without being stored: tied heads, biases of zero."""
+"""Parameters that a config may describe although no file has them, such as tied heads and biases of zero."""
 SPARE_BYTES = 2 * 2**30
-"""Buffers that no file holds, such as tables of positions."""
+"""Bytes of buffers that a config may describe, such as tables of positions; no file has them."""
 
 
 def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
-    """Raise ModelBroken for a config that describes much more than the folder's weights hold."""
+    """Raise ModelBroken if the config describes a model that is much larger than the folder's weights."""
     make: Any = AutoModelForCausalLM.from_config  # which has no types
     with torch.device("meta"), _building(folder):
         model = make(config, dtype=dtype, trust_remote_code=False)
@@ -58,7 +58,7 @@ def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torc
 
 @contextmanager
 def _building(folder: ModelFolder) -> Iterator[None]:
-    """Stop a config that makes more modules than any model has, or takes too long."""
+    """Raise ModelBroken while a model is built if it gets more modules than any real one, or takes too long."""
     count, end = 0, monotonic() + SECONDS
 
     def made(*_: object) -> None:
@@ -82,7 +82,7 @@ def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
 
 
 def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
-    """Set the device up; returns it and the precision that suits it and the choice."""
+    """Set up the device's products and allocator; return it with its number, and the precision to use."""
     device = numbered(device)
     dtype = suiting_dtype(choice, device)
     sum_exactly(device)
@@ -92,7 +92,9 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Raise ModelBroken or ModelUnsafe for any error: libraries that read untrusted files raise anything."""
+    """Turn any error into ModelBroken or ModelUnsafe, because libraries that read untrusted files raise all types.
+
+    AppErrors, and errors of memory or of the device, stay as they are."""
     try:
         yield
     except AppError:
@@ -103,7 +105,7 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
         if "trust_remote_code" in str(error):
             raise ModelUnsafe(
                 f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
-                "architecture transformers knows."
+                "architecture transformers supports."
             ) from error
         words = first_line(error)[:200].rstrip(".:")
         raise ModelBroken(
@@ -115,17 +117,18 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
 def placement(
     device: torch.device, find: Callable[[str], object] = find_spec
 ) -> dict[str, dict[str, torch.device]]:
-    """Have transformers put each weight on the device as it reads it, which needs accelerate.
+    """Return the options with which transformers reads each weight directly onto the device; {} without
+    accelerate.
 
-    Without accelerate the file is mapped into memory and moved from there. On Linux that is no copy, either, unless
-    the weights change their type."""
+    Without accelerate the file is mapped into memory and the weights are moved from there. On Linux that takes no
+    further memory either, unless the weights change their type."""
     return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
 
 
 def read_weights(
     folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype, placed: dict[str, Any]
 ) -> PreTrainedModel:
-    # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
+    # With output_loading_info the result is a pair, which transformers' types do not express.
     with without_bar(folder):
         read: Any = AutoModelForCausalLM.from_pretrained(
             folder.path,
@@ -134,7 +137,7 @@ def read_weights(
             **HERE,
             **placed,
             **reading_options(folder),
-            ignore_mismatched_sizes=True,  # they are reported below, in our own words
+            ignore_mismatched_sizes=True,  # mismatches are reported below, in our own words
             output_loading_info=True,
         )
     model: PreTrainedModel = read[0]
@@ -152,5 +155,6 @@ def read_weights(
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
-    """Bytes of weights that wait elsewhere until a step needs them: for torch they are on no device ("meta")."""
+    """Return the bytes of weights that are kept off the device until a step needs them: torch calls their
+    device meta."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)

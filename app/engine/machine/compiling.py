@@ -1,7 +1,8 @@
 """Compiles C with the machine's compiler, once for each processor.
 
-A library lies in the user's cache folder, named after all that it was made from. It is linked without an OpenMP
-runtime of its own: it finds the one that torch has loaded, so that both share threads.
+A library is kept in the user's cache folder; its name is a digest of everything that it was made from. It is
+linked without an OpenMP runtime of its own, so that it uses the one that torch has loaded, and both share
+threads.
 """
 
 import logging
@@ -25,11 +26,12 @@ from app.system.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
 
-# Every value is rounded where the source says so: a row must have the same bits whatever is computed beside it.
+# The compiler may not fuse operations: values are rounded exactly where the source rounds them, so that a row's
+# results are bitwise identical whatever other rows are computed in the same call.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
 SECONDS = 60
-"""How long the compiler may take; it takes two or three."""
+"""How many seconds the compiler may take; it usually takes two or three."""
 
 NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
 
@@ -38,19 +40,20 @@ Library = TypeVar("Library")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file in C, the compiler's flags beside FLAGS, and what is slower where it cannot be compiled."""
+    """A C file, the compiler's flags in addition to FLAGS, and a phrase (`otherwise`) for what is slower
+    without it."""
 
     file: Path
     flags: Sequence[str]
     otherwise: str
 
     def texts(self) -> list[str]:
-        """Read what is compiled: the file, then the headers beside it."""
+        """Read what is compiled: the file, then the headers in its folder."""
         return [file.read_text("utf-8") for file in (self.file, *sorted(self.file.parent.glob("*.h")))]
 
 
 class Compiled(NamedTuple, Generic[Library]):
-    """A library, or None. `note` is why there is none, and what to do; "" if nothing can be done."""
+    """A library, or None. `note` is the reason for None and what to do about it; "" if nothing can be done."""
 
     library: Library | None
     note: str = ""
@@ -66,7 +69,7 @@ def cache_folder() -> Path:
 
 
 def once(find: Callable[[], Compiled[Library]]) -> Callable[[], Compiled[Library]]:
-    """Have a library compiled by the first call; calls meanwhile wait for it."""
+    """Wrap `find` so that only the first call compiles the library; concurrent calls wait for its result."""
     lock, found = Lock(), cache(find)
 
     @wraps(find)
@@ -78,7 +81,7 @@ def once(find: Callable[[], Compiled[Library]]) -> Callable[[], Compiled[Library
 
 
 def compile_ahead(*finders: Callable[[], object]) -> None:
-    """Have libraries compiled while something else is done."""
+    """Start compiling libraries, each on a thread of its own, without waiting for them."""
     for find in finders:
         Thread(target=find, name="compiler").start()
 
@@ -86,7 +89,9 @@ def compile_ahead(*finders: Callable[[], object]) -> None:
 def compiled(
     source: Source, load: Callable[[str], Library], folder: Path, which: Which = find_program
 ) -> Compiled[Library]:
-    """Load the library from this folder, after compiling it if it is missing."""
+    """Load the library from this folder; compile it first if it is missing.
+
+    If that fails, return None with a note, which is also logged."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)
@@ -106,13 +111,13 @@ def compiled(
 
 
 def _refused(source: Source, reason: str) -> Compiled[Any]:
-    note = f"{source.otherwise}, for {reason}."
+    note = f"{source.otherwise}, because {reason}."
     log.info(note)
     return Compiled(None, note)
 
 
 def _digest(source: Source, compiler: str) -> str:
-    """Digest what the library depends on: source and headers, compiler, processor, torch's OpenMP runtime."""
+    """Return a digest of what the library depends on: source and headers, flags, compiler and processor."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     made_from = (
         *source.texts(), str((*FLAGS, *LINK, *source.flags)),
@@ -123,7 +128,7 @@ def _digest(source: Source, compiler: str) -> str:
 
 
 def _compile(source: Source, compiler: str, file: Path) -> None:
-    """Compile and link the library, whole or not at all: another process may be doing that, too."""
+    """Compile and link the library atomically, because another process may be doing the same."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=file.parent) as folder, replacing(file) as linked:
         object_file = Path(folder) / "library.o"
@@ -132,7 +137,7 @@ def _compile(source: Source, compiler: str, file: Path) -> None:
 
 
 def _run(folder: str, *command: str) -> None:
-    """Run a command in a folder without headers or programs that it could take for the system's."""
+    """Run a command in this folder, which has no headers or programs that could be mistaken for the system's."""
     subprocess.run(
         command,
         check=True,

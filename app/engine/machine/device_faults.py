@@ -1,6 +1,6 @@
-"""What errors of the machine mean, and the sentences about them. Known without torch.
+"""What errors of the machine mean, and the sentences that report them. Importing this does not import torch.
 
-After some faults a CUDA context runs nothing any more: only a new process does.
+After some faults a CUDA context runs nothing any more, and only a new process can use the card.
 """
 
 import logging
@@ -30,24 +30,25 @@ WORDS = (
     "cublas_status_execution_failed",
     "cublas_status_internal_error",
 )
-"""As the driver calls them, whether torch or Triton reports it."""
+"""The driver's words for such faults, whether torch or Triton reports them."""
 
 
 def is_device_fault(error: BaseException) -> bool:
-    """Whether an error says that the process has lost its CUDA device."""
+    """Return whether an error means that the process has lost its CUDA device."""
     text = str(error).lower()
     return "cuda" in text and any(words in text for words in WORDS)
 
 
 def is_no_verdict(error: BaseException) -> bool:
-    """Whether an error says nothing about what was tried: memory ran out, or the device is lost."""
+    """Return whether an error proves nothing about what was tried, because memory ran out or the device is
+    lost."""
     return is_out_of_memory(error) or is_device_fault(error)
 
 
 def refused_because(error: BaseException) -> str:
-    """Return why what was tried is not used; raises the error again if the device is lost.
+    """Return the reason why what was tried is not used; raise the error again if the device is lost.
 
-    If memory ran out, what the trial took is freed: what is used instead may need less."""
+    If memory ran out, the trial's memory is freed, because what is used instead may need less."""
     if is_device_fault(error):
         raise error
     reason = reason_of(error)
@@ -65,13 +66,13 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, CalledProcessError):
         return "the C compiler failed: install gcc and Python's headers (python3-dev)"
     lines = str(error).strip().splitlines()
-    # Triton's errors begin with a place in the kernel and end with what is wrong there.
+    # Triton's errors begin with a line and column of the kernel and end with what is wrong there.
     is_place = len(lines) > 1 and re.fullmatch(r"at \d+:\d+:", lines[0].strip())
     return (lines[-1].strip() if is_place else first_line(error))[:200]
 
 
 def sentence_of(error: BaseException) -> str:
-    """Put an error into a sentence. An unexpected one is logged with its traceback."""
+    """Return a sentence that reports an error. An unexpected error is logged with its traceback."""
     if isinstance(error, AppError):
         return str(error)
     if is_uninitialised(error):
@@ -93,5 +94,5 @@ def sentence_of(error: BaseException) -> str:
 
 
 def app_error(error: BaseException) -> AppError:
-    """Make an error one that a caller gets: a sentence."""
+    """Turn any error into an AppError with a sentence for the person; an AppError is returned as it is."""
     return error if isinstance(error, AppError) else AppError(sentence_of(error))

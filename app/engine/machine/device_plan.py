@@ -1,4 +1,4 @@
-"""Which devices take part, as the command line was told. Known without torch."""
+"""Which devices take part, by the options of the command line. Importing this does not import torch."""
 
 import re
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ _PLACE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
 @dataclass(frozen=True, slots=True)
 class TorchrunRank:
-    """One process of `torchrun --nproc-per-node N`: its number, and where the ranks meet.
+    """One process of `torchrun --nproc-per-node N`: its number, and the address and port where the ranks meet.
 
-    `attempt` counts torchrun's restarts; `hosts_store`: this process opens the store, not torchrun itself."""
+    `attempt` counts torchrun's restarts. `hosts_store` is true if this process, not torchrun, opens the store."""
 
     rank: int
     size: int
@@ -30,9 +30,9 @@ class TorchrunRank:
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """The devices of the ranks, "cpu" or "cuda:0" and so on; () leaves the choice of one device to the model.
+    """The devices of the ranks, such as "cpu" or "cuda:0"; () if the model chooses its one device.
 
-    With `torchrun` the other ranks are there already; without it the app starts them."""
+    If `torchrun` is given, the other ranks are running already; otherwise the app starts them."""
 
     devices: tuple[str, ...] = ()
     torchrun: TorchrunRank | None = None
@@ -57,31 +57,33 @@ class RankPlan:
 
 
 ALONE = RankPlan()
-"""One device."""
+"""The plan without other ranks: one device, chosen by the model."""
 
 
 class Estimate(Protocol):
-    """Whether a model fits a device such as "cuda:0", with a draft model; None where nobody can tell."""
+    """Estimates whether a model fits a device such as "cuda:0" together with its draft model."""
 
     def __call__(
         self, folder: ModelFolder, precision: str, device: str, context: int, draft: Path | None = None
     ) -> Fit | None:
-        """`context` 0 leaves it to the estimate."""
+        """Return the estimated fit; None if it cannot be estimated. `context` 0 lets the estimate choose one."""
 
 
 def no_estimate(*_asked: Any, **_named: Any) -> Fit | None:
-    """Nobody estimates."""
+    """Return None: nothing is known about any fit."""
     return None
 
 
 def read_devices(text: str) -> tuple[str, ...]:
-    """ "0,1" -> ("cuda:0", "cuda:1"); "cpu,cpu" stays. Spaces are left out."""
+    """Read the names of devices: "0,1" -> ("cuda:0", "cuda:1"), "cpu, cpu" -> ("cpu", "cpu")."""
     names = [name.strip().lower() for name in text.split(",")]
     return tuple(f"cuda:{int(name)}" if name.isascii() and name.isdigit() else name for name in names)
 
 
 def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
-    """This process's part where torchrun started it with others. Raises BadOption for several machines."""
+    """Return this process's rank if torchrun started it with others, else None.
+
+    Raises BadOption if the ranks run on several machines."""
     if "TORCHELASTIC_RUN_ID" not in environment or int(environment["WORLD_SIZE"]) == 1:
         return None
     if environment["LOCAL_WORLD_SIZE"] != environment["WORLD_SIZE"]:
@@ -98,9 +100,9 @@ def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
 
 
 def plan_of(devices: str | None, device: Device, torchrun: TorchrunRank | None) -> RankPlan:
-    """The plan of `--devices` and `--device`.
+    """Make the plan that the options `--devices` and `--device` ask for.
 
-    Raises BadOption where they do not go together, ValueError for bad devices."""
+    Raises BadOption if both are given, ValueError for bad devices."""
     if devices is not None and device != "auto":
         raise BadOption("Choose one of --device and --devices.")
     return RankPlan(() if devices is None else read_devices(devices), torchrun)

@@ -1,6 +1,6 @@
-"""Where a model runs and how precisely, and how far the results of two ways to run it may differ.
+"""On which device and in which precision a model runs, and how far two ways to run it may differ.
 
-Every trial at load goes by that tolerance.
+Every trial at load uses that tolerance.
 """
 
 from collections.abc import Callable
@@ -21,20 +21,21 @@ NO_CARD = "No CUDA device is available here"
 FITTING = "install a CUDA build of torch that fits"
 INDEX = "https://download.pytorch.org/whl"
 CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
-"""PyPI has torch with CUDA for Linux alone."""
+"""Names PyTorch's own index, because PyPI has torch with CUDA only for Linux."""
 OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
 ROUNDED = 0.05
-"""The same if layers round activations to whole numbers: what differs a little may be rounded the other way."""
+"""The least tolerance if layers round activations to whole numbers: two values that differ a little may be rounded
+to different numbers."""
 
 
 class Card:
     """The graphics card, if there is one: the first one that torch sees."""
 
     def is_there(self) -> bool:
-        """Whether torch sees a CUDA card; it may still be unusable."""
+        """Return whether torch sees a CUDA card; the card may still be unusable."""
         return torch.cuda.is_available()
 
     def compute(self) -> None:
@@ -42,7 +43,8 @@ class Card:
         torch.ones(8, device="cuda").sum().item()
 
     def name_by_driver(self) -> str:
-        """Return what an NVIDIA driver calls the first card, whatever torch sees; "" if none answers."""
+        """Return the first card's name from the NVIDIA driver, whether or not torch sees it; "" without an
+        answer."""
         return nvidia_smi("name", seconds=10).strip().partition("\n")[0].strip()
 
     def cuda_of_torch(self) -> str:
@@ -50,20 +52,20 @@ class Card:
         return torch.version.cuda or ""
 
     def is_apple(self) -> bool:
-        """Whether torch sees an Apple GPU."""
+        """Return whether torch sees an Apple GPU."""
         return torch.backends.mps.is_available()
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenDevice:
-    """Where a model runs. `note` says why an existing card is not used."""
+    """The device that a model runs on. `note` explains why an existing card is not used; "" if it is."""
 
     device: torch.device
     note: str = ""
 
 
 FaultOf = Callable[[torch.device], str]
-"""Why a device fails a trial; "" if it passes."""
+"""(device) -> why it fails a trial; "" if it passes."""
 
 
 def choose_device(
@@ -86,13 +88,13 @@ def choose_device(
         return ChosenDevice(torch.device("cpu"))
     apple = torch.device("mps")
     if reason := fault_of(apple):
-        words = f"The Apple GPU is not used, for its trial failed ({reason.rstrip('.')})."
+        words = f"The Apple GPU is not used, because its trial failed ({reason.rstrip('.')})."
         return ChosenDevice(torch.device("cpu"), words)
     return ChosenDevice(apple)
 
 
 def _problem_of(card: Card) -> tuple[str, str]:
-    """Return why a card cannot be used, as the beginning of a sentence, and what to do; "" if it can."""
+    """Return why a card cannot be used, as the beginning of a sentence, and what to do; ("", "") if it can."""
     if not card.is_there():  # torch sees none; a driver may
         name, cuda = card.name_by_driver(), card.cuda_of_torch()
         if not name:
@@ -109,7 +111,7 @@ def _problem_of(card: Card) -> tuple[str, str]:
 
 
 def numbered(device: torch.device) -> torch.device:
-    """Give "cuda" this thread's card number, because weight loaders read plain "cuda" as card 0."""
+    """Add this thread's card number to a CUDA device, because weight loaders read plain "cuda" as card 0."""
     return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" else device
 
 
@@ -123,11 +125,11 @@ def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
 
 
 def sum_exactly(device: torch.device) -> None:
-    """Have cuBLAS add its partial sums in float32, for the whole process.
+    """Set cuBLAS to add its partial sums in float32, and switch cuDNN's attention off, for the whole process.
 
-    By default it may round them to half precision when it cuts a product's sums in parts, as it does for few rows:
-    a row's bits would depend on the number of rows all the more. TF32 is off by default. cuDNN's attention is left
-    out: it plans anew for each length of a text, and no trial at load meets all of its plans."""
+    By default cuBLAS may round partial sums to half precision when it splits a product's sums, as it does for few
+    rows, so that a row's result would depend even more on the number of rows. TF32 is off by default. cuDNN's
+    attention makes a new plan for each length of the text, so no trial at load could cover all of its plans."""
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -135,17 +137,17 @@ def sum_exactly(device: torch.device) -> None:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """ "bfloat16" for torch.bfloat16."""
+    """Return a type's name without its package: "bfloat16" for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")
 
 
 def uploaded(numbers: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy numbers to the device, from pinned memory, which torch keeps until it was read: nothing waits."""
+    """Copy numbers to the device without waiting: torch keeps the pinned source memory until it has been read."""
     return _source(numbers, device).to(device, non_blocking=device.type != "mps")
 
 
 def upload_into(target: Tensor, numbers: NDArray[Any]) -> None:
-    """Copy numbers in one go to a tensor on the device; nothing waits for that either."""
+    """Copy numbers to an existing tensor on the device without waiting."""
     target.copy_(_source(numbers, target.device), non_blocking=target.device.type != "mps")
 
 
@@ -155,18 +157,18 @@ def _source(numbers: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def _cpu_has_bfloat16() -> bool:
-    # Older torch releases of the supported range do not tell: float32 is always right there.
+    # The older supported torch releases do not report capabilities; float32 is right on every machine.
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
 def rounds_activations(model: nn.Module) -> bool:
-    """Whether layers round activations: then float32's last digits change the text, too."""
+    """Return whether any layer rounds activations, so that even float32's last digits can change the text."""
     return any(getattr(layer, "rounds_activations", False) for layer in model.modules())
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Whether the number of rows or of threads changes only float32's last digits, and never the text."""
+    """Return whether the number of rows or threads changes only float32's last digits, so that the text stays."""
     return model.dtype.itemsize >= 4 and not rounds_activations(model)
 
 
@@ -176,8 +178,9 @@ def tolerance_of(model: PreTrainedModel) -> float:
 
 
 def is_close(found: Tensor, expected: Tensor, tolerance: float = 0.0) -> bool:
-    """Whether each row agrees up to rounding, by its root mean square; 0.0 is the tolerance of the type.
+    """Return whether each row agrees up to rounding, by the root mean square of its differences.
 
-    The largest of millions of logits may be off by more: two units in the last place of bfloat16."""
+    A `tolerance` of 0.0 means that of the type. Single values are not compared, because among millions of logits
+    the largest error is more: two units in the last place of bfloat16."""
     rows = (found.float() - expected.float()).square().mean(-1).sqrt()
     return bool(rows.max() / expected.float().std() < (tolerance or TOLERANCE[found.dtype]))

@@ -1,4 +1,4 @@
-"""Memory of this process: recognising that it ran out, giving it back, measuring it, and how it is allocated.
+"""Memory of this process: recognises errors of full memory, frees memory, measures it and sets up its allocators.
 
 Importing this does not import torch.
 """
@@ -22,35 +22,38 @@ WORDS = (
     "cannot allocate memory",
     "out of memory",
     "bad_alloc",
-    "failed to map segment",  # a library that did not get in
+    "failed to map segment",  # of a library that could not be loaded
     "can't start new thread",  # because there is no room for its stack
     "cublas_status_alloc_failed",
-    UNINITIALISED,  # its handle found no room
-    # If a driver does not tell how much was left, as on a part of a card (MIG), torch's report that memory ran out
-    # fails: https://github.com/pytorch/pytorch/issues/112377
+    UNINITIALISED,  # there was no memory for cuBLAS's handle
+    # torch's own report fails if the driver cannot tell how much memory is left, as on a part of a card (MIG):
+    # https://github.com/pytorch/pytorch/issues/112377
     "nvml_success ==",
 )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out. torch's own error for CUDA is recognised by its words, too."""
+    """Return whether an error means that memory ran out. torch's error for CUDA is recognised by its words,
+    too."""
     if isinstance(error, MemoryError):
         return True
-    # Of what a file says in its own words only the type is known; these come from the system and from torch.
+    # Words are compared only in errors of the system and of torch: those of other types may quote a file.
     is_ours = isinstance(error, RuntimeError | OSError | ImportError)
     return is_ours and any(words in str(error).lower() for words in WORDS)
 
 
 def is_uninitialised(error: BaseException) -> bool:
-    """Whether cuBLAS could not start: mostly because memory is short, but a broken driver gives the same error."""
+    """Return whether cuBLAS could not start: mostly for lack of memory, but a broken driver gives the same
+    error."""
     return UNINITIALISED in str(error).lower()
 
 
 def release_memory(cuda: Any = None) -> None:
-    """Free unused memory, and cuBLAS's workspace: each stream that was ever used has one.
+    """Free unused memory and cuBLAS's workspaces, and restart CUDA's measurement of the peak.
 
-    `cuda` is torch.cuda. A process that has not used it yet is left without a context, which takes memory."""
-    import torch  # not before there is a model: whoever recognises errors may have failed to import it
+    `cuda` is torch.cuda by default. In a process that has not used CUDA yet, no context is created, because a
+    context takes memory."""
+    import torch  # here, because code that only recognises errors must work where torch cannot be imported
 
     gc.collect()
     if torch.backends.mps.is_available():
@@ -65,7 +68,8 @@ def release_memory(cuda: Any = None) -> None:
 
 
 def clear_workspaces() -> None:
-    """Free cuBLAS's workspaces: each stream takes another when it needs one."""
+    """Free the workspaces of cuBLAS, one for each stream that was used; a stream allocates a new one when
+    needed."""
     import torch
 
     if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only where torch has CUDA
@@ -77,7 +81,7 @@ M_ARENA_MAX = -8
 
 
 def share_one_heap() -> bool:
-    """Have all threads share one heap; returns whether the C library supports that."""
+    """Make all threads share one heap; return whether the C library supports that."""
     try:
         return bool(ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1) == 1)
     except (OSError, AttributeError, TypeError):  # Windows, macOS, musl
@@ -90,11 +94,11 @@ TRIAL_BYTES = 32 << 20
 
 
 def expand_segments(device: "torch.device") -> bool:
-    """Have the segments of CUDA's allocator grow on Linux: a KV cache that is made anew leaves no holes then.
+    """Let the segments of CUDA's allocator grow on Linux, so that a new, larger KV cache leaves no holes.
 
-    With fixed segments a freed buffer serves only what is as small or smaller, so that each larger one is reserved
-    on top. Returns whether segments grow by this: the person may have set torch's allocator up, and some drivers,
-    such as those of virtual cards, refuse it."""
+    A fixed segment can be reused only for buffers of its size or smaller, so each larger buffer would be reserved
+    on top of it. Returns whether segments grow now: nothing is changed if the person has set up torch's allocator,
+    and some drivers, such as those of virtual cards, refuse it."""
     import torch
 
     if device.type != "cuda" or sys.platform != "linux" or torch.version.cuda is None:
@@ -121,12 +125,12 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident_bytes() -> int:
-    """Return the process's resident memory now; 0 if the system does not report it."""
+    """Return the bytes of the process's resident memory now; 0 if the system does not report them."""
     return _kilobytes("VmRSS") << 10
 
 
 def peak_bytes() -> int:
-    """Return the peak since `restart_peak`; 0 if the system does not report it."""
+    """Return the peak of resident bytes since `restart_peak`; 0 if the system does not report it."""
     return _kilobytes("VmHWM") << 10
 
 
@@ -147,7 +151,7 @@ def address_space_left() -> int:
 
 
 def restart_peak() -> None:
-    """Restart the measurement of the peak, if the system supports that."""
+    """Restart the measurement of peak memory, if the system supports that."""
     with suppress(OSError):
         _RESET.write_text("5", encoding="ascii")
 

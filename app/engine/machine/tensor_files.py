@@ -11,7 +11,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 
 class TensorFiles:
-    """Open until the stack is closed. Raises what safetensors raises."""
+    """The open files of a checkpoint. They are closed with `stack`. Raises what safetensors raises."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._files: dict[str, Any] = {}
@@ -36,7 +36,7 @@ class TensorFiles:
 
 
 def tensor_names(folder: Path) -> list[str]:
-    """Read the names of a folder's tensors; none of a GGUF file."""
+    """Read the names of the tensors in a folder; [] for a GGUF file."""
     if (folder / SAFE_WEIGHTS_NAME).is_file():
         with safe_open(folder / SAFE_WEIGHTS_NAME, framework="pt") as weights:
             return list(weights.keys())
@@ -44,7 +44,8 @@ def tensor_names(folder: Path) -> list[str]:
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Return the files that transformers reads. Files that the index names elsewhere are sought in the folder."""
+    """Return the files that transformers reads. Only the file names in the index count, so all are in the
+    folder."""
     whole = folder / SAFE_WEIGHTS_NAME
     if whole.is_file():
         return [whole]
@@ -52,6 +53,6 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _weight_map(folder: Path) -> dict[str, str]:
-    """Read from the index which file has which tensor."""
+    """Read from the index which file contains which tensor: {tensor name: file name}."""
     files: dict[str, str] = json.loads((folder / SAFE_WEIGHTS_INDEX_NAME).read_text("utf-8"))["weight_map"]
     return files

@@ -1,8 +1,8 @@
-"""The ranks of one engine as rank 0 sees them: it starts them, gives them the model, and starts them again.
+"""Manages the other ranks from rank 0: starts them, has them load the model, and starts them again.
 
-With `--devices` the other ranks are child processes of the app, which end with it. If one of them ends by itself,
-all do, and the next reply loads the model again on the devices that are left. With torchrun they exist from the
-beginning, and torchrun ends all of them when one ends.
+With `--devices` the other ranks are child processes of the app, which end with it. If one of them ends by
+itself, all are ended, and the next reply loads the model again on the remaining devices. With torchrun the
+ranks exist from the beginning, and torchrun ends all of them if one ends.
 """
 
 import json
@@ -27,16 +27,16 @@ from app.system.child_process import ChildProcess
 from app.values.messages import ModelChoice, ModelFolder
 
 STARTING = 120.0
-"""Seconds that a process may take to import torch."""
+"""The seconds that a process may take to import torch."""
 _PINGS = 21
 
 
 class Ranks:
-    """Rank 0's view of the other ranks. With one device there are none, and nothing is started."""
+    """The other ranks, seen from rank 0. With one device there are none, and nothing is started."""
 
     def __init__(self, plan: RankPlan) -> None:
         self._plan = plan
-        self._devices = plan.devices  # that are left
+        self._devices = plan.devices  # without those of ranks that have ended
         self._children: list[ChildProcess] = []
         self._link: Link | None = None
         self._shared: ParallelRunner | None = None
@@ -45,17 +45,20 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        """How many devices share a step."""
+        """The number of devices that share a step."""
         return max(len(self._devices), 1)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every rank that has the model is still there, as far as is known."""
+        """Whether no rank with the model is known to have ended or failed."""
         is_broken = self._shared is not None and self._shared.is_broken
         return not is_broken and all(child.is_running for child in self._children)
 
     def begin(self, choice: ModelChoice) -> ModelChoice:
-        """Choose this rank's device and start the other processes, before the model is loaded here."""
+        """Choose this rank's device and start the other processes, before the model is loaded here.
+
+        Returns the choice with that device. Raises BadOption for a missing card, RankLost if torchrun must
+        restart."""
         self._leave_out_ended_ranks()
         if self._plan.torchrun and not self._devices:  # a card for each rank if models run on cards here
             is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
@@ -72,7 +75,9 @@ class Ranks:
     def join(
         self, loaded: LoadedModel, folder: ModelFolder, choice: ModelChoice, cache: Path | None
     ) -> LoadedModel:
-        """Load the model on the other ranks; returns one that all compute. Raises AppError if a rank cannot."""
+        """Load the model on the other ranks; return a model that all ranks compute together.
+
+        A model that takes no draft trees stays on this device, with a note. Raises AppError if a rank fails."""
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
@@ -106,7 +111,9 @@ class Ranks:
         )
 
     def close(self) -> None:
-        """End the started processes, now that the model is unloaded; each device may be tried again."""
+        """End the started processes after the model was unloaded; the next load tries all devices again.
+
+        Under torchrun the ranks only unload the model."""
         if not self._plan.torchrun:
             self._hang_up()
             self._devices = self._plan.devices
@@ -121,7 +128,7 @@ class Ranks:
         self._shared = None
 
     def _check_cards(self) -> None:
-        """Raises BadOption for a card that does not exist."""
+        """Raise BadOption for a card that does not exist."""
         if self._devices[0] == "cpu":
             return
         choose_device("cuda")  # raises the reason if no card can be used
@@ -134,7 +141,7 @@ class Ranks:
     def _connect(self) -> Link:
         if torchrun := self._plan.torchrun:
             return meet_by_torchrun(torchrun)
-        from torch.distributed import FileStore  # type: ignore[attr-defined]  # not before there are ranks
+        from torch.distributed import FileStore  # type: ignore[attr-defined]  # imported only for several ranks
 
         with TemporaryDirectory(prefix="foresight-ranks-", ignore_cleanup_errors=True) as folder:
             place = str(Path(folder) / "store")
@@ -143,17 +150,17 @@ class Ranks:
                 if not child.ask(request.encode() + b"\n", STARTING):
                     raise self._lost(rank)
             link = connect(FileStore(place, self.size), 0, self.size)
-            link.ping()  # the others have read the store when they answer
+            link.ping()  # the answers show that the other ranks have read the store
             return link
 
     def _lost(self, rank: int) -> RankLost:
-        """Leave out a rank that has ended; returns the error to raise."""
+        """Mark a rank as ended, so that the next load leaves it out; return the error to raise."""
         self._gone.add(rank)
         words = f"Rank {rank} ({self._devices[rank]}) ended: it was killed, crashed, or had no memory left."
         if self._plan.torchrun:
             return RankLost(f"{words} Start torchrun again.")
         left = " and ".join(device for rank, device in enumerate(self._devices) if rank not in self._gone)
-        return RankLost(f"{words} Ask again: Foresight goes on with {left}.")
+        return RankLost(f"{words} Send the message again: Foresight continues with {left}.")
 
     def _leave_out_ended_ranks(self) -> None:
         is_whole = self.is_whole and not self._gone

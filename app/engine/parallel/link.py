@@ -1,12 +1,12 @@
-"""The messages of the ranks: fixed int64 tensors and, once for each model and reply, settings as JSON.
+"""Messages between ranks: int64 tensors of fixed length and, once for each model and reply, settings as JSON.
 
-Rank 0 gives orders to each of the others and receives their answers; these do not talk among themselves. The
-numbers come from the host and are wanted there, so sockets of this machine carry them, also between cards: no
-kernel is launched, and a rank that waits for its next order keeps no card busy. gloo is not used, because its
-receiver announces itself before anything is sent, and each message goes through two threads.
+Rank 0 sends orders to each of the other ranks and receives their answers; the others send nothing to each
+other. The numbers come from the host and are needed there, so they are sent by local sockets, also between
+cards: no kernel is launched, and a rank that waits for its next order keeps no card busy. gloo is not used,
+because its receiver announces itself before anything is sent, and each message passes through two threads.
 
-Rank 0 listens at 127.0.0.1, and a store of torch tells the others where. Any program of this machine could connect
-there, so the others show a secret that the store holds.
+Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program of this
+machine could connect to the port, so the ranks send a secret from the store first.
 """
 
 import json
@@ -29,35 +29,35 @@ from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 
 _ORDER = 1536
-"""Numbers of an order: five counts, MOST_TEXT tokens, and four numbers for each row of the widest block."""
+"""The numbers of an order: five counts, MOST_TEXT tokens, and four numbers for each row of the widest block."""
 MOST_TEXT = 128
 _JSON = 4096
 MEETING = timedelta(seconds=60)
-"""How long the ranks may take to find each other."""
+"""How long the ranks may take to connect."""
 FOR_TORCHRUN = timedelta(days=1)
-"""How long the others wait for rank 0 under torchrun: it may download the model first."""
+"""How long the other ranks wait for rank 0 under torchrun, which may download the model first."""
 _HERE = "127.0.0.1"
 _PLACE = "link"
-"""The store's key for rank 0's port and the two numbers of the secret."""
+"""The key in the store for rank 0's port and the two numbers of the secret."""
 _GREETING = 5.0
-"""Seconds within which whoever connects must show the secret."""
+"""The seconds within which a program that connects must send the secret."""
 
 
 class Op(IntEnum):
-    """What an order asks for."""
+    """The kind of an order."""
 
-    LOAD = 1  # a model, by JSON
-    REPLY = 2  # settings of the replies from now on, by JSON
-    PREFILL = 3  # a prompt, whose ids come next
-    STEP = 4  # a share of a block, after new tokens of the text
-    FOLLOW = 5  # new tokens of the text, fed at once
+    LOAD = 1  # load the model described by JSON, which follows
+    REPLY = 2  # use the settings in JSON, which follows, for all further replies
+    PREFILL = 3  # read the prompt whose ids follow
+    STEP = 4  # commit new tokens of the text, then compute a share of a block
+    FOLLOW = 5  # commit new tokens of the text and feed them at once
     FORGET = 6
     UNLOAD = 7
-    PING = 8  # an answer as long as an order
+    PING = 8  # answer with as many bytes as an order has
 
 
 class LinkBroken(Exception):
-    """The process of this rank has ended."""
+    """A rank does not answer, because its process has ended; `rank` is its number."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(f"rank {rank} does not answer")
@@ -66,9 +66,10 @@ class LinkBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order; `text` are the tokens committed since the last one, `length` is that of what comes next.
+    """An order; `text` are the tokens committed since the last order, `length` is the length of a prompt that
+    follows.
 
-    A share is sent without its places in the whole block, because only rank 0 needs them."""
+    A share is sent without its indices in the whole block, because only rank 0 needs them."""
 
     op: Op
     length: int = 0
@@ -77,22 +78,22 @@ class Order:
 
 
 class Link:
-    """Carries tensors from this rank to others and back."""
+    """Sends tensors from this rank to other ranks, and receives theirs."""
 
     def __init__(self, peers: Mapping[int, socket.socket], rank: int, size: int) -> None:
-        """`peers` are the ranks that this one talks with."""
+        """Use these sockets, which are connected to the other ranks in `peers`."""
         self._peers = peers
         self.rank, self.size = rank, size
 
     def send(self, to: int, tensor: Tensor) -> None:
-        """Send a tensor. Raises LinkBroken."""
+        """Send a tensor to another rank. Raises LinkBroken."""
         try:
             self._peers[to].sendall(_bytes_of(tensor))
         except OSError as error:
             raise LinkBroken(to) from error
 
     def receive(self, source: int, tensor: Tensor) -> None:
-        """Fill this tensor, whose size tells how much to receive. Raises LinkBroken."""
+        """Fill this tensor with as many bytes as it has. Raises LinkBroken."""
         left = _bytes_of(tensor)
         try:
             while left:
@@ -103,7 +104,7 @@ class Link:
             raise LinkBroken(source) from error
 
     def send_order(self, to: int, order: Order) -> None:
-        """Send an order as one tensor, of the same length for every order."""
+        """Send an order as one tensor of fixed length."""
         share, own = order.share, frozenset[int]()
         rows: list[Sequence[int]] = []
         if share:
@@ -119,7 +120,7 @@ class Link:
         self.send(to, packed)
 
     def receive_order(self) -> Order:
-        """Wait for rank 0's next order."""
+        """Wait for rank 0's next order and return it."""
         numbers = torch.empty(_ORDER, dtype=torch.int64)
         self.receive(0, numbers)
         op, length, text, rows, wanted = numbers[:5].tolist()
@@ -144,13 +145,14 @@ class Link:
         self.send(to, torch.tensor(list(text.ljust(_JSON)), dtype=torch.uint8))
 
     def receive_json(self, source: int) -> Any:
-        """Receive what `send_json` sent."""
+        """Receive a value that `send_json` sent."""
         text = torch.empty(_JSON, dtype=torch.uint8)
         self.receive(source, text)
         return json.loads(bytes(text.tolist()))
 
     def load(self, requests: Sequence[dict[str, object]]) -> None:
-        """Have the other ranks load what they are told. Raises ModelBroken if one of them refuses, LinkBroken."""
+        """Send each other rank its request to load a model, and wait for all. Raises ModelBroken if a rank
+        refuses."""
         for rank, request in enumerate(requests, start=1):
             self.send_order(rank, Order(Op.LOAD))
             self.send_json(rank, request)
@@ -159,7 +161,7 @@ class Link:
             raise ModelBroken(refused)
 
     def ping(self) -> float:
-        """Measure the seconds that an order and its answer take for all ranks together. Rank 0 calls this."""
+        """Measure the seconds that an order and its answer take for all ranks together. For rank 0."""
         began, pong = perf_counter(), torch.empty(_ORDER, dtype=torch.int64)
         for rank in self._peers:
             self.send_order(rank, Order(Op.PING))
@@ -168,24 +170,25 @@ class Link:
         return perf_counter() - began
 
     def pong(self) -> None:
-        """Answer a ping."""
+        """Answer rank 0's ping with a tensor as long as an order."""
         self.send(0, torch.zeros(_ORDER, dtype=torch.int64))
 
     def close(self) -> None:
-        """Hang up on all peers."""
+        """Close the connections to all peers."""
         for peer in self._peers.values():
             peer.close()
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    """Its memory if it is contiguous, else that of a copy."""
+    """Return the bytes of a contiguous tensor, without copying; of another tensor, the bytes of a copy."""
     return tensor.flatten().view(torch.uint8).numpy().data
 
 
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
-    """Meet the other ranks by a store of torch.
+    """Connect to the other ranks, by a store of torch.
 
-    Raises LinkBroken for a rank that does not come, RuntimeError if rank 0 does not."""
+    On rank 0, raises LinkBroken if a rank does not connect in time; on the others, RuntimeError if rank 0 does not
+    write its port to the store in time, LinkBroken if it cannot be reached."""
     store.set_timeout(within)
     if rank:
         port, *secret = json.loads(store.get(_PLACE))
@@ -198,13 +201,13 @@ def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Li
     else:
         peers = _others(store, size, within)
     for peer in peers.values():
-        peer.settimeout(None)  # a person may take any time between two replies
+        peer.settimeout(None)  # there may be any time between two replies
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return Link(peers, rank, size)
 
 
 def meet_by_torchrun(torchrun: TorchrunRank) -> Link:
-    """Meet the other processes of torchrun by its own store."""
+    """Connect to the other processes of torchrun, by torchrun's own store."""
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
     store = TCPStore(

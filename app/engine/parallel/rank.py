@@ -1,10 +1,10 @@
-"""One rank: a model that follows the text, its share of each step, and its answers.
+"""One rank: its copy of the model, which follows the text, its share of each step, and its answers.
 
 Only rank 0 knows which of the drafted rows are accepted, and only the rank that computed a row has its keys and
-values. A rank without them feeds the row's token once more, before its next share (as LADE does):
+values. A rank without them computes the row's token again, together with its next share (as LADE does):
 
-    text A B, share  C -> D    accepted C D E, of which E was another rank's     missed: E
-    next share  F -> G         fed  E -> F -> G, which is committed from E on
+    text A B, share  C -> D    accepted C D E, where E was another rank's row    missed: E
+    next share  F -> G         fed  E -> F -> G, of which E is committed in any case
 
 So no keys and values are sent, and a rank always holds a prefix of the text.
 """
@@ -27,9 +27,9 @@ from app.values.messages import Prefilling
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one rank computes, as a block, and which of its answers count.
+    """The block that one rank computes, and which of its results are used.
 
-    Its wanted rows at the indices `own` are the wanted rows `places` of the whole block."""
+    Result `own[i]` of the share (an index of its wanted rows) is result `places[i]` of the whole block."""
 
     block: Block
     own: tuple[int, ...]
@@ -37,15 +37,17 @@ class Share:
 
 
 def split(block: Block, missed: Sequence[int]) -> list[Share]:
-    """Make one share for each rank; `missed` [ranks] is how many tokens each must feed besides.
+    """Split the block into one share per rank; `missed[rank]` is how many tokens the rank must feed before its
+    share.
 
-    The rows are read depth first and cut into stretches, one for each rank. A rank computes its stretch and the
-    ancestors of its first row, because its rows see them. So whole branches stay together, and so do the window's
-    neighbouring columns. The largest share is as small as possible. A tree of 6 rows on two ranks:
+    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes
+    its stretch and the ancestors of the stretch's first row, because its rows see them. So whole branches stay
+    together, and so do neighbouring columns of the window. The largest share is as small as possible. A tree of
+    6 rows on two ranks:
 
         row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
         parent  -1  0  0  1  2  1          rank 0        0 1 3
-                                           rank 1        0 1 2 4 5, of which 0 and 1 are rank 0's as well
+                                           rank 1        0 1 2 4 5, of which rank 0 computes 0 and 1 as well
     """
     order = depth_first(block.parents)
     ancestors = [block.positions[row] - block.positions[0] for row in order]
@@ -61,7 +63,7 @@ def split(block: Block, missed: Sequence[int]) -> list[Share]:
 
 
 def depth_first(parents: Sequence[int]) -> list[int]:
-    """Order the rows so that each is followed by all its descendants, earlier children first."""
+    """Order the rows so that each row is followed by all its descendants, earlier children first."""
     children: list[list[int]] = [[] for _ in parents]
     found, waiting = list[int](), list[int]()
     for row, parent in enumerate(parents):
@@ -74,7 +76,7 @@ def depth_first(parents: Sequence[int]) -> list[int]:
 
 
 def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
-    """Where the stretches end if no rank feeds more than `most` rows."""
+    """Compute the ends of the stretches if no rank may feed more than `most` rows."""
     ends, begin = list[int](), 0
     for lagging in missed:
         above = ancestors[begin] if begin < len(ancestors) else 0
@@ -85,13 +87,13 @@ def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> 
 
 def _share(block: Block, rank: int, stretch: Sequence[int], owner: Sequence[int]) -> Share:
     rows = {0, *stretch}
-    for row in stretch[:1]:  # the ancestors of the others are among these and the first one's
+    for row in stretch[:1]:  # all other rows' ancestors are in the stretch, or ancestors of its first row
         while (row := block.parents[row]) >= 0:
             rows.add(row)
     kept = sorted(rows)
-    local = {row: place for place, row in enumerate(kept)}
-    wanted = [(place, row) for place, row in enumerate(block.wanted) if row in rows]
-    own = [(index, place) for index, (place, row) in enumerate(wanted) if owner[row] == rank]
+    local = {row: index for index, row in enumerate(kept)}
+    wanted = [(whole, row) for whole, row in enumerate(block.wanted) if row in rows]
+    own = [(index, whole) for index, (whole, row) in enumerate(wanted) if owner[row] == rank]
     return Share(
         Block(
             tokens=tuple(block.tokens[row] for row in kept),
@@ -100,18 +102,19 @@ def _share(block: Block, rank: int, stretch: Sequence[int], owner: Sequence[int]
             wanted=tuple(local[row] for _, row in wanted),
         ),
         tuple(index for index, _ in own),
-        tuple(place for _, place in own),
+        tuple(whole for _, whole in own),
     )
 
 
 def children_of(block: Block) -> dict[tuple[int, int], int]:
-    """Map (parent, token) to the row with this token below this parent, the first one of several."""
+    """Map (parent row, token) to the parent's child row with this token; to the first one if there are several."""
     edges = zip(block.parents, block.tokens, strict=True)
     return {edge: row for row, edge in reversed(list(enumerate(edges)))}
 
 
 def followed(block: Block, tokens: Sequence[int]) -> list[int]:
-    """Return the rows, from row 0 down, of the text's next tokens, as far as the block has them."""
+    """Return the path of rows that hold the text's next tokens, from a root row on, as far as the block has
+    them."""
     children = children_of(block)
     rows = list[int]()
     for token in tokens:
@@ -123,7 +126,7 @@ def followed(block: Block, tokens: Sequence[int]) -> list[int]:
 
 
 def after_missed(missed: Sequence[int], block: Block) -> Block:
-    """Put a line of missed tokens before the block."""
+    """Prepend the missed tokens to the block as a chain, and attach the block's root rows to its end."""
     lines, first = len(missed), block.positions[0]
     return Block(
         tokens=(*missed, *block.tokens),
@@ -134,11 +137,11 @@ def after_missed(missed: Sequence[int], block: Block) -> Block:
 
 
 _BITS = 32
-"""An answer holds a token's id and, in this many lower bits, its logit as float32."""
+"""An answer packs a token's id and, in this many low bits, its logit as float32."""
 
 
 class RankModel:
-    """Follows the text; everything is committed except the tokens that it `missed`."""
+    """A rank's model, which follows the text: all of it is committed except the missed tokens."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner
@@ -147,18 +150,19 @@ class RankModel:
 
     @property
     def missed(self) -> int:
-        """How many tokens of the text must be fed once more."""
+        """The number of the text's tokens that must still be fed."""
         return len(self._missed)
 
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Read a prompt as a runner does."""
+        """Read a prompt, as a runner's prefill does."""
         self._missed, self._fed = [], None
         return (yield from self.runner.prefill(ids, same_text_buckets))
 
     def go_on(self, tokens: Sequence[int]) -> None:
-        """Continue the text with these tokens; rows of the newest share that guessed them are committed."""
+        """Continue the text with these tokens: commit the rows of the newest share that hold them; note the
+        rest as missed."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)
@@ -168,14 +172,15 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Compute logits [R, vocab] of the wanted rows of a share whose row 0 is the current token."""
+        """Feed the missed tokens and a share whose row 0 is the current token; return its wanted rows' logits
+        [R, vocab]."""
         if self._missed and not self._fits(block):
             self.catch_up()
         self._fed = block
         return self.runner.forward(after_missed(self._missed, block))
 
     def catch_up(self) -> None:
-        """Feed what was missed, as lines of tokens."""
+        """Feed and commit the missed tokens, as chains."""
         while self._missed:
             start = self.runner.length
             most = min(MAX_DEPTH + 1, self.runner.max_rows, self.runner.horizon(start) - start)
@@ -185,12 +190,12 @@ class RankModel:
             self._missed = self._missed[most:]
 
     def forget(self) -> None:
-        """Drop the text."""
+        """Drop the text, the missed tokens and the newest share."""
         self._missed, self._fed = [], None
         self.runner.forget()
 
     def _fits(self, block: Block) -> bool:
-        """Whether the share can be fed in one pass with the missed tokens."""
+        """Return whether the missed tokens and the share can be fed in one pass."""
         count, first, last = len(self._missed), block.positions[0], max(block.positions)
         return (
             last - first + count <= MAX_DEPTH
@@ -200,10 +205,11 @@ class RankModel:
 
 
 def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int64]:
-    """Answer for a share's wanted rows [R, 1 + K]: the sampled token, then the likeliest ones with their logits.
+    """Return answers [R, 1 + K] for a share's wanted rows: the sampled token, then the K likeliest with their
+    logits.
 
-    Drawing takes time, so tokens are sampled from row 0 down to a row without a matching child; other rows have -1.
-    If the accepted path of the whole step leads through rows of this rank, it leads through these."""
+    Drawing takes time, so tokens are sampled only along the path from row 0 to a row without a matching child;
+    other rows get -1. If the accepted path of the whole step has rows of this rank, they are on this path."""
     choices = sampler(logits, SUCCESSORS, [block.positions[row] + 1 for row in block.wanted])
     bits = choices.logits.astype(np.float32).view(np.uint32).astype(np.int64)
     answers = np.full((len(block.wanted), 1 + choices.ids.shape[1]), -1, dtype=np.int64)
@@ -218,7 +224,7 @@ def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int
 
 
 def choices_of(answers: NDArray[np.int64], likely: int) -> Choices:
-    """Read what `answers_of` made."""
+    """Unpack answers that `answers_of` made into choices; `likely` tokens per row are kept."""
     sampled: list[int] = answers[:, 0].tolist()
     ids, bits = answers[:, 1 : 1 + likely] >> _BITS, answers[:, 1 : 1 + likely] & 2**_BITS - 1
 

@@ -1,4 +1,4 @@
-"""A rank above 0: it does what rank 0 orders until rank 0 hangs up.
+"""A rank above 0: it executes rank 0's orders until rank 0 closes the connection.
 
 `--devices` starts this module as a process; torchrun's processes call `serve_torchrun`.
 """
@@ -24,7 +24,7 @@ from app.values.messages import ModelChoice, ModelFolder, Sampling
 
 
 class RankServer:
-    """One rank's model, and how it answers."""
+    """Executes orders with this rank's model and answers them."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -33,7 +33,7 @@ class RankServer:
         self._buckets: Buckets = ()  # to which steps are padded for the same text
 
     def serve(self) -> None:
-        """Obey orders; returns when rank 0 has ended."""
+        """Execute orders until the connection to rank 0 is closed."""
         try:
             while True:
                 self._obey(self._link.receive_order())
@@ -72,7 +72,7 @@ class RankServer:
                 self._model.forget()
 
     def _load(self, wanted: Any) -> str:
-        """Load a model; returns why it cannot be loaded, as a sentence, or ""."""
+        """Load a model; return "", or a sentence about why it cannot be loaded."""
         self._unload()
         use_device(wanted["device"], wanted["threads"])
         gguf, cache = (Path(wanted[name]) if wanted[name] else None for name in ("gguf", "cache"))
@@ -82,15 +82,15 @@ class RankServer:
             runner = load(folder, choice, cache=cache, reads_heads=False).runner  # rank 0 drafts
         except AppError as error:
             return str(error)
-        except Exception as error:  # as anybody's file may raise
+        except Exception as error:  # of any type, because files are not trusted
             return f"{folder.name} could not be loaded on {wanted['device']} ({first_line(error)[:200]})."
         if not isinstance(runner, BlockRunner):
-            return f"{folder.name} takes no draft trees on {wanted['device']}: leave that device out."
+            return f"{folder.name} cannot check draft trees on {wanted['device']}: leave that device out."
         self._loaded = RankModel(runner)
         return ""
 
     def _unload(self) -> None:
-        """Free the old model's memory before another model takes its own."""
+        """Unload the model and free its memory."""
         self._loaded = self._sampler = None
         release_memory()
 
@@ -106,7 +106,7 @@ class RankServer:
 
 
 def use_device(device: str, threads: int) -> None:
-    """Run this thread's models on this device ("cpu" or "cuda:1"), CPU products on this many threads."""
+    """Set this thread's card, for a device such as "cuda:1"; for "cpu", set torch's number of threads."""
     if device == "cpu":
         torch.set_num_threads(threads)
     else:
@@ -114,14 +114,14 @@ def use_device(device: str, threads: int) -> None:
 
 
 def serve_torchrun(torchrun: TorchrunRank) -> None:
-    """Serve as a rank above 0 that torchrun started; returns when rank 0 has ended."""
+    """Serve as a rank above 0 that torchrun started, until rank 0 closes the connection."""
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     RankServer(meet_by_torchrun(torchrun)).serve()
 
 
 def _serve_app(request: bytes, say: Say) -> None:
-    """Report that torch is imported, then meet the other ranks and serve."""
+    """Report that torch is imported, then connect to rank 0 and serve."""
     from torch.distributed import FileStore  # type: ignore[attr-defined]
 
     wanted = json.loads(request)

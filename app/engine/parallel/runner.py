@@ -1,7 +1,8 @@
-"""The runner of rank 0: it splits a step's block among the ranks and joins their answers.
+"""The runner of rank 0: it splits a step's block among the ranks and joins their results.
 
-Blocks of which every rank would have to compute most, such as plain steps and chains, are computed here alone. The
-others get the text with their next share, or when they are far behind.
+Some blocks, such as plain steps and chains, cannot be divided, because a rank's share would have all rows. They
+are computed only here. The other ranks receive the new tokens with their next share, or once there are FAR of
+them.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,18 +23,19 @@ from app.errors import AppError
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 FAR = 24
-"""A rank that lags this many tokens is told to follow without a share."""
+"""A rank with this many unsent tokens is sent them at once, without waiting for its next share."""
 
 
 class ParallelRunner:
-    """A model of which each rank has a copy. Once a rank has ended it raises AppError and cannot be used."""
+    """Runs a model of which every rank has a copy. If a rank ends, methods raise AppError, and the runner is
+    unusable."""
 
     max_branches = MAX_ROWS
     pending = 0
     is_asynchronous = False  # a step is over when all ranks have answered
 
     def __init__(self, runner: BlockRunner, link: Link, lost: Callable[[int], AppError]) -> None:
-        """`lost` makes the error to raise when a rank has ended."""
+        """Share steps by this link; `lost` makes the error to raise for a rank that has ended."""
         self.context = runner.context
         self.reused = 0
         self.is_broken = False
@@ -42,9 +44,9 @@ class ParallelRunner:
         self._link = link
         self._lost = lost
         self._others = range(1, link.size)
-        self._sampler: Sampler | None = None  # None: all logits are wanted
+        self._sampler: Sampler | None = None  # None if ranks send logits instead of sampling
         self._settings: dict[str, object] = {"sampling": None}
-        self._told: dict[str, object] = {}
+        self._sent_settings: dict[str, object] = {}
         self._block: Block | None = None
         self._shares: dict[int, Block] = {}  # of the newest step, by rank
         self._unsent: list[list[int]] = [[] for _ in range(link.size)]
@@ -52,53 +54,56 @@ class ParallelRunner:
 
     @property
     def same_text_buckets(self) -> Buckets:
-        """The rows of blocks whose shares are padded to buckets with equal bits."""
+        """The block sizes whose shares exactly fill the buckets that give bitwise identical results."""
         return self._together(self._runner.same_text_buckets)
 
     @property
     def buckets(self) -> Buckets:
-        """The rows of a block whose shares have the rows of a bucket."""
+        """The block sizes whose shares exactly fill a bucket on each rank."""
         return self._together(self._runner.buckets)
 
     @property
     def max_rows(self) -> int:
-        """As many as one rank takes: a share has all rows of a block that is one branch."""
+        """The most rows of a block, those of one rank, because the share of a single branch has all rows."""
         return self._runner.max_rows
 
     def horizon(self, position: int) -> int:
         return self._runner.horizon(position)
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Sample in each rank's rows, unless the logits are wanted here."""
+        """Make a reply's sampler. The ranks sample their own rows unless the logits are needed here."""
         own = self._runner.sampler(sampling)
-        # A penalty depends on tokens that others accept.
+        # A penalty depends on accepted tokens that are in other ranks' shares.
         is_here = from_logits or sampling.repetition_penalty != 1
         self._sampler = None if is_here else own
         self._settings["sampling"] = None if is_here else asdict(sampling)
-        return own if is_here else partial(_read, own=own)
+        return own if is_here else partial(_choices, own=own)
 
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Have every rank read the prompt."""
+        """Let every rank read the prompt, after sending changed settings. Yields this rank's progress; returns
+        its logits."""
         buckets = tuple((rows - 1) // self._link.size + 1 for rows in same_text_buckets)
         self._block, self._shares = None, {}
         self._unsent, self._missed = [[] for _ in self._unsent], [0] * self._link.size
         settings = {**self._settings, "buckets": list(buckets)}
         with self._whole_exchange():
             for rank in self._others:
-                if settings != self._told:
+                if settings != self._sent_settings:
                     self._link.send_order(rank, Order(Op.REPLY))
                     self._link.send_json(rank, settings)
                 self._link.send_order(rank, Order(Op.PREFILL, len(ids)))
                 self._link.send(rank, torch.tensor(ids))
-        self._told = settings
+        self._sent_settings = settings
         logits = yield from self._model.prefill(ids, buckets)
         self.reused = self._runner.reused
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Compute logits [R, vocab] of the wanted rows, or answers [R, 1 + 8] if each rank samples in its rows."""
+        """Run the block on the ranks; return logits [R, vocab] of its wanted rows.
+
+        If the ranks sample, return packed answers [R, 1 + SUCCESSORS] instead (`rank.answers_of`)."""
         shares = split(block, self._missed)
         rows = [len(share.block) + missed for share, missed in zip(shares, self._missed, strict=True)]
         self._block = block
@@ -126,11 +131,11 @@ class ParallelRunner:
         return self._runner.forward_siblings(tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """Find the best tokens of logits from several ranks."""
+        """Find the likeliest tokens here, because no recorded step has found those of joined logits."""
         return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit rows here; the others hear of it later. Raises ValueError without a block to commit."""
+        """Commit rows here; other ranks receive the tokens later. Raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block to commit rows {list(rows)} of")
         tokens = [self._block.tokens[row] for row in rows]
@@ -147,16 +152,16 @@ class ParallelRunner:
                     self._send_text(rank)
 
     def forget(self) -> None:
-        """Have every rank forget the text, as far as it can be reached."""
+        """Drop the text here and on every rank that can be reached."""
         self._model.forget()
         if self.is_broken:
             return
-        with suppress(AppError), self._whole_exchange():  # the next prompt tells
+        with suppress(AppError), self._whole_exchange():  # the next prefill reports a broken link
             for rank in self._others:
                 self._link.send_order(rank, Order(Op.FORGET))
 
     def _send_text(self, rank: int, share: Share | None = None) -> None:
-        """Send the text that the rank does not know, and its share; without a share it catches up."""
+        """Send the rank its unsent tokens and its share. Without a share it only feeds the tokens."""
         text = self._unsent[rank]
         while len(text) > MOST_TEXT:
             self._link.send_order(rank, Order(Op.FOLLOW, text=tuple(text[:MOST_TEXT])))
@@ -168,7 +173,8 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner broken on an error: an answer that is still under way would be taken for the next one."""
+        """Mark the runner as broken on any error, because answers still in flight would be read as the next
+        step's."""
         try:
             yield
         except LinkBroken as broken:
@@ -183,18 +189,21 @@ class ParallelRunner:
 
 
 def rows_together(rows: int, ranks: int) -> int:
-    """Return the rows of a block whose shares have this many: all but the current token are divided."""
+    """Return the size of a block whose shares have `rows` rows: each has the current token; the others are
+    divided."""
     return (rows - 1) * ranks + 1
 
 
-def _read(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
-    """Read the answers of several ranks, or this one's own logits."""
+def _choices(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
+    """Unpack the ranks' answers, which are integers, or sample from logits that were computed only here."""
     is_logits = answers.is_floating_point()
     return own(answers, likely, positions) if is_logits else choices_of(answers.numpy(), likely)
 
 
 def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
-    """Return what the steps of all ranks cost, by the rows that they have together."""
+    """Return the step profile of all ranks together, by the rows of whole blocks.
+
+    `exchange` is the time in seconds of an order and its answer; it is added to steps that are shared."""
 
     def together(times: StepTimes) -> StepTimes:
         seconds = (

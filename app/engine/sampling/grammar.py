@@ -1,10 +1,11 @@
-"""Grammars that a reply has to match, through llguidance: which tokens may come next on a row's own path.
+"""Restricts replies to a grammar, through llguidance: which tokens may come next after the tokens before a row.
 
-Verification walks down the accepted path, so the matcher takes the tokens before each row and masks that row's
-logits. A draft changes nothing: a token that the grammar refuses is never drawn, whoever drafted it.
+Verification follows the accepted path, so the matcher consumes the tokens before each row and then masks that
+row's logits. A draft does not change the result: a token that the grammar forbids is never drawn, even if it
+was drafted.
 
-The draft tree is grown with a matcher of its own: guesses that the grammar refuses get no row, and what it forces,
-such as the names of a schema's properties, is drafted first.
+The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that it
+forces, such as the names of a schema's properties, are drafted first.
 """
 
 import json
@@ -27,7 +28,7 @@ from app.values.logits import CONTROL_RULE, Grammar
 
 
 class Grammars:
-    """Compiles grammars for one model. Its tokenizer is prepared once, with the first grammar."""
+    """Compiles grammars for one model. The tokenizer is prepared once, when the first grammar is compiled."""
 
     def __init__(self) -> None:
         self._tokens: LLTokenizer | None = None
@@ -40,9 +41,10 @@ class Grammars:
         prompt_tokens: int,
         begun: Sequence[int] = (),
     ) -> "GrammarMask":
-        """Make a mask for logits after a prompt of this many tokens, which ends with what is `begun` of the reply.
+        """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun`
+        reply.
 
-        Raises GrammarRefused for a grammar that cannot be used, with the reason."""
+        Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
         try:
             source = _source(grammar, tokenizer)
@@ -53,20 +55,20 @@ class Grammars:
         matcher = LLMatcher(tokens, source, log_level=0)
         if not matcher.consume_tokens(list(begun)):
             raise GrammarRefused(
-                "What is written of the reply so far is no beginning of what the grammar allows: regenerate it."
+                "The reply so far is not a beginning that the grammar allows: regenerate it."
             )
         return GrammarMask(matcher, prompt_tokens)
 
 
 class GrammarMask:
-    """Takes what the grammar does not allow out of logits. Rows may be asked for on any path."""
+    """Masks the logits of tokens that the grammar forbids. Rows may be masked in any order."""
 
     def __init__(self, matcher: LLMatcher, prompt_tokens: int) -> None:
         self._places = _Places(matcher)
         self._prompt_tokens = prompt_tokens
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
-        """Set the logits [vocab] after these tokens to -inf for each token that is not allowed."""
+        """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed."""
         matcher = self._places.at(history[self._prompt_tokens :])
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
@@ -74,20 +76,20 @@ class GrammarMask:
         allowed[: len(known)] = known
         if not allowed.any():
             raise GrammarRefused(
-                "The model has no token with which the grammar could go on "
+                "The model has no token that continues the grammar "
                 f"({matcher.get_error() or 'nothing fits'}): simplify the grammar."
             )
         return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
 
     def constraint(self, vocabulary: int) -> Constraint:
-        """Tell drafts what the grammar allows, by a matcher of their own.
+        """Make a constraint for drafts, with a copy of the matcher.
 
-        `vocabulary` are the tokens that the model has weights for."""
+        `vocabulary` is the number of tokens that the model has weights for."""
         return DraftConstraint(_Places(self._places.at(()).deep_copy()), self._prompt_tokens, vocabulary)
 
 
 class DraftConstraint:
-    """What the grammar allows on the paths of a draft tree. Each place is looked at once a step."""
+    """Returns what the grammar allows on the paths of a draft tree. Each path is computed once per step."""
 
     def __init__(self, places: "_Places", prompt_tokens: int, vocabulary: int) -> None:
         self._places = places
@@ -97,7 +99,7 @@ class DraftConstraint:
         self._length = 0
 
     def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> AllowedTokens:
-        """Return what may come after both."""
+        """Return the tokens that may come after the text and the guesses in `added`."""
         if len(text) != self._length:
             self._length, self._known = len(text), {}
         path = tuple(added())
@@ -109,17 +111,19 @@ class DraftConstraint:
 
 
 class _Places:
-    """Moves a matcher from one place of a reply to another."""
+    """Moves a matcher from one position of a reply to another."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
         self._taken: list[int] = []
 
     def at(self, reply: Sequence[int]) -> LLMatcher:
-        """Move the matcher to the place after these tokens: back to where the paths part, and on from there."""
+        """Move the matcher to the position after these tokens and return it.
+
+        It is rolled back to the longest common prefix and consumes the rest."""
         path, taken = list(reply), self._taken
         if path[: len(taken)] != taken:
-            same = next(place for place, token in enumerate(taken) if path[place : place + 1] != [token])
+            same = next(index for index, token in enumerate(taken) if path[index : index + 1] != [token])
             self._matcher.rollback(len(taken) - same)
             taken = taken[:same]
         self._matcher.consume_tokens(path[len(taken) :])
@@ -137,7 +141,7 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
 
 
 def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the grammar in llguidance's own form, with the control tokens that are known by their ids.
+    """Return the grammar in llguidance's own form, with the ids of the control tokens that the model has.
 
     Raises ValueError."""
 

@@ -1,13 +1,13 @@
-"""What changes a row's logits before a token is drawn: penalties and biases. Grammars (grammar.py) do so, too;
-their types are here, because drafters need them on machines without llguidance.
+"""Changes a row's logits before a token is drawn: penalties and biases. Grammars (`grammar.py`) do so, too; their
+types are here, because drafters need them on machines without llguidance.
 
-What changes a row depends on the tokens before it, so each row is changed only when verification gets to it, with
-the row's own path. A drafted branch is thus checked under its own penalties and its own state of the grammar, and
-the text is the same with lookahead on and off.
+The change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
+tokens of its own path. Each drafted branch is thus checked with its own penalties and its own state of the
+grammar, and the text is the same with lookahead on and off.
 
-Penalties count how often each token came before a row, on the logits' device. The rows of a reply have nearly the
-same history, so the counts go from one row to the next by the few tokens that differ, which need no upload: each
-goes with the kernel that counts it. A whole history is uploaded once.
+Penalties count how often each token occurs before a row, on the logits' device. The rows of a reply have nearly
+the same history, so the counts of one row are updated to those of the next by the few tokens that differ. These
+need no upload, because each is an argument of the kernel that counts it. A history that differs more is uploaded.
 """
 
 from collections import Counter
@@ -29,14 +29,15 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 """(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 
 FEW = 16
-"""Different tokens up to which counts go on from those of another row: each is a kernel or two."""
+"""Up to this many differing tokens, counts are updated instead of uploaded: each token costs one or two
+kernels."""
 ROOM = 1024
-"""Tokens that may be added to those of an upload before there is another one."""
+"""Tokens that may be added after an upload before the next upload is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedTokens:
-    """The tokens that a grammar allows at some place, a bit for each, and the one that it forces, if it does."""
+    """The tokens that a grammar allows next, one bit for each, and the token that it forces: [] or [token]."""
 
     bits: bytes
     forced: list[int]
@@ -46,21 +47,25 @@ class AllowedTokens:
 
 
 Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], AllowedTokens | None]
-"""(text, what is added to it) -> what the reply's grammar allows after both; None without a grammar."""
+"""(tokens of the text, function that returns the guesses after them) -> what the grammar allows after both; None
+without a grammar."""
 
 
 def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
-    """Allow every token."""
+    """Return None, which allows every token."""
 
 
 class Counts(NamedTuple):
-    """Tokens, each once, and how often each came: ids and times (float32) [n]. Some came no longer, 0 times."""
+    """Each token once, and how often it occurs: ids [n] and times [n] (float32). Times may be 0 after an
+    update."""
 
     ids: Tensor
     times: Tensor
 
     def changed(self, logits: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Logits [vocab], those of the tokens that came changed by (logits [n], times [n]) -> logits [n]."""
+        """Return logits [vocab] with `change` applied to the tokens that occur.
+
+        `change` is (logits [n], times [n]) -> logits [n]."""
         scores = logits[self.ids]
         return logits.index_copy(0, self.ids, torch.where(self.times > 0, change(scores, self.times), scores))
 
@@ -69,7 +74,7 @@ class TokenCounts:
     """Counts that follow the rows of one reply."""
 
     def __init__(self, start: int = 0) -> None:
-        """Tokens before the place `start` do not count."""
+        """Count the tokens from index `start` of a history on."""
         self._start = start
         self._counted: list[int] = []
         self._places: dict[int, int] = {}  # of tokens in the two tensors
@@ -77,7 +82,7 @@ class TokenCounts:
 
     @torch.inference_mode()
     def before(self, history: Sequence[int], device: torch.device) -> Counts:
-        """Count the tokens of this history, on the device. The counts are good until the next call."""
+        """Count the tokens of this history, on the device. The next call overwrites the counts."""
         tokens = list(history[self._start :])
         same = common_length(self._counted, tokens)
         gone, new = self._counted[same:], tokens[same:]
@@ -92,7 +97,7 @@ class TokenCounts:
 
     def _upload(self, tokens: list[int], device: torch.device) -> None:
         found = Counter(tokens)
-        self._places = {token: place for place, token in enumerate(found)}
+        self._places = {token: index for index, token in enumerate(found)}
         both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # vocabularies are smaller than 2**24
         both[:, : len(found)] = list(found), list(found.values())
         ids, self._times = uploaded(both, device)
@@ -109,14 +114,14 @@ class TokenCounts:
 
 
 def penalised(logits: Tensor, counts: Counts, penalty: float) -> Tensor:
-    """Logits [vocab] with the tokens seen so far made less likely (CTRL, section 4.1)."""
+    """Return logits [vocab] in which the tokens seen so far are less likely (CTRL, section 4.1)."""
     return counts.changed(
         logits, lambda scores, _times: torch.where(scores < 0, scores * penalty, scores / penalty)
     )
 
 
 def repetition_penalty(sampling: Sampling) -> list[Process]:
-    """The process of a sampling's repetition penalty; none without a penalty."""
+    """Make the process of the repetition penalty; [] without a penalty."""
     if sampling.repetition_penalty == 1:
         return []
     counts, penalty = TokenCounts(), sampling.repetition_penalty
@@ -124,7 +129,7 @@ def repetition_penalty(sampling: Sampling) -> list[Process]:
 
 
 def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
-    """OpenAI's penalties for one reply: for each time that it has a token, and for having it at all."""
+    """Make the process of OpenAI's penalties for one reply: frequency (per occurrence) and presence (once)."""
     counts = TokenCounts(prompt_tokens)
 
     def process(logits: Tensor, history: Sequence[int]) -> Tensor:
@@ -137,7 +142,7 @@ def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
 
 
 def biases(settings: LogitsSettings, vocabulary: int) -> Process:
-    """Add biases to the logits of tokens; ids that the model does not have are left out."""
+    """Make the process that adds biases to the logits of tokens; ids outside the vocabulary are ignored."""
     known = [(token, bias) for token, bias in settings.logit_bias if token < vocabulary]
     # One upload: ids are exact in float32, vocabularies being smaller than 2**24.
     both = np.array(known, dtype=np.float32).reshape(-1, 2).T

@@ -1,14 +1,16 @@
 """Sampling with keyed noise: the token at position p is a fixed function of (logits, seed, p).
 
 The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then the
-argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
-That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
+argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p,
+t). That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
 lookahead on and off give the same text for the same seed. Sums are taken in float64 and ties are broken by the
-lowest id, so that a row draws the same token alone and among many. Only tokens that survive the filters need noise.
+lowest id, so that a row draws the same token alone and among many. Only tokens that survive the filters need
+noise.
 
-On the CPU a row draws when verification gets to it. On a card each accepted token would then wait for the device
-again, so all rows draw at once, needed or not, and the drawn tokens are copied together with the likeliest ones.
-A penalty or a grammar depends on the tokens accepted before, so there the rows draw in turn on a card, too.
+On the CPU a row's token is drawn when verification reaches it. On a card each accepted token would then wait
+for the device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together
+with the likeliest ones. A penalty or a grammar depends on the tokens accepted before, so with one of them rows
+are drawn in turn on a card, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,14 +29,16 @@ from app.engine.sampling.logits_processing import Process, repetition_penalty
 from app.values.messages import Sampling
 
 Choose = Callable[[int, Sequence[int]], int]
-"""(row, every token before it) -> the token that the model says there."""
+"""(row, every token before it) -> the token that is sampled for it."""
 BestTokens = Callable[[Tensor, int], Tensor]
-"""(logits [R, vocab], count) -> as `best_tokens`, of at least so many: a recorded step has found them already."""
+"""(logits [R, vocab], count) -> what `best_tokens` returns, for `count` tokens or more. A recorded step has
+computed it already."""
 
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
-"""Logits whose maximum is taken together, and the number of blocks from which on that is faster."""
+"""Size of the blocks of logits whose maxima are taken first, and the number of blocks from which on this is
+faster."""
 VALUES = 1 << 22
-"""Logits that are filtered and given noise at once: some 100 MiB of numbers in between."""
+"""Logits that are filtered and get noise at once, which takes some 100 MiB of intermediate values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,13 @@ class Sampler(Protocol):
     """Samples tokens from logits."""
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Logits [R, vocab] of one step -> the sampled tokens, and this many of the likeliest ones.
+        """Sample the rows of one step's logits [R, vocab], and find the `likely` likeliest tokens of each row.
 
-        `positions` [R] are where these tokens stand: samplers that draw for all rows at once need them."""
+        `positions` [R] are the positions of the sampled tokens, for samplers that draw all rows at once."""
 
 
 def best_tokens(logits: Tensor, count: int) -> Tensor:
-    """Find each row's `count` likeliest tokens: their logits, their ids, and argmax's id [R, 2 * count + 1].
+    """Find each row's `count` likeliest tokens: [R, 2 * count + 1] are their logits, their ids, and argmax's id.
 
     Ids are exact in float32, vocabularies being smaller than 2**24."""
     firsts = _argmax(logits)
@@ -70,9 +74,9 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
 def make_sampler(
     sampling: Sampling, device: str = "cpu", best: BestTokens = best_tokens, processes: Sequence[Process] = ()
 ) -> Sampler:
-    """Make the sampler that suits logits on this device ("cpu", "cuda:0", ...), for one reply.
+    """Make the sampler of one reply for logits on this device ("cpu", "cuda:0", ...).
 
-    `processes` change a row's logits in turn; what they count may go on from row to row."""
+    `processes` change a row's logits, one after the other; they may keep counts from row to row."""
     changes = (*processes, *repetition_penalty(sampling))
     if sampling.temperature == 0 and not changes:
         return partial(_greedy, best=best)
@@ -84,9 +88,9 @@ def make_sampler(
 
 
 def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the `count` largest logits of each row and their ids [R, K], in one copy from the device.
+    """Return the ids and the values [R, K] of each row's `count` largest logits, in one copy from the device.
 
-    The first one is argmax's, whatever `count` is: of equal logits the lowest id, which topk does not promise."""
+    The first id is always argmax's: the lowest id among equal logits, which topk does not promise."""
     ids, values, _ = _on_host(best_tokens(logits, count), count)
     return ids, values
 
@@ -139,9 +143,9 @@ def _drawn_on_host(
 
 
 def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """Copy what `best_tokens` found: ids and logits as of `likeliest`, and the last column's tokens [R]."""
+    """Copy what `best_tokens` found to the host: ids and logits [R, count], and the last column's tokens [R]."""
     numbers = found.cpu().numpy()
-    width = (numbers.shape[1] - 1) // 2  # a drawn token's column makes no difference
+    width = (numbers.shape[1] - 1) // 2  # rounding down ignores the column of drawn tokens, if there is one
     tokens = numbers[:, width:].astype(np.int64)
     ids, lowest = tokens[:, :width], tokens[:, width]
     for row in np.flatnonzero(ids[:, 0] != lowest):
@@ -152,7 +156,7 @@ def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.f
 
 
 def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Do as torch's topk, which takes a CPU three to seven times as long for a large vocabulary.
+    """Compute topk; on a CPU torch's takes three to seven times as long for a large vocabulary.
 
     A row's largest logits are in the blocks whose maxima are largest, or after the last whole block."""
     blocks = logits.shape[-1] // TOPK_BLOCK
@@ -168,7 +172,7 @@ def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _argmax(logits: Tensor) -> Tensor:
-    """Do as torch's argmax [R, 1] (of equal logits the lowest id), which takes a CPU far longer."""
+    """Compute argmax [R, 1], the lowest id among equal logits; on a CPU torch's takes far longer."""
     blocks = logits.shape[-1] // TOPK_BLOCK
     if blocks < MIN_TOPK_BLOCKS or not logits.is_cpu:
         return logits.argmax(dim=-1, keepdim=True)
@@ -184,14 +188,15 @@ def _argmax(logits: Tensor) -> Tensor:
 
 
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
-    """Draw the token at position len(history) from its logits [vocab], which a penalty has changed already."""
+    """Draw the token at position len(history) from its logits [vocab], after any penalties."""
     if sampling.temperature == 0:
         return int(logits.float().argmax())
     return int(draw_rows(logits[None], (len(history),), sampling))
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
-    """Draw a token for each row of logits [R, vocab] at its position; `values` limits the memory."""
+    """Draw a token for each row of logits [R, vocab] at its position; at most `values` logits are handled at
+    once."""
     keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
     rows_at_once = max(1, values // logits.shape[-1])
     parts = zip(
@@ -207,7 +212,7 @@ def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
     noisy = scores.double()
     if sampling.top_k or (sampling.top_p == 1 and not sampling.min_p):
         noisy += gumbel_of(ids + keys[:, None])
-    else:  # few of a vocabulary are left, and two logarithms in float64 for each of it cost more than to count them
+    else:  # few tokens are left: finding them costs less than two float64 logarithms for the whole vocabulary
         rows, places = (scores > -torch.inf).nonzero(as_tuple=True)
         noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
     best = noisy.argmax(dim=-1, keepdim=True)
@@ -215,14 +220,16 @@ def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return the ids and scores [K] that top-k, top-p and min-p leave of one row, best first if a filter sorts."""
+    """Return the ids and scores [K] of one row that pass top-k, top-p and min-p.
+
+    They are sorted, best first, if top-k or top-p is used."""
     ids, filtered = _filtered(scores[None], sampling)
     kept = filtered[0] > -torch.inf
     return ids[0][kept], filtered[0][kept]
 
 
 def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Apply top-k, top-p and min-p: ids [R or 1, K] and scores [R, K], -inf for a token that is filtered out."""
+    """Apply top-k, top-p and min-p; return ids [R or 1, K] and scores [R, K], -inf for filtered-out tokens."""
     if 0 < sampling.top_k < scores.shape[1]:
         ids = _largest(scores, sampling.top_k)
         scores = scores.gather(1, ids)
@@ -231,8 +238,8 @@ def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     else:
         ids = torch.arange(scores.shape[1], device=scores.device)[None]
     if sampling.top_p < 1:
-        # The token that crosses top_p stays: what counts is the sum before it. In float64, so that a token at the
-        # border is kept on every device or on none.
+        # The token that crosses top_p stays, because only the sum before it is compared. The sum is in float64, so
+        # that all devices agree on a token at the border.
         chances = scores.double().softmax(dim=-1)
         scores = scores.masked_fill(chances.cumsum(dim=-1) - chances >= sampling.top_p, -torch.inf)
     if sampling.min_p > 0:
@@ -242,8 +249,9 @@ def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Find the ids [R, count] of the largest scores, best first; of equal ones the lowest ids, unlike topk."""
-    if len(scores) == 1 and scores.is_cpu:  # a CPU takes up to 80 times as long for whole numbers
+    """Find the ids [R, count] of the largest scores, best first; unlike topk, the lowest ids among equal
+    scores."""
+    if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
         row = scores[0]
         ids = (row >= row.topk(count).values[-1]).nonzero()[:, 0]
         return ids[row[ids].sort(descending=True, stable=True).indices[:count]][None]
@@ -261,20 +269,20 @@ def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
 
 
 def noise_key(seed: int, position: int) -> int:
-    """Compute the key of a position's noise, to be added to token ids: 64 bits with a sign."""
+    """Compute the key of a position's noise, a signed 64-bit integer that is added to token ids."""
     return _signed(_mix_int(_mix_int(seed) ^ position))
 
 
 def gumbel_of(keyed: Tensor) -> Tensor:
-    """Compute Gumbel noise in float64 of token ids that a key was added to."""
+    """Compute the Gumbel noise in float64 for sums of token id and key."""
     bits = _mix(keyed)
-    # 52 bits and a half: never 0 and never 1, where the logarithms have no value.
+    # 52 bits plus a half: never 0 and never 1, for which a logarithm is infinite.
     uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
     return -torch.log(-torch.log(uniform))
 
 
 def noise_of(key: int, token: int) -> float:
-    """Compute the noise of one token as `gumbel` does, up to the last bits: faster for few tokens."""
+    """Compute one token's noise as `gumbel` does, except for the last bits; faster for few tokens."""
     value = (token + key) * _GOLDEN & _WORD
     value = (value ^ value >> 30) * _FIRST & _WORD
     value = (value ^ value >> 27) * _SECOND & _WORD

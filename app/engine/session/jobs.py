@@ -1,10 +1,11 @@
-"""The jobs of the worker, their queue, and the threads on which requests become tokens before they are queued.
+"""The jobs of the worker, their queue, and the threads that tokenise requests before they are queued.
 
-    short texts    one after the other on one thread
-    long texts     on another, so that a short question does not wait behind a book
+    short texts    one thread, one after the other
+    long texts     another thread, so that a short question need not wait for a book
 
-The tokenizer releases the interpreter's lock, so the engine's thread writes on meanwhile. What a thread makes is
-good only for the model that is loaded now: the session looks at who made it, and otherwise makes it anew.
+The tokenizer releases the interpreter's lock, so the engine's thread goes on decoding meanwhile. The tokens are
+valid only for the model whose tokenizer made them: if another model is loaded by then, the session tokenises
+again.
 """
 
 import threading
@@ -25,33 +26,33 @@ if TYPE_CHECKING:
     from app.engine.text.prompt import RequestTokens
 
 PAUSE = 3.0
-"""Seconds without a job after which the worker does what can wait for ever."""
+"""Seconds without a job after which the worker begins optional work."""
 LONG = 50_000
-"""Characters of a text that takes its time: a twentieth of a second or more."""
+"""Characters from which on a text counts as long: tokenising it takes a twentieth of a second or more."""
 CHARACTERS_OF_MESSAGE = 100
-"""What a message counts besides its text: the template has work with each."""
+"""Characters that each message adds to the length of its text, because the template takes time for each."""
 
 OnLoaded = Callable[[bool], None]
-"""Called with whether the model was loaded, on the worker's thread unless the engine is closed."""
+"""Called with True if the model was loaded, else False; on the worker's thread unless the engine is closed."""
 Tokenise = Callable[[Request], "RequestTokens"]
-"""Makes a request's texts tokens. Raises AppError for what the model cannot read."""
+"""Tokenises a request. Raises AppError if the model cannot read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenisedRequest:
-    """A request with its tokens, or without them if its model was not loaded."""
+    """A request and its tokens; None if its model was not loaded."""
 
     request: Request
     tokens: "RequestTokens | None" = None
 
     def repeated(self, request: Request) -> "TokenisedRequest":
-        """Return another request with the same texts."""
+        """Return the same tokens for another request with the same texts."""
         return replace(self, request=request)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyJob:
-    """Write a reply."""
+    """The job to write a reply."""
 
     asked: TokenisedRequest
     reply: EventSink
@@ -59,7 +60,7 @@ class ReplyJob:
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    """Load a model."""
+    """The job to load a model."""
 
     choice: ModelChoice
     ended: OnLoaded
@@ -67,17 +68,17 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class UnloadJob:
-    """Unload the model."""
+    """The job to unload the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """End the worker: it is the last job."""
+    """The last job, which ends the worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarginJob:
-    """Ask how sure the model is of the token after those that are `written`."""
+    """The job to find how sure the model is of the token that follows those in `written`."""
 
     request: Request
     written: tuple[int, ...]
@@ -88,7 +89,7 @@ AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 
 def fail_job(job: AnyJob, error: AppError) -> None:
-    """Report to a job's caller that it failed."""
+    """Report the error of a failed job to its caller."""
     match job:
         case ReplyJob(_, reply):
             reply.append(Failed(str(error), _refused_part(error)))
@@ -101,7 +102,7 @@ def fail_job(job: AnyJob, error: AppError) -> None:
 
 
 def _refused_part(error: AppError) -> RefusedPart:
-    """The part of the request that cannot be done; "" if the request is not to blame."""
+    """Return the part of the request that caused the error; "" if the request did not."""
     if isinstance(error, GrammarRefused):
         return "grammar"
     if isinstance(error, PromptTooLong):
@@ -110,22 +111,25 @@ def _refused_part(error: AppError) -> RefusedPart:
 
 
 class JobQueue:
-    """A priority queue for one thread: urgent jobs in the order they came, then those that may wait."""
+    """A priority queue for one thread: urgent jobs in their order of arrival, then jobs that may wait."""
 
     def __init__(self) -> None:
         self._waiting: PriorityQueue[tuple[bool, int, AnyJob | Shutdown]] = PriorityQueue()
         self._numbers = count()
 
     def put(self, job: AnyJob | Shutdown, may_wait: bool = False) -> None:
-        """Add a job after those that came before, or after all others."""
+        """Add a job after the earlier urgent jobs; after all others if it may wait."""
         self._waiting.put((may_wait, next(self._numbers), job))
 
     def get(self, timeout: float | None = None) -> AnyJob | Shutdown:
-        """Wait for the next job and take it out. Raises queue.Empty after this many seconds without one."""
+        """Remove and return the next job, waiting for it. Raises queue.Empty after `timeout` seconds."""
         return self._waiting.get(timeout=timeout)[2]
 
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
-        """Take the next job. Until it comes, call `work` half of the time; it returns its seconds, 0 ends that."""
+        """Remove and return the next job. Until there is a job, call `work` again and again.
+
+        `work` returns the seconds that it took, and the same time is waited before the next call; 0 ends the
+        calls."""
         while pause:
             try:
                 return self.get(pause)
@@ -134,18 +138,19 @@ class JobQueue:
         return self.get()
 
     def drain(self) -> list[AnyJob | Shutdown]:
-        """Take out all jobs that still wait."""
+        """Remove and return all waiting jobs."""
         return [self.get() for _ in range(self._waiting.qsize())]
 
 
 class TokenisingThreads:
-    """Both threads; each starts with its first text."""
+    """The threads for short and for long texts; each starts with its first text."""
 
     def __init__(self) -> None:
         self._short, self._long = _TokenisingThread("tokens"), _TokenisingThread("tokens of long texts")
 
     def tokenise(self, request: Request, tokenise: Tokenise | None) -> Future[TokenisedRequest]:
-        """Have a request's tokens made, if anybody can make them. Until that begins it can be cancelled.
+        """Queue a request for tokenising; without `tokenise`, its answer has no tokens. It can be cancelled until
+        its turn.
 
         `result()` raises AppError."""
         prompt = request.prompt
@@ -159,7 +164,7 @@ class TokenisingThreads:
         return answer
 
     def close(self) -> None:
-        """End the threads after what they were given. Safe to repeat."""
+        """End the threads after the texts that are queued already. Safe to repeat."""
         self._short.close()
         self._long.close()
 
@@ -187,7 +192,7 @@ class _TokenisingThread:
         self._is_started = self._is_closed = False
 
     def do(self, text: _Text) -> bool:
-        """Queue a text; returns whether it will be done."""
+        """Queue a text; return False if the thread is closed."""
         with self._lock:
             if self._is_closed:
                 return False
@@ -205,4 +210,4 @@ class _TokenisingThread:
     def _work(self) -> None:
         while text := self._waiting.get():
             text.make()
-            del text  # while it waits for the next one it keeps none
+            del text  # so that its memory is free while the thread waits

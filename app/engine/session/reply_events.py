@@ -1,7 +1,7 @@
-"""A request's reply: its decoder and its sampler, and what they write as events.
+"""Writes the reply to a request as events: makes its decoder and its sampler, and runs them.
 
-The prompt is read, then comes the text as it is written, then its end. The reply's sampler does what the request
-asks for: penalties, biases, a grammar, the sampling itself, and log probabilities.
+Events report the progress of reading the prompt, then the text as it is written, then its end. The sampler applies
+the request's penalties, biases, grammar and sampling settings, and records log probabilities.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,11 +39,11 @@ from app.values.messages import (
 from app.values.trace import NO_TRACE, StepTrace
 
 Texts = Callable[[Sequence[int]], tuple[str, ...]]
-"""Token ids -> each token's text by itself."""
+"""(token ids) -> each token's text by itself."""
 
 
 def never_stop() -> bool:
-    """Let every reply come to its own end."""
+    """Return False, so that no reply is stopped early."""
     return False
 
 
@@ -54,7 +54,9 @@ def reply_events(
     is_stopping: Callable[[], bool],
     texts: Texts,
 ) -> Iterator[Event]:
-    """Read the prompt, then write the reply until its end, or until it `is_stopping` after a step."""
+    """Read the prompt, then write the reply until it ends, or until `is_stopping` returns True after a step.
+
+    Also sets the runner's buckets of rows to those that this request's settings allow."""
     options, prompt, before = request.options, tokens.prompt, tokens.begun
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
@@ -99,7 +101,8 @@ def generate(
     stopper: StoppingCriteria,
     same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
-    """Yield the prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
+    """Yield the prompt's progress, the first token, then the decoder's steps. It may be closed early at any
+    time."""
     logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
@@ -109,7 +112,7 @@ def generate(
 
 
 def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """Make the decoder of these settings."""
+    """Make the decoder that these settings choose."""
     match decoding.decoder:
         case "plain":
             return plain
@@ -144,9 +147,10 @@ def _piece(
 def make_reply_sampler(
     loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int]
 ) -> tuple[Sampler, Constraint]:
-    """Make what samples this reply and what its grammar allows drafts; the prompt may end with a begun reply.
+    """Make the sampler of a reply, and the constraint that its grammar puts on drafts.
 
-    Raises GrammarRefused for a grammar that cannot be used."""
+    The prompt ends with the tokens of a `begun` reply, if any. Raises GrammarRefused for a grammar that cannot be
+    used."""
     sampling, wanted = request.options.sampling, request.logits
     constraint: Constraint = unconstrained
     processes = list[Process]()
@@ -167,10 +171,11 @@ def make_reply_sampler(
 
 
 class LogprobsRecorder:
-    """A sampler that remembers the log probabilities of what it chooses, by position, and adds them to pieces."""
+    """A sampler that records the log probabilities of the tokens it chooses, by position, and adds them to
+    pieces."""
 
     def __init__(self, sampler: Sampler, top: int, prompt_tokens: int, texts: Texts) -> None:
-        """`top` likeliest tokens are reported with each chosen one."""
+        """Record each chosen token and the `top` likeliest tokens at its position."""
         self._sampler = sampler
         self._top = top
         self._next = prompt_tokens
@@ -178,7 +183,7 @@ class LogprobsRecorder:
         self._found: dict[int, tuple[int, float, list[int], list[float]]] = {}
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Sample as the sampler does."""
+        """Sample with the wrapped sampler, and record what is chosen."""
         choices = self._sampler(logits, likely, positions)
 
         def choose(row: int, history: Sequence[int]) -> int:
@@ -194,12 +199,12 @@ class LogprobsRecorder:
         return Choices(choose, choices.ids, choices.logits)
 
     def added_to(self, piece: Piece) -> Piece:
-        """Add to a piece the log probabilities of its tokens, if any were recorded."""
+        """Return the piece with the log probabilities of its tokens, if any were recorded."""
         if not self._found:
             return piece
-        places = range(self._next, self._next + len(piece.token_ids))
-        self._next = places.stop
-        return replace(piece, logprobs=tuple(self._shown(*self._found.pop(place)) for place in places))
+        positions = range(self._next, self._next + len(piece.token_ids))
+        self._next = positions.stop
+        return replace(piece, logprobs=tuple(self._shown(*self._found.pop(at)) for at in positions))
 
     def _shown(self, token: int, logprob: float, ids: list[int], values: list[float]) -> TokenLogprobs:
         text, *texts = self._texts([token, *ids])

@@ -1,4 +1,4 @@
-"""The one loaded model, and what happens to a request: loading, ids, then events."""
+"""Keeps one model loaded and answers requests: loads the model if needed, tokenises, then yields events."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -51,20 +51,20 @@ log = logging.getLogger(__name__)
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Ignore progress."""
+    """Ignore the progress that is reported."""
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Give requests to this model a tokenizer of their own, which nobody changes, so that threads can share it.
+    """Make what tokenises requests to this model, with a copy of its tokenizer that threads can share.
 
-    To be called by the thread that uses the model."""
+    Must be called by the thread that uses the model."""
     own = deepcopy(loaded.tokenizer)
-    own("")  # switches off what its file may say of truncation and padding
+    own("")  # switches off truncation and padding, which its file may have set
     return RequestTokenizer(own, loaded.info.context, fill, loaded.info.name, loaded.vocabulary)
 
 
 class Session:
-    """Keeps one model loaded and answers requests, one at a time; beside it at most one for sentence embeddings."""
+    """Keeps one model loaded, and at most one sentence-embedding model, and answers requests one at a time."""
 
     def __init__(
         self,
@@ -77,10 +77,12 @@ class Session:
         sentences: SentenceModels | None = None,
         estimate: Estimate = no_estimate,
     ) -> None:
-        """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted.
+        """Begin without a model. `taken` are the bytes that the process took before the engine
+        began. Without a sandbox, models are trusted.
 
-        Until a model is loaded, texts are embedded on `device`; then where the person wants that model."""
-        # transformers' progress bars and warnings are for programmers; people get our events.
+        Texts are embedded on `device` until a model is loaded, then on the device that was chosen for that
+        model."""
+        # transformers' progress bars and warnings are for programmers; users see our events instead.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
@@ -99,17 +101,17 @@ class Session:
         self._idle_measurement: IdleMeasurement | None = None
         self._tokenizer: tuple[ModelChoice, RequestTokenizer] | None = None
         self.reader = CachedTokenReader()
-        """Of the loaded model's tokens, for any thread."""
+        """The reader of the loaded model's tokens, for any thread."""
 
     @property
     def info(self) -> ModelInfo | None:
-        """The model that is loaded, if there is one."""
+        """The loaded model's description; None if no model is loaded."""
         return self._loaded.current_info if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
         """Load the chosen model unless it is loaded already.
 
-        If it cannot be found, the old one stays; if it cannot be loaded, the old one is loaded again."""
+        If the model is not found, the old one stays; if it cannot be loaded, the old one is loaded again."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
@@ -120,13 +122,13 @@ class Session:
             raise
         except Exception as error:
             if error.__traceback__:
-                clear_frames(error.__traceback__)  # they hold the weights that had come so far
+                clear_frames(error.__traceback__)  # they hold the weights that were read so far
             self._return_to(*before, progress)
             raise
 
     @property
     def peak(self) -> int:
-        """The most bytes that the loaded model took so far, on its device; 0 if that is unknown."""
+        """The peak of bytes that the loaded model has taken on its device; 0 if that is unknown."""
         if self._loaded is None:
             return 0
         device = torch.device(self._loaded.info.device)
@@ -141,7 +143,7 @@ class Session:
         self._ranks.close()
 
     def forget(self) -> None:
-        """Drop what runner, pool and draft models know of earlier prompts."""
+        """Drop what the runner, the n-gram pool and the draft models hold of earlier prompts."""
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.statistics.forget()
@@ -160,9 +162,9 @@ class Session:
         is_stopping: Callable[[], bool] = never_stop,
         tokens: RequestTokens | None = None,
     ) -> Iterator[Event]:
-        """Everything that happens to a request after loading; ends with Finished, or raises.
+        """Open the request's model and yield the reply's events, the last of which is Finished. Errors are raised.
 
-        Whether it `is_stopping` is asked after every step."""
+        `is_stopping` is called after every step. `tokens` are used if the loaded model's tokenizer made them."""
         if request.logits.grammar and self._sandbox:
             self._sandbox.check_grammar(request.logits.grammar)
         loaded = self.open(request.model, progress)
@@ -178,20 +180,21 @@ class Session:
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """Embed the next few texts of a job; on the CPU, if the person chose that for the chat's model."""
+        """Embed the next few texts of a job; on the CPU if that was chosen for the chat's model."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Ask the model for a few more first successors; returns the seconds, 0 if there are no more."""
+        """Measure a few more first successors of the model; return the seconds that took, 0 if none are left."""
         return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
-        """Read the prompt and a reply's first tokens, and end with the two likeliest tokens after them.
+        """Read the prompt and a reply's first tokens, yielding progress, then the Margin of the two likeliest
+        tokens.
 
-        The prefill counts in no statistics; its logits may round differently from a step's."""
+        This prefill is not counted in the statistics, and its logits may be rounded differently from a step's."""
         loaded = self.open(request.model, progress)
         ids = self._tokens(request).followed_by(written)
         with self._forgetting_on_error():
@@ -208,9 +211,9 @@ class Session:
 
     @contextmanager
     def _forgetting_on_error(self) -> Iterator[None]:
-        """Forget the cache when the model fails: it may hold half of a step.
+        """Forget the cache if the model fails, because the cache may hold half of a step.
 
-        A request that cannot be done, such as one with a wrong grammar, commits nothing of its step."""
+        After a BadOption, such as one for a wrong grammar, it is kept: that step has committed nothing."""
         try:
             yield
         except BadOption:
@@ -220,7 +223,7 @@ class Session:
             raise
 
     def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
-        """Find the model's folder, and that of its draft model. Raises ModelError."""
+        """Return the model's folder and then that of its draft model, if any. Raises ModelError."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_speculator(folders[0])
@@ -233,7 +236,7 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Load, and once more if an error left more memory than there was."""
+        """Load the model; try once more if it failed but freed memory."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:
@@ -242,7 +245,8 @@ class Session:
         return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-        """Yield a reply's events, from the beginning again if an error before its first piece made room."""
+        """Yield a reply's events; begin again if an error before the first piece could be answered by freeing
+        memory."""
         is_begun = False
         try:
             for event in events():
@@ -297,7 +301,7 @@ class Session:
     def _return_to(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice | None, progress: Progress
     ) -> None:
-        """Load the model again that was dropped for one that failed, if that is possible."""
+        """Load the earlier model again after another one failed to load; log a warning if that fails, too."""
         if not folders or choice is None or self._loaded:
             return
         try:
@@ -307,7 +311,7 @@ class Session:
             log.warning("%s could not be loaded again", folders[0].name, exc_info=True)
 
     def _drop(self) -> None:
-        """Give the old model's memory back before the next one takes its own."""
+        """Unload the model and free its memory."""
         self._loaded = self._choice = self._idle_measurement = self._tokenizer = None
         self._folders = ()
         self.reader = CachedTokenReader()

@@ -1,7 +1,7 @@
-"""The one thread that owns the model. Requests go in by a queue, events come out into the caller's log.
+"""The one thread that owns the model: it takes jobs from a queue and appends events to the caller's sink.
 
-Nothing that happens in a request ends the thread: every error becomes a `Failed` with a sentence, and the next
-request is taken. torch is imported by this thread, not before there is work, so that a window can open at once.
+No error of a request ends the thread: each becomes a `Failed` with a sentence, and the next request is taken. This
+thread imports torch when the first job comes, so that the app's window can open at once.
 """
 
 import logging
@@ -52,18 +52,18 @@ log = logging.getLogger(__name__)
 
 CLOSING = "Foresight is closing and takes no more questions."
 LEAST_ADDRESS_SPACE = 1_000_000_000
-"""Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
-OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
+"""Bytes of address space that importing torch and its dependencies takes (981 MB on Linux without CUDA, more with
+it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
-"""Loggers that warn of missing kernels on a machine without CUDA, because transformers imports torchao if it can,
-and of weights in main memory, where they were wanted."""
+"""Loggers with warnings that do not help: of missing kernels without CUDA (transformers imports torchao if it
+can), and of weights in main memory, which is where they were meant to be."""
 
 
 def import_session() -> type["Session"]:
-    """Import the class that answers requests, and torch with it.
+    """Import and return the class that answers requests, and torch with it.
 
-    C that is not compiled yet is compiled while transformers is imported."""
+    Meanwhile other threads compile the C libraries that are not compiled yet."""
     quiet_imports()
     from app.engine.cpu_kernels import compiled_kernels
     from app.engine.lookahead.native_drafter import compiled_drafter
@@ -76,7 +76,7 @@ def import_session() -> type["Session"]:
 
 
 def quiet_imports() -> None:
-    """Let chatty loggers report errors alone. To be called before torch is imported."""
+    """Set chatty loggers to report only errors. Must be called before torch is imported."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -93,10 +93,10 @@ class Engine:
         device: Device = "auto",
         estimate: Estimate = no_estimate,
     ) -> None:
-        """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded.
+        """Start the worker thread. Without a `cache_dir`, a model is measured whenever it is loaded.
 
-        The sandbox is closed with the engine; by default it has its own. Until a model is loaded, texts are
-        embedded on `device`; then where that model was wanted."""
+        The engine makes its own sandbox by default, and closes the sandbox when it is closed. Texts are
+        embedded on `device` until a model is loaded, then on the device that was chosen for that model."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._queue, self._tokenising = JobQueue(), TokenisingThreads()
@@ -109,7 +109,8 @@ class Engine:
         self._thread.start()
 
     def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
-        """Queue a request when it is tokenised; its events go to `reply`, the last one is Finished or Failed."""
+        """Queue a request once it is tokenised; its events go to `reply`, and the last of them is Finished or
+        Failed."""
         if isinstance(request, TokenisedRequest):
             self._put(ReplyJob(request, reply))
             return
@@ -124,44 +125,45 @@ class Engine:
         self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
-        """Have a request's tokens made on another thread, if its model is loaded; else they are made in its turn.
+        """Tokenise a request on another thread if its model is loaded; otherwise that is done in the request's
+        turn.
 
-        `result()` raises AppError for what the model cannot read."""
+        `result()` raises AppError if the model cannot read it."""
         tokenizer = self._session.tokenizer_for(request.model) if self._session else None
         return self._tokenising.tokenise(request, tokenizer.tokens if tokenizer else None)
 
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
-        """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
+        """Queue the loading of a model, so that the first request need not wait; `status` reports the result."""
         self._put(LoadJob(choice, ended))
 
     def unload(self) -> None:
-        """Queue unloading the model; the next request loads its own again."""
+        """Queue the unloading of the model; the next request loads its model again."""
         self._put(UnloadJob())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Ask how sure the model is of the next token after a reply's first tokens.
 
-        The answer is the two likeliest tokens, by their logits; its `result()` raises AppError if there is none."""
+        The result holds the two likeliest tokens and how far their logits differ. `result()` raises AppError."""
         answer: Future[Margin] = Future()
-        answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
+        answer.set_running_or_notify_cancel()  # a queued job cannot be cancelled
         self._put(MarginJob(request, tuple(written), answer))
         return answer
 
     def embed(
         self, model: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
     ) -> Future[Vectors]:
-        """Queue the embedding of texts by a sentence-embedding model, after replies and all else.
+        """Queue the embedding of texts by a sentence-embedding model, after all other jobs.
 
-        The answer is float32[texts, width], each of length one; its `result()` raises AppError if there is none.
-        Until its work has begun it can be cancelled."""
+        The result is float32[texts, width], each row of length one; `result()` raises AppError. It can be
+        cancelled until the work has begun."""
         job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
         return job.answer
 
     def check_grammar(self, grammar: Grammar) -> None:
-        """Raise GrammarRefused for a grammar that replies cannot be held to.
+        """Raise GrammarRefused for a grammar that cannot be used.
 
-        The caller waits for the sandbox, a few seconds at most; the engine goes on with its work."""
+        The caller waits for the sandbox, a few seconds at most; the engine's thread does not."""
         self._sandbox.check_grammar(grammar)
 
     def status(self) -> EngineStatus:
@@ -169,12 +171,12 @@ class Engine:
         return self._status
 
     def reader(self) -> CachedTokenReader:
-        """Return the reader of the loaded model's tokens; an empty one without a model."""
+        """Return the reader of the loaded model's tokens; an empty reader if no model is loaded."""
         session = self._session
         return session.reader if session else CachedTokenReader()
 
     def stop(self) -> None:
-        """Stop the running reply, fail the queued ones, take no more. Returns at once; safe to repeat."""
+        """Stop the running reply, fail the queued jobs and refuse new ones. Returns at once; safe to repeat."""
         with self._lock:
             self._is_closing.set()
             self._queue.put(Shutdown())
@@ -182,14 +184,14 @@ class Engine:
         self._sandbox.close()
 
     def close(self, timeout: float = 30.0) -> None:
-        """Stop, and wait for the thread's end. Safe to repeat."""
+        """Stop the engine and wait for the thread to end, at most `timeout` seconds. Safe to repeat."""
         self.stop()
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: AnyJob, may_wait: bool = False) -> None:
-        """Queue a job, but never after the Shutdown, where it would be lost."""
+        """Queue a job, or fail it at once if the engine is closing: a job after the Shutdown would be lost."""
         with self._lock:
             is_open = not self._is_closing.is_set()
             if is_open:
@@ -207,14 +209,14 @@ class Engine:
             if not isinstance(job, Shutdown):
                 self._end(job, EngineClosed(CLOSING))
         if self._session and self._plan is not ALONE:
-            self._session.close()  # and with the model the other ranks' processes
+            self._session.close()  # this also ends the processes of the other ranks
         self._status = EngineStatus("closed")
 
     def _ask_more(self) -> float:
         return self._session.ask_more() if self._session else 0.0
 
     def _run(self, job: AnyJob) -> None:
-        """Do a job. An error ends the job, not the thread."""
+        """Run a job; report its error to the caller instead of ending the thread."""
         try:
             session = self._session = self._session or self._start(job)
         except Exception as error:
@@ -225,13 +227,13 @@ class Engine:
                 self._dispatch(session, job)
         except Exception as error:
             failure = app_error(error)
-            # With a model loaded only this request failed, unless the device is lost.
+            # If a model is still loaded, only this request has failed, unless the device is lost.
             can_go_on = session.info and not is_device_fault(error)
             self._status = self._ready(session) if can_go_on else EngineStatus("failed", str(failure))
             self._end(job, failure)
 
     def _end(self, job: AnyJob, error: AppError) -> None:
-        """Report a job's failure, if its caller accepts that."""
+        """Report a job's failure to its caller; log it if that fails, too."""
         try:
             fail_job(job, error)
         except Exception:
@@ -240,7 +242,7 @@ class Engine:
     def _start(self, job: AnyJob) -> "Session":
         is_chat = isinstance(job, ReplyJob) and not isinstance(job.asked.request.prompt, str)
         if is_chat or isinstance(job, LoadJob):
-            self._sandbox.start()  # it has imported what it needs when torch is there
+            self._sandbox.start()  # it imports its libraries while this thread imports torch
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:
             raise MemoryError
@@ -248,9 +250,9 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Return the error of an engine that cannot start, such as without torch.
+        """Return the error of an engine that cannot start, for example because torch is missing.
 
-        The first one is kept: a half-imported library raises another error at the next attempt."""
+        The first error is kept, because a half-imported library raises a different one at the next attempt."""
         if self._startup_failure is None:
             if is_out_of_memory(error):
                 self._startup_failure = ModelTooLarge(
@@ -260,7 +262,7 @@ class Engine:
             else:
                 log.exception("the engine could not start", exc_info=error)
                 self._startup_failure = AppError(
-                    f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
+                    f"The engine could not start ({first_line(error)}): install Foresight again as in its README."
                 )
             self._status = EngineStatus("failed", str(self._startup_failure))
         return self._startup_failure
@@ -280,7 +282,7 @@ class Engine:
                 self._embed(session, job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: OnLoaded) -> None:
-        """Load a model and call its listener, whose own error becomes a note."""
+        """Load a model and call its listener `ended`; an error of either becomes a note in the status."""
         problem = ""
         try:
             session.open(choice, self._progress(self._check_closing))
@@ -294,7 +296,7 @@ class Engine:
         self._status = self._ready(session, problem)
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
-        """Return the status with whatever is loaded; a problem is added as a note."""
+        """Return the status with the loaded model; a problem is added as a note."""
         if (info := session.info) is None:
             return EngineStatus("failed", problem)
         return EngineStatus("ready", problem and f"{problem} {info.name} stays loaded.", info, session.peak)
@@ -308,9 +310,11 @@ class Engine:
                 raise EngineClosed("Stopped while the model was loading. Send the message again.")
             reply.append(event)
 
-        peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
+        peak = session.peak  # read again only at the end, because reading it takes a system call
         for event in session.events(asked.request, self._progress(loading), is_stopping, asked.tokens):
-            if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
+            if (
+                self._status.phase != "busy"
+            ):  # set once, because setting it for each event would slow every step
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
         self._status = self._ready(session)
@@ -324,7 +328,7 @@ class Engine:
         self._status = self._ready(session)
 
     def _embed(self, session: "Session", job: EmbeddingJob) -> None:
-        """Embed a few texts, and queue the rest after other jobs. A failure leaves the loaded model alone."""
+        """Embed a few texts, and queue the rest after other jobs. A failure does not affect the loaded model."""
         if not job.is_wanted:
             return
         try:

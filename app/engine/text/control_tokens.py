@@ -1,14 +1,15 @@
-"""What somebody wrote stays text, though it spells a control token.
+"""Keeps control tokens that a person's text spells from being read as control tokens.
 
-A tokenizer reads a template and what stands in it as one text, so a document with "<end>" in it would end its turn
-and begin another. Such spellings are taken out of the contents before the template is filled. The control tokens
-that are there then are the template's own: they are spelled anew, as a copy of the tokenizer knows them, and to
-that copy the spellings that everybody knows are text like any other. With * for a mark that nobody can foresee:
+A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and
+begin another. Such spellings are replaced in the contents before the template is filled, so that all control
+tokens in the result are the template's own. Those are then respelled with a mark: a copy of the tokenizer knows
+control tokens only by these new spellings and reads the usual ones as ordinary text. With * for an
+unpredictable mark:
 
     content "So<end>"    hidden "So*1*"    filled "<user>So*1*<end>"    spelled anew "*<user>So<end>*<end>"
     ids     <user> So < end > <end>
 
-From most contents nothing is taken out, and those prompts are read as if this module were not there.
+Most contents spell no control token, and such prompts are tokenised as if this module did not exist.
 """
 
 import re
@@ -19,7 +20,7 @@ from secrets import token_hex
 from transformers import AddedToken, PreTrainedTokenizerBase
 
 NEVER = "(?!)"
-"""A pattern of nothing: a tokenizer may have no control tokens."""
+"""A pattern that never matches, for a tokenizer without control tokens."""
 
 
 class ControlTokens:
@@ -33,7 +34,7 @@ class ControlTokens:
             for number, token in tokenizer.added_tokens_decoder.items()
             if token.special or token.content in named
         }
-        # The token for unknown words is read for every such word, and controls nothing.
+        # The token for unknown words stands for every such word, and controls nothing.
         self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
         self._mark = _new_mark()
         self._names = list(self._tokens)
@@ -43,25 +44,27 @@ class ControlTokens:
         self._respelled = _Respelled(tokenizer, self._tokens)
 
     def anew(self) -> "ControlTokens":
-        """Copy it with another mark, for another request: a template may have shown the old one."""
+        """Return a copy with another mark for another request, because a template may have revealed the old
+        mark."""
         other = copy(self)
         other._mark = _new_mark()
         return other
 
     def hidden(self, content: str) -> str:
-        """Put a number in the place of each control token that a content spells, for a template."""
+        """Replace each control token that a content spells by a marked number, for a template."""
         return self._spelled.sub(
             lambda found: f"{self._mark}{self._places[found.group()]}{self._mark}", content
         )
 
     def shown(self, filled: str) -> str:
-        """Spell what was hidden in a filled template as it was spelled before."""
+        """Restore the spellings that `hidden` replaced in a filled template."""
         if self._mark not in filled:
             return filled
         return re.sub(f"{self._mark}(\\d+){self._mark}", lambda found: self._names[int(found[1])], filled)
 
     def ids(self, filled: str) -> list[int]:
-        """Return the token ids of a filled template. What was hidden in it is read as text."""
+        """Return the token ids of a filled template. Spellings that `hidden` replaced are read as ordinary
+        text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
 
@@ -73,13 +76,14 @@ class ControlTokens:
         return [known for number in self._respelled.ids(text) for known in self._known(number)]
 
     def written(self, content: str) -> list[int]:
-        """Return the token ids of a text by itself, which has no control tokens."""
+        """Return the token ids of a content by itself, all of which is read as ordinary text."""
         return self.ids(self.hidden(content))
 
     def _known(self, number: int) -> list[int]:
         """Translate an id of the copy to ids of the tokenizer.
 
-        For some tokenizers a control token is a word as well, which they find in texts: it is read in two parts."""
+        For some tokenizers a control token is a word as well, which they find in texts: it is read in two
+        parts."""
         if number in self._respelled.controls:
             return [self._respelled.controls[number]]
         if number not in self._numbers:

@@ -1,9 +1,9 @@
-"""Loads a GGUF file by way of a folder with what else a model has: its config, tokenizer and chat template.
+"""Loads a GGUF file by way of a folder with the other files of a model: its config, tokenizer and chat template.
 
     model.gguf --child process--> config.json, tokenizer.json, chat_template.jinja, …     once for each file
     model.gguf ------------------------------------------------> weights, dequantised     at each load
 
-The folder is small and is kept in a cache. The file is neither moved nor copied nor changed.
+The folder is small and is cached. The GGUF file is not moved, copied or changed.
 """
 
 import json
@@ -31,19 +31,21 @@ from app.values.messages import ModelFolder
 from app.values.model import gigabytes
 
 SECONDS = 300.0
-"""For the imports and for a large vocabulary on a slow machine; some seconds are usual."""
+"""The time limit of the child process: enough to import libraries and read a large vocabulary on a slow machine.
+A few seconds are usual."""
 KEPT = 20
-"""Folders in the cache; the oldest go first."""
+"""Folders that the cache keeps; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """The name of a folder in the cache."""
 FORM = "2"
-"""Changes when the process writes something else."""
+"""The version of what the child process writes; it is part of a folder's name."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
 def unpacked(folder: ModelFolder, cache: Path | None) -> Iterator[ModelFolder]:
-    """Give the model as a folder, whatever it is kept in; a GGUF file's folder is kept if there is a cache."""
+    """Yield the model as a folder; for a GGUF file that folder is written first, into the cache if there is
+    one."""
     if not folder.path.is_file():
         yield folder
     elif cache:
@@ -67,18 +69,18 @@ def check_memory(folder: ModelFolder, dtype: torch.dtype) -> None:
 
 
 def reading_options(folder: ModelFolder) -> dict[str, Any]:
-    """Have transformers read a GGUF file's weights, each of them dequantised."""
+    """Return the options with which transformers reads the weights; those of a GGUF file are dequantised."""
     if folder.gguf is None:
         return {"use_safetensors": True}
     options: dict[str, Any] = {"gguf_file": str(folder.gguf)}
-    # transformers 5.17 has no other way; later releases may keep blocks, which our layers do not know.
+    # transformers 5.17 always dequantises; later releases may keep quantised blocks, which our layers cannot read.
     if packing := getattr(transformers, "GgufConfig", None):
         options["quantization_config"] = packing(dequantize=True)
     return options
 
 
 def without_bar(folder: ModelFolder) -> AbstractContextManager[object]:
-    """Drop the progress bar that transformers writes for a GGUF file even where bars are switched off."""
+    """Suppress the progress bar that transformers writes for a GGUF file even if progress bars are disabled."""
     return redirect_stderr(StringIO()) if folder.gguf else nullcontext()
 
 
@@ -93,7 +95,7 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
             made = Path(unfinished) / "model"
             _convert(folder, made)
             for written in made.iterdir():
-                sync_file(written)  # after a power cut an empty one would be taken for whole
+                sync_file(written)  # after a power cut an empty file would be mistaken for a complete one
             made.replace(target)
         _forget_oldest(cache)
     return replace(folder, path=target, gguf=file)

@@ -1,6 +1,6 @@
 """The process that writes a GGUF file's config, tokenizer and chat template as files of a model's folder.
 
-transformers reads the file. Its values come from strangers: what takes too much time or memory ends here.
+transformers reads the file. Its contents are not trusted, so the process limits its memory, and the app its time.
 """
 
 import json
@@ -12,7 +12,7 @@ from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
 
 MEMORY = 4 * 2**30
-"""Bytes of address space that reading may take, besides the libraries and the file, which is mapped."""
+"""Bytes of address space that reading may take, in addition to the libraries and the mapped file."""
 
 
 def main() -> None:
@@ -27,13 +27,13 @@ def _answer(line: bytes) -> bytes:
         refused = ""
     except (MemoryError, RecursionError):
         refused = "it takes too much memory"
-    except BaseException as error:  # a panic of the tokenizer's Rust is no Exception
+    except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
         refused = first_line(error)[:200].rstrip(".:") or type(error).__name__
     return json.dumps({"refused": refused}).encode() + b"\n"
 
 
 def _convert(file: Path, target: Path, ends: list[int | None], head_size: int, frequencies: int) -> None:
-    import gguf  # noqa: F401 - all that is imported comes before the limit
+    import gguf  # noqa: F401 - everything is imported before the memory is limited
     from transformers import AutoConfig, PreTrainedTokenizerFast
 
     limit_memory(address_space() + file.stat().st_size + MEMORY)
@@ -54,9 +54,10 @@ def _convert(file: Path, target: Path, ends: list[int | None], head_size: int, f
 
 
 def _llama3_rope(config: Any, file: Path, begin: int) -> dict[str, Any]:
-    """Find the rotary parameters of Llama 3.1 and later: a GGUF file has their result, a factor per frequency.
+    """Return the rotary parameters of Llama 3.1 and later from a GGUF file, which has only their resulting
+    factors.
 
-    transformers leaves it out. Raises ValueError for factors of another kind."""
+    transformers ignores these factors, one for each frequency. Raises ValueError for factors of another kind."""
     import numpy as np
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 

@@ -1,15 +1,17 @@
-"""Requests to token ids: the prompt, what it has begun of the reply, the texts to draft from; and their counting.
+"""Turns requests into token ids: the prompt, the beginning of a reply to continue, and the texts to draft from.
 
-A chat that ends with the assistant's own words asks for more of them. It is read as when those words were written:
-the template asks for a reply, and what there is of the reply follows as tokens of its own.
+A chat that ends with a message of the assistant asks to continue it. It is tokenised as it was when that
+message was written: the template asks for a reply, and the begun reply follows, tokenised by itself.
 
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
-The template never sees the begun reply: many take thoughts out of it, or the space at its end (transformers'
-`continue_final_message` keeps what they leave), and then the model would go on after another text. So a text that
-ends where a token ended goes on as if nobody had stopped; one cut inside a token is read as tokens that spell it.
+The template never gets the begun reply, because many templates remove thoughts from it, or the space at its end
+(transformers' `continue_final_message` keeps only what they leave), and the model would continue another text.
+So a reply that was stopped at the end of a token continues as if it had never stopped; the piece of a token
+that was cut inside is read as the tokens that spell it.
 
-What messages say is text, though it spells a control token (`control_tokens.py`); a raw prompt is the person's own.
+Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
+control tokens, because the person writes all of it.
 """
 
 import json
@@ -29,15 +31,16 @@ from app.values.dataclass_json import parse_json
 from app.values.messages import Message, Prompt, Request, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
-"""Far more than a token of any text has on average: this much of a text is tokenised to have a context's tokens."""
+"""Far more than a token of any text has on average, so that this many per token of context are enough to
+tokenise."""
 REMEMBERED = 4
-"""Prompts whose ids are kept: the lanes of a race and the questions about a reply have the same prompt."""
+"""Prompts whose ids are cached: the lanes of a race and the questions about a reply share their prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
-"""(template, chat, special tokens) -> the chat as the template writes it. Raises SandboxRefusal."""
+"""(template, chat, special tokens) -> the filled template. Raises SandboxRefusal."""
 
 
 class EncodedPrompt(NamedTuple):
-    """A prompt's token ids. The last ones are those of the reply that it has `begun`."""
+    """A prompt's token ids; the last of them are `begun`, the beginning of a reply to continue."""
 
     ids: list[int]
     begun: list[int]
@@ -45,7 +48,8 @@ class EncodedPrompt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestTokens:
-    """The prompt, what it has begun of the reply, and the texts to draft from. `made_by` is who made them."""
+    """A request's tokens: the prompt, which ends with the `begun` reply, the texts to draft from, and their
+    maker."""
 
     made_by: "RequestTokenizer"
     prompt: list[int]
@@ -54,7 +58,7 @@ class RequestTokens:
     prediction: tuple[int, ...] = ()
 
     def followed_by(self, written: Sequence[int]) -> list[int]:
-        """The prompt and tokens of a reply. Raises BadOption for one that the model has no weights for."""
+        """Return the prompt and tokens of a reply. Raises BadOption for a token without weights in the model."""
         self.made_by.check_vocabulary(written)
         return [*self.prompt, *written]
 
@@ -62,12 +66,12 @@ class RequestTokens:
 def encode(
     tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here, tools: str = ""
 ) -> list[int]:
-    """Return the token ids of a prompt, as RequestTokenizer makes them."""
+    """Return the token ids of a prompt, made by a RequestTokenizer."""
     return RequestTokenizer(tokenizer, context, fill).encoded(prompt, tools).ids
 
 
 class RequestTokenizer:
-    """Makes requests tokens. Any thread may ask if no other code changes how this tokenizer reads."""
+    """Turns requests into tokens, on any thread if nothing else changes the tokenizer's settings."""
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class RequestTokenizer:
         name: str = "this model",
         vocabulary: int = sys.maxsize,
     ) -> None:
-        """`vocabulary` are the tokens that the model called `name` has weights for."""
+        """Tokenise for the model called `name`, which has weights for the first `vocabulary` tokens."""
         self._tokenizer, self._context, self._fill = tokenizer, context, fill
         self._name, self._vocabulary = name, vocabulary
         self._controls = ControlTokens(tokenizer)
@@ -85,7 +89,7 @@ class RequestTokenizer:
         self._encoded = lru_cache(REMEMBERED)(self._encode)
 
     def tokens(self, request: Request) -> RequestTokens:
-        """Make a request's texts tokens. Raises PromptTooLong, BadOption."""
+        """Turn a request's texts into tokens. Raises PromptTooLong, BadOption."""
         prompt = self.encoded(request.prompt, request.tools)
         self.check_vocabulary(prompt.ids)
         *documents, prediction = map(self._drafted, (*request.documents, request.prediction))
@@ -94,14 +98,15 @@ class RequestTokenizer:
     def encoded(self, prompt: Prompt, tools: str = "") -> EncodedPrompt:
         """Encode a chat (with the model's template) or raw text (with what the tokenizer adds to it).
 
-        A chat that ends with the assistant's words is to be continued there. `tools` are JSON, for the template.
-        What surely has too many tokens is refused before they are made.
+        The last message is continued if it is the assistant's. `tools` are JSON, for the template. A prompt that
+        is certain to have too many tokens is refused before it is tokenised.
 
-        Raises PromptTooLong if no token of a reply would fit after it, BadOption if it has no tokens."""
+        Raises PromptTooLong if the context has no room for a token of a reply, BadOption if there are no
+        tokens."""
         return self._encoded(prompt, tools)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
-        """Raise BadOption unless there is an embedding for each: on a card, another would end all work there."""
+        """Raise BadOption unless each id has an embedding: a card stops working at an id without one."""
         if (largest := max(ids, default=0)) >= self._vocabulary:
             raise BadOption(
                 f"The tokenizer and the weights of {self._name} do not fit each other (token {largest:,} of "
@@ -109,7 +114,7 @@ class RequestTokenizer:
             )
 
     def reader(self) -> CachedTokenReader:
-        """Make a reader that counts chats: exactly, unless they surely have more than FAR times the context."""
+        """Make a reader that counts chats: exactly, unless they are certain to exceed FAR times the context."""
         controls, context = self._controls.anew(), self._context
         count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
 
@@ -140,7 +145,8 @@ class RequestTokenizer:
         return EncodedPrompt(ids, begun)
 
     def _drafted(self, text: str) -> tuple[int, ...]:
-        """Encode a text to draft from: only tokens that the model can read, no more than a reply can have."""
+        """Encode a text to draft from, without tokens that the model has no weights for, up to the context's
+        length."""
         if not text:
             return ()
         with panics_as_errors():
@@ -152,7 +158,7 @@ class RequestTokenizer:
             raise PromptTooLong(least, self._context, is_least=True)
 
     def _texts(self, controls: ControlTokens, chat: Sequence[Message], tools: str = "") -> tuple[str, str]:
-        """Return the filled template that asks for a reply, and what is begun of the reply, both hidden."""
+        """Return the filled template that asks for a reply, and the begun reply, with control tokens hidden."""
         hidden = tuple(_hidden_message(controls, message) for message in chat)
         is_begun = hidden[-1].role == "assistant" and not hidden[-1].calls
         values = {"tools": _hidden_values(controls, parse_json(tools))} if tools else {}
@@ -163,7 +169,7 @@ class RequestTokenizer:
         self, controls: ControlTokens, asked: tuple[Message, ...], template_values: Mapping[str, Any]
     ) -> str:
         if not asked:
-            raise BadOption("There is no question before the reply that is to go on: write one first.")
+            raise BadOption("There is no question before the reply that is to be continued: write one first.")
         if not self._tokenizer.chat_template:  # the model continues a written dialogue
             lines = [f"{message.role.capitalize()}: {message.content}" for message in asked]
             return "\n".join([*lines, "Assistant:"])
@@ -178,7 +184,7 @@ class RequestTokenizer:
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Return the special tokens that leave the text around them as it is."""
+    """Return the special tokens that do not change how the text around them is tokenised."""
     added = tokenizer.added_tokens_decoder.values()
     return [
         token.content
@@ -188,7 +194,7 @@ def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
-    """Decode one token, with the space that some tokenizers leave out where a text begins."""
+    """Decode one token, with the space that some tokenizers omit at the beginning of a text."""
     once, twice = (
         str(tokenizer.decode([token] * times, clean_up_tokenization_spaces=False)) for times in (1, 2)
     )
@@ -204,7 +210,7 @@ def _hidden_message(controls: ControlTokens, message: Message) -> Message:
 
 
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
-    """Hide the control tokens of a call, however its arguments spell them."""
+    """Hide the control tokens that a call spells, in its JSON arguments even if they are escaped."""
     try:
         values = _hidden_values(controls, parse_json(call.arguments))
         arguments = json.dumps(values, ensure_ascii=False)

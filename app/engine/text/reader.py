@@ -1,11 +1,11 @@
-"""How many tokens a chat has, and what tokens say: for any thread, while the worker decodes.
+"""Counts the tokens of a chat and decodes single tokens, on any thread, while the worker decodes.
 
-A fast tokenizer must not be used while another thread changes how it reads, so a reader's is not the worker's. It
-is a snapshot: what it says is true of the model that was loaded when it was asked for. Before that all is nothing.
+A fast tokenizer must not be used while another thread changes its settings, so a reader has its own. A reader is a
+snapshot of the model that was loaded when it was made. Without a model it returns 0 and "".
 
-Parts of a chat are counted once. A very long text is not tokenised to be counted: no token stands for more bytes
-than the longest one of the vocabulary, and for no more letters and digits than the one with most of them. SmolLM2's
-have at most 81 bytes (a line end and 80 spaces) and 25 letters:
+Each part of a chat is counted once. A very long text is not tokenised to be counted, because its length limits its
+count: no token stands for more bytes than the longest one of the vocabulary, nor for more letters and digits than
+the one with the most. SmolLM2's tokens have at most 81 bytes (a line end and 80 spaces) and 25 letters:
 
     1,200,000 bytes, of them 1,000,000 letters    ->    at least 40,000 tokens
 """
@@ -29,11 +29,12 @@ Chat = tuple[Message, ...]
 FAR = 2
 """A chat that surely has more than this many times the context's tokens is not tokenised to be counted."""
 REMEMBERED = 256
-"""Chats whose count is known without counting: a page asks for the same ones again and again."""
+"""Chats whose counts are cached, because a page asks for the same chats again and again."""
 
 
 class CachedTokenReader:
-    """Counts and shows tokens as the loaded model's tokenizer does. `context` are the tokens it has room for."""
+    """Counts and decodes tokens as the loaded model's tokenizer does. `context` is the model's length in
+    tokens."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class CachedTokenReader:
         count: Callable[[Chat], int] = lambda _chat: 0,
         text: Callable[[int], str] = lambda _token: "",
     ) -> None:
-        """`count` and `text` are called by one thread at a time."""
+        """Wrap the functions `count` and `text`, which are called by one thread at a time."""
         self.context = context
         self._lock = threading.Lock()
         self._count = lru_cache(REMEMBERED)(count)
@@ -57,22 +58,22 @@ class CachedTokenReader:
             return self._count(chat) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return each token's text by itself, special ones by their names; half characters are U+FFFD."""
+        """Return the text of each token by itself: a special token's name, U+FFFD for a half character."""
         with self._lock:
             return tuple(map(self._text, ids))
 
 
 Count = Callable[[str], int]
-"""A text -> how many tokens it has."""
+"""(text) -> how many tokens it has."""
 
 PARTS = 8192
-"""Parts that are remembered: a long chat has two or three for each of its messages."""
+"""Parts whose counts are cached: a long chat has two or three for each of its messages."""
 TRIED = 8
-"""Special tokens that are tried: many models have hundreds of the same kind."""
+"""Special tokens that are tried from either end of the list: many models have hundreds of the same kind."""
 
 
 def in_parts(whole: Count, borders: Sequence[str]) -> Count:
-    """Count as `whole` does, but part by part between these special tokens; return `whole` if that differs."""
+    """Return a function that counts part by part between special tokens; `whole` itself if the results differ."""
     if not borders:
         return whole
     longest_first = sorted(borders, key=len, reverse=True)
@@ -86,7 +87,7 @@ def in_parts(whole: Count, borders: Sequence[str]) -> Count:
 
 
 def _trials(borders: Sequence[str]) -> list[str]:
-    """Make texts whose count shows whether a part is read differently by itself."""
+    """Make texts whose counts show whether a part is tokenised differently by itself."""
     return [
         separator.join((first, second, "a", first, " a", second, "\n\na ", first))
         for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
@@ -96,24 +97,25 @@ def _trials(borders: Sequence[str]) -> list[str]:
 
 ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 BYTES_OF_NFC = 3
-"""Composed, a text keeps a third of its bytes at least: three Hangul letters, nine bytes, become one of three."""
+"""Composing (NFC) keeps at least a third of a text's bytes: three Hangul letters of nine bytes become one of
+three."""
 SHORT = 2**14
-"""Characters of a text that are tokenised in no time."""
+"""Characters of a text that is tokenised so fast that no estimate is needed."""
 SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})
-"""Pre-tokenizers that leave each character in some part, unless their behaviour is Removed."""
+"""Pre-tokenizers that keep every character, unless their behaviour is "Removed"."""
 
 
 class FewestTokens:
-    """The fewest tokens that a text can have by one tokenizer. Its vocabulary is read for the first long text.
+    """Bounds from below how many tokens a text has. The vocabulary is read when the first long text comes.
 
-    This holds if every byte that has a token becomes part of one. It does not if a tokenizer removes characters,
-    or makes one token of whatever it does not know. Of such a tokenizer nothing is known, and the answer is 0."""
+    The bound needs a tokenizer that makes every byte part of a token if the byte has one. For a tokenizer that
+    removes characters, or makes one token of any unknown text, it is 0."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._tokenizer = tokenizer
 
     def of(self, text: str) -> int:
-        """Return the fewest tokens that this text can have, as far as that is known."""
+        """Return a lower bound of the number of tokens; 0 for a short text, or if nothing is known."""
         if len(text) < SHORT or not (largest := self._largest).most_bytes:
             return 0
         written = text.encode("utf-8", "replace").translate(None, largest.left_out)
@@ -129,9 +131,10 @@ class FewestTokens:
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """The most that one token stands for; 0 if that is not known. Bytes that are `left_out` have no token.
+    """The most bytes and letters that one token stands for; 0 if unknown. Bytes in `left_out` have no token.
 
-    Where the tokenizer composes characters, letters are counted in ASCII texts alone, which stay as they are."""
+    If the tokenizer composes characters, letters are counted only in ASCII texts, which composing never
+    changes."""
 
     most_bytes: int = 0
     most_letters: int = 0
@@ -171,7 +174,7 @@ def _letters(name: str) -> int:
 
 
 def _parts(component: Any) -> list[dict[str, Any]]:
-    """Describe a normalizer or a pre-tokenizer as its file does, a sequence by its parts."""
+    """Return the description of a normalizer or pre-tokenizer as in tokenizer.json; a sequence gives its parts."""
     return _flat([json.loads(component.__getstate__())]) if component is not None else []
 
 
@@ -184,7 +187,7 @@ def _flat(described: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _keeps_characters(normalizer: dict[str, Any]) -> bool:
-    """Whether it leaves a text no fewer bytes and letters, except for composed characters."""
+    """Return whether a normalizer never reduces a text's bytes and letters, except by composing characters."""
     if normalizer["type"] != "Replace":
         return normalizer["type"] in ("NFC", "Prepend")
     replaced, content = normalizer["pattern"].get("String", ""), normalizer["content"]
@@ -192,7 +195,7 @@ def _keeps_characters(normalizer: dict[str, Any]) -> bool:
 
 
 def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
-    """Whether bytes have tokens of their own, and bytes without a token are left out one by one."""
+    """Return whether every byte has a token of its own, or is dropped by itself if it has none."""
     from tokenizers import models
 
     match model:
@@ -208,7 +211,9 @@ def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -
 
 
 def _spelled_bytes() -> dict[int, str]:
-    """Map every byte to its spelling in byte-level tokens: visible ones as they are, the others in their order."""
+    """Map every byte to its character in byte-level tokens.
+
+    Visible bytes stay as they are; the hidden bytes get the characters from 256 on, in order."""
     shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {byte: chr(byte) for byte in shown} | {byte: chr(256 + at) for at, byte in enumerate(hidden)}

@@ -1,12 +1,12 @@
-"""A reply's token ids to text while they arrive, and where the reply ends.
+"""Turns a reply's token ids into text while they arrive, and decides where the reply ends.
 
-One token is not always one piece of text: a character of several bytes can be spread over tokens, and some
-tokenizers write a token differently after another one. So the detokenizer decodes a short run of tokens with
-and without the new one and gives out the difference, once it does not end in half a character:
+A token is not always a piece of text by itself: a character of several bytes can be spread over several tokens,
+and some tokenizers decode a token differently after another one. So the detokenizer decodes a short run of
+tokens with and without the new one, and returns the difference unless it ends in half a character:
 
     push(226) -> ""    push(130) -> ""    push(172) -> "€"
 
-The end is decided once per step, before cache, pool, stream and history see the step's tokens.
+The end is decided once per step, before the KV cache, the n-gram pool, the stream and the history get its tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,18 +16,19 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Tokens after which a half character is given out as it is: the model wrote bytes that mean nothing."""
+"""Tokens after which a half character is returned as it is, because the model wrote bytes that are no
+character."""
 
 
 Decode = Callable[[list[int]], str]
-"""Token ids to their text, without special tokens."""
+"""(token ids) -> their text, without special tokens."""
 
 
 class Detokenizer:
     """Turns one reply's token ids into text, piece by piece. The pieces joined are the decoded reply."""
 
     def __init__(self, decode: Decode, before: Sequence[int] = ()) -> None:
-        """`before` are the ids of the text that this one continues; they are not given out."""
+        """Continue a text with the ids `before`, which are not returned again."""
         self._decode = decode
         self._ids = list(before[-_LONGEST_CHARACTER:])
         self._given = len(self._ids)  # ids whose text was given out
@@ -42,7 +43,7 @@ class Detokenizer:
         return self._give(text)
 
     def flush(self) -> str:
-        """Return what is left when no more tokens come, half characters included."""
+        """Return the text that is left when no more tokens come, half characters included."""
         return self._give(self._pending())
 
     def _pending(self) -> str:
@@ -56,7 +57,7 @@ class Detokenizer:
 
 
 class StopFilter:
-    """Holds text back while it may be the beginning of a stop string; the stop string itself never shows."""
+    """Holds text back while it may be the beginning of a stop string; a stop string is never returned."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
@@ -64,23 +65,23 @@ class StopFilter:
         self.is_stopped = False
 
     def push(self, text: str) -> str:
-        """Return the text that may be shown; "" for ever once a stop string has come."""
+        """Add text and return what may be shown now; always "" after a stop string was found."""
         if self.is_stopped:
             return ""
         pending = self._held + text
-        found = [place for place in (pending.find(stop) for stop in self._stops) if place >= 0]
+        found = [index for index in (pending.find(stop) for stop in self._stops) if index >= 0]
         self.is_stopped = bool(found)
         shown = min(found) if found else len(pending) - _beginning_at_end(pending, self._stops)
         self._held = pending[shown:]
         return pending[:shown]
 
     def flush(self) -> str:
-        """Return the text that was held back for a stop string that never came."""
+        """Return the text that is still held back at the end of the reply, because it was not a stop string."""
         return "" if self.is_stopped else self._held
 
 
 def _beginning_at_end(text: str, stops: Sequence[str]) -> int:
-    """Length of the longest end of `text` that begins a stop: ("so EN", ["END"]) -> 2."""
+    """Return the length of the longest suffix of `text` that begins a stop string: ("so EN", ["END"]) -> 2."""
     longest = max((len(stop) for stop in stops), default=1) - 1
     for length in range(min(longest, len(text)), 0, -1):
         if any(stop.startswith(text[-length:]) for stop in stops):
@@ -92,12 +93,12 @@ class ReplyText:
     """Turns one reply's ids into the text that is shown: detokenised, without stop strings."""
 
     def __init__(self, decode: Decode, stops: Sequence[str], before: Sequence[int] = ()) -> None:
-        """`before` are the ids of the reply's beginning when it is continued."""
+        """Continue a reply that begins with the ids `before`, if any."""
         self._detokenizer = Detokenizer(decode, before)
         self._filter = StopFilter(stops)
 
     def push(self, token_ids: Sequence[int]) -> list[str]:
-        """Return the text that each token of one step adds: "" for one that completes nothing yet."""
+        """Return the text that each token of a step adds: "" for a token that completes no character yet."""
         return [self._filter.push(self._detokenizer.push(token)) for token in token_ids]
 
     def flush(self) -> str:
@@ -106,13 +107,13 @@ class ReplyText:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a stop string has come."""
+        """Whether a stop string was found."""
         return self._filter.is_stopped
 
 
 @dataclass(frozen=True, slots=True)
 class StopCut:
-    """How many of a step's tokens stay, and why the reply ends with them; None: it goes on."""
+    """How many of a step's tokens are kept, and why the reply ends with them; None if it goes on."""
 
     kept: int
     reason: StopReason | None = None
@@ -130,7 +131,7 @@ class StoppingCriteria:
         decode: Decode,
         before: Sequence[int] = (),
     ) -> None:
-        """`before` are the ids of the reply's beginning when it is continued: they end nothing."""
+        """Continue a reply that begins with the ids `before`, if any; stop strings in them do not end it."""
         self._eos_ids = eos_ids
         self._limit = min(max_new_tokens, room)
         self._limit_reason: StopReason = "max_tokens" if max_new_tokens <= room else "context"
@@ -144,7 +145,8 @@ class StoppingCriteria:
         return self._limit - self._count
 
     def cut(self, tokens: Sequence[int]) -> StopCut:
-        """Take a step's tokens up to the first one that ends the reply; that one is kept."""
+        """Count a step's tokens up to the first one that ends the reply; return how many are kept, with that
+        one."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
             if reason := self._reason(token):

@@ -1,9 +1,9 @@
-"""Runs what strangers wrote in processes beside the app: tokenizers, chat templates, grammars.
+"""Runs untrusted tokenizers, chat templates and grammars in separate processes.
 
-A tokenizer and a grammar are tried there before the app reads them itself, because a parser in C or Rust that
-overflows its stack ends its process. A chat template is a program, and is filled there and nowhere else. Each job
-has a limit of time and memory. A job that exceeds it is refused with a sentence, and the next job gets a new
-process. Grammars have a process of their own, so that nobody waits for somebody else's grammar.
+Tokenizers and grammars are tried there before the app reads them itself, because a parser in C or Rust that
+overflows its stack ends its process. An untrusted chat template is a program, and runs only there. Each job has
+limits of time and memory. A job that exceeds them is refused with a reason, and the next job gets a new
+process. Grammars have a process of their own, so that other jobs do not wait for a slow grammar.
 """
 
 import json
@@ -21,14 +21,14 @@ from app.values.logits import Grammar, GrammarKind
 from app.values.messages import Message, ModelFolder, ToolCall
 
 SECONDS = {"tokenizer": 10.0, "template": 5.0, "grammar": 5.0}
-"""The limits of jobs, far above what honest ones take: a tokenizer reads 260,000 words in one or two seconds, a
-chat is filled in hundredths, and 20,000 rules of a grammar are compiled in one."""
+"""Time limits of jobs, far above what harmless ones take: a tokenizer with 260,000 words is read in one or two
+seconds, a chat is filled in hundredths of a second, and 20,000 rules of a grammar are compiled in one second."""
 LONGEST_GRAMMAR = 500_000
-"""Bytes of a grammar's source. llguidance accepts as many nodes."""
+"""The limit of a grammar's source in bytes, equal to llguidance's limit of nodes."""
 KEPT_VERDICTS = 1_000
-"""Grammars whose verdict is remembered."""
+"""Grammars whose verdicts are cached."""
 IMPORTING = 60.0
-"""The limit of what the process imports first."""
+"""The time limit in seconds for the imports of the process."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 CRASHES = dict.fromkeys(SECONDS, "it crashes, or takes more than 2 GB of memory") | {
     "grammar": "it is nested or chained too deeply, or takes more than 2 GB of memory"
@@ -38,7 +38,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json
 
 
 class SandboxRefusal(Exception):
-    """The sandbox could not do a job; the reason fits into a sentence."""
+    """The sandbox could not do a job. The message is a reason, to be part of a sentence."""
 
 
 class SandboxTimeout(SandboxRefusal):
@@ -46,7 +46,7 @@ class SandboxTimeout(SandboxRefusal):
 
 
 class Sandbox:
-    """The processes. All methods may be called from any thread."""
+    """Both processes. All methods may be called from any thread."""
 
     def __init__(self, seconds: Mapping[str, float] = SECONDS) -> None:
         self._models = SandboxProcess(seconds)
@@ -58,11 +58,11 @@ class Sandbox:
         """Why a grammar is refused, by its digest; "" for a good one."""
 
     def start(self) -> None:
-        """Start the process for models in the background, so that it is ready soon."""
+        """Start the process for tokenizers and templates in the background."""
         threading.Thread(target=self._models.get_ready, name="sandbox", daemon=True).start()
 
     def check_tokenizer(self, folder: ModelFolder) -> None:
-        """Raise ModelBroken for a tokenizer that fails over a few texts, or takes too much time or memory."""
+        """Raise ModelBroken for a tokenizer that fails on sample texts, or takes too much time or memory."""
         files = [folder.path / name for name in TOKENIZER_FILES]
         digest = sha256(b"\0".join(file.read_bytes() for file in files if file.is_file())).hexdigest()
         if digest in self._passed:
@@ -77,7 +77,8 @@ class Sandbox:
         self._passed.add(digest)
 
     def check_template(self, name: str, template: str, tokens: Mapping[str, Any]) -> None:
-        """Raise ModelBroken for a chat template that does not come to an end. It may refuse the trial's chat."""
+        """Raise ModelBroken for a chat template that exceeds the limits. A template may refuse the trial's
+        chat."""
         digest = sha256(template.encode("utf-8", "replace")).hexdigest()
         if digest in self._passed:
             return
@@ -111,7 +112,7 @@ class Sandbox:
             raise refused_grammar(grammar.kind, problem)
 
     def fill(self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-        """Return a chat as its template writes it. Raises SandboxRefusal."""
+        """Return the template filled with a chat. Raises SandboxRefusal."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise SandboxTimeout(self._models.no_end("template"))
         try:
@@ -123,14 +124,14 @@ class Sandbox:
             raise
 
     def close(self) -> None:
-        """End the processes, whatever they are doing."""
+        """End the processes and their running jobs."""
         self._models.close()
         self._grammars.close()
 
     def _try_grammar(self, grammar: Grammar) -> str:
         """Return why llguidance refuses a grammar; "" for a good one.
 
-        Raises GrammarRefused, which is not remembered, if it took too much: the machine may have been busy."""
+        Raises GrammarRefused if it took too much; that is not cached, because the machine may have been busy."""
         try:
             self._grammars.do("grammar", kind=grammar.kind, source=grammar.source)
         except SandboxTimeout as timeout:
@@ -151,13 +152,13 @@ class SandboxProcess:
         self._is_closed = False
 
     def get_ready(self) -> None:
-        """Start the process, and import what jobs for models need."""
+        """Start the process and import the libraries for tokenizers and templates."""
         with self._lock:
             for what in ("tokenizer", "template"):
                 self._ready(what)
 
     def do(self, what: str, **values: Any) -> str:
-        """Do a job and return its text. Raises SandboxRefusal, and EngineClosed once the app is closing."""
+        """Do a job and return its text. Raises SandboxRefusal, or EngineClosed once the app is closing."""
         with self._lock:
             is_ready = bool(self._ready(what))
             started = monotonic()
@@ -178,21 +179,21 @@ class SandboxProcess:
         return f"it does not come to an end within {self._seconds[what]:g} seconds"
 
     def close(self) -> None:
-        """End the process, and whatever it is doing."""
+        """End the process and its running job."""
         self._is_closed = True
         if process := self._process:
             process.kill()
-        with self._lock:  # who waits for an answer gets none now
+        with self._lock:  # a call that waited for an answer has returned without one by now
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
-        """Have a process that has imported what a job of this kind needs; {} if there is none."""
+        """Start the process if needed and import the libraries of this kind of job; return {} if that fails."""
         if self._is_closed:
             return {}
         if self._process is None:
             self._process = ChildProcess("app.engine.text.sandbox_main", environment=ENVIRONMENT)
             self._imported = set()
-        if self._is_closed:  # meanwhile: nobody else has seen this process
+        if self._is_closed:  # `close` came meanwhile and could not kill this new process
             return {}
         if what in self._imported:
             return {"text": ""}
@@ -211,7 +212,7 @@ class SandboxProcess:
 
 
 def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
-    """Return the error of a grammar that cannot be used, with the first line of what llguidance says."""
+    """Return the error of a grammar that cannot be used, with llguidance's reason in one line."""
     what = {"json_schema": "JSON schema", "regex": "regular expression", "lark": "grammar"}[kind]
     _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
     if is_of_schema:  # a grammar may hold a schema; lines of the grammar follow
@@ -221,7 +222,7 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
 
 
 def _answer_in(line: bytes) -> dict[str, Any]:
-    """Return the answer on a line; {} if there is none."""
+    """Return the answer that a line holds; {} if it holds none."""
     try:
         answer = parse_json(line or b"{}")
     except ValueError:
@@ -231,7 +232,7 @@ def _answer_in(line: bytes) -> dict[str, Any]:
 
 
 def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-    """Fill a template as a sandbox does, but in this process: for trusted models. Raises SandboxRefusal."""
+    """Fill the template of a trusted model in this process. Raises SandboxRefusal."""
     from jinja2 import TemplateError
 
     from app.engine.text.sandbox_main import fill
@@ -243,7 +244,7 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Write messages as templates expect them, without keys that would be empty."""
+    """Return messages in the form that templates expect, without keys that would be empty."""
     return [
         {"role": message.role, "content": message.content}
         | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})
@@ -262,7 +263,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a panic of a Rust library as RuntimeError: by itself it is no Exception, and ends a thread."""
+    """Raise a panic of a Rust library as RuntimeError, because a PanicException is a BaseException and ends a
+    thread."""
     try:
         yield
     except Exception:

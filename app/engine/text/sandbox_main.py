@@ -1,7 +1,8 @@
-"""The sandbox's process: a job a line on standard input, what came of it on standard output.
+"""The sandbox's process: reads one job per line from standard input and writes its result to standard output.
 
-Neither torch nor a model is imported here. The tokenizer is the library's own, in Rust; chat templates are filled
-by the very function of transformers that a tokenizer calls; grammars are compiled by llguidance as in the engine.
+It imports neither torch nor a model. Tokenizers are read by the tokenizers library, in Rust; chat templates are
+filled by the function of transformers that a tokenizer calls; grammars are compiled by llguidance as in the
+engine.
 """
 
 import json
@@ -19,29 +20,29 @@ from app.system.child_process import limit_memory, serve_each
 from app.values.logits import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30
-"""Bytes of address space that a tokenizer or a template may take, besides the libraries."""
+"""Bytes of address space that jobs may take, in addition to LIBRARIES."""
 LIBRARIES = 2**30
 MOST_ADDED = 32_768
-"""Tokens that may be added to a vocabulary: each is looked for in every text."""
+"""The limit of added tokens, because each of them is searched for in every text."""
 LONGEST = 50_000_000
-"""Characters of a filled template: no model reads a tenth of them."""
+"""The limit of a filled template in characters, ten times what any model can read."""
 IMPORTED = {
     "tokenizer": "tokenizers",
     "template": "transformers.utils.chat_template_utils",
     "grammar": "llguidance",
 }
 SMALL_STACK = 2**19
-"""Bytes of stack for compiling a grammar, a sixteenth of what the app's threads have: what fits here fits there."""
+"""Bytes of stack for compiling a grammar: a sixteenth of an app thread's, so that what fits here fits there."""
 TRIED_STEPS = 32
-"""Bytes that are written under a grammar for a trial."""
+"""Bytes that a trial writes under a grammar."""
 WHITESPACE = "[ \\n]?"
-"""What may stand between the parts of a JSON text. A small model may otherwise write spaces without end."""
+"""The white space allowed between the parts of a JSON text: a small model might write spaces without end."""
 SAMPLES = (
     "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
     "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",
     *(one * 64 + end for one in ("a", "ab", " ", "1", ".", "\n", "\u00e9") for end in ("", "b", "!")),
 )
-"""What is read for a trial: a bit of everything, and runs over which a pattern may explode."""
+"""The texts of a trial: many kinds of characters, and long runs that make a bad pattern take exponential time."""
 
 
 def main() -> None:
@@ -57,32 +58,32 @@ def _answer(line: bytes) -> bytes:
         answer: dict[str, Any] = {"text": DOING[job.pop("do")](**job)}
     except (MemoryError, RecursionError):
         answer = {"refused": "it takes more than 2 GB of memory", "is_endless": True}
-    except BaseException as error:  # a panic of the tokenizer's Rust is no Exception
+    except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
         answer = {"refused": first_line(error)[:200].rstrip(".:"), "is_endless": False}
     _end_after(0)
     return json.dumps(answer).encode() + b"\n"
 
 
 def _end_after(seconds: float) -> None:
-    """Have the system end this process then, even inside of C code and without an app that could end it."""
+    """Let the system end this process after these seconds (0: never), even inside C code and without the app."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _import(what: str) -> str:
-    """Import what a kind of job needs, before its time is measured."""
+    """Import the library of this kind of job, so that its time limit does not include the import."""
     import_module(IMPORTED[what])
     return ""
 
 
 def _try_tokenizer(folder: str) -> str:
-    """Read the tokenizer of a folder, and some texts with it."""
+    """Read the tokenizer in a folder and tokenise the sample texts with it; return ""."""
     from tokenizers import Tokenizer
 
     _require_few(Path(folder))
     file = Path(folder) / "tokenizer.json"
     if not file.is_file():
-        return ""  # of another form, which transformers reads
+        return ""  # a tokenizer of another form, which transformers reads
     tokenizer = Tokenizer.from_file(str(file))
     if len(tokenizer.get_added_tokens_decoder()) > MOST_ADDED:
         raise ValueError(f"more than {MOST_ADDED:,} tokens are added to its vocabulary")
@@ -92,7 +93,7 @@ def _try_tokenizer(folder: str) -> str:
 
 
 def _require_few(folder: Path) -> None:
-    """Count what tokenizer_config.json adds, before transformers does so one by one."""
+    """Raise ValueError if the config files add too many tokens, which transformers would add one by one."""
     for name, key in (("tokenizer_config.json", "added_tokens_decoder"), ("added_tokens.json", "")):
         file = folder / name
         found = json.loads(file.read_bytes()) if file.is_file() else {}
@@ -102,13 +103,12 @@ def _require_few(folder: Path) -> None:
 
 
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    """Write a chat as its template does. Among the special tokens may be `tools`, as a list."""
+    """Return the template filled with a chat. `tokens` are the special tokens and may contain `tools`, as a
+    list."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    rendered: Any = (
-        render_jinja_template(  # typed as one text; it returns texts, and where replies are in them
-            conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
-        )
+    rendered: Any = render_jinja_template(  # its type is str, but it returns (texts, spans of replies)
+        conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
     )
     text = str(rendered[0][0])
     if len(text) > LONGEST:
@@ -117,7 +117,7 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
 
 
 def grammar_source(kind: GrammarKind, source: str) -> str:
-    """Return a grammar in llguidance's own form. Raises ValueError."""
+    """Translate a grammar to llguidance's own form. Raises ValueError if it is wrong."""
     from llguidance import LLMatcher
 
     match kind:
@@ -133,7 +133,7 @@ def grammar_source(kind: GrammarKind, source: str) -> str:
 
 
 def _try_grammar(kind: GrammarKind, source: str) -> str:
-    """Compile a grammar and write a few bytes under it, on a small stack. Raises ValueError with what is wrong."""
+    """Compile a grammar and write a few bytes under it, on a small stack. Raises ValueError with the problem."""
     threading.stack_size(SMALL_STACK)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_compile, kind, source).result()

@@ -45,17 +45,19 @@ def test_a_cpu_keeps_a_model_in_half_precision() -> None:
 def test_a_loaded_model_has_them_where_it_can() -> None:
     machine = capabilities_of(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     info = load(LLAMA.make().to(machine.device)).info
-    assert info.note("fused").startswith("One kernel of our own each" if can_have(machine) else "")
+    assert info.note("fused").startswith(
+        "Each of these runs as one kernel of our own" if can_have(machine) else ""
+    )
     assert bool(info.note("fused")) == can_have(machine)
 
 
 def test_it_is_told_what_runs_as_one_kernel() -> None:
     assert fuse_by(WrittenOut(), model_of(), attend).note == (
-        "One kernel of our own each: 5 norms, 2 gated activations, 2 rotary embeddings, 2 residual sums. "
-        "Joined products: 4."
+        "Each of these runs as one kernel of our own: 5 norms, 2 gated activations, 2 rotary embeddings, "
+        "2 residual sums. Joined products: 4."
     )
     assert fuse_by(WrittenOut(), model_of("cohere"), attend).note == (
-        "One kernel of our own each: 2 gated activations. Joined products: 2."
+        "Each of these runs as one kernel of our own: 2 gated activations. Joined products: 2."
     )
 
 
@@ -63,7 +65,7 @@ def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
     model = model_of("gpt2")
     found = fuse_by(WrittenOut(), model, attend)
     assert found.model is model
-    assert found.note == "Layers keep torch's kernels: none has the parts that ours replace."
+    assert found.note == "Layers keep torch's kernels: no layer has parts that ours can replace."
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ class WrongInTheWhole(WrittenOut):
 def test_the_whole_model_is_tried_in_the_end_with_few_and_many_rows(
     is_wrong: Callable[[Tensor], bool], rows: int
 ) -> None:
-    with pytest.raises(ArithmeticError, match=f"together they say something else for {rows} rows"):
+    with pytest.raises(ArithmeticError, match=f"together they give different logits for {rows} rows"):
         fuse_by(WrongInTheWhole(is_wrong), model_of(), attend)
 
 

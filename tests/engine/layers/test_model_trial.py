@@ -43,7 +43,7 @@ def test_other_models_take_chains_or_decode_plainly_and_a_sentence_says_why(
     if architecture.name in READ_BY_ROWS | DRIFTING:
         assert (loaded.can_draft, runner.max_rows, info.note("chains")) == (False, 1, "")
         assert info.note("lookahead").endswith("so it decodes plainly, token by token.")
-        forgets = "and forgets them when it is fed several tokens at once" in info.note("lookahead")
+        forgets = "and loses them when it is fed several tokens at once" in info.note("lookahead")
         assert forgets == (architecture.name in READ_BY_ROWS)
     else:
         assert (loaded.can_draft, runner.max_rows, info.note("lookahead")) == (True, LONGEST_CHAIN, "")
@@ -127,7 +127,7 @@ def test_a_forward_that_does_not_take_part_is_found_out(kind: type[LlamaForCausa
     model = kind(stock.config)
     model.load_state_dict(stock.state_dict())
     loaded = load(model.train(False))
-    assert loaded.info.note("chains").startswith("This model has attention code of its own")
+    assert loaded.info.note("chains").startswith("This model has its own attention code")
     assert write(loaded.runner, LONG, plain).tokens == transformers_says(LLAMA, LONG)
 
 

@@ -25,7 +25,7 @@ def test_a_device_that_is_not_there_says_why() -> None:
 
 
 def test_a_device_that_says_something_else_is_refused() -> None:
-    """There is none here: the CPU takes its place, and says something else the second time."""
+    """There is none here: the CPU takes its place, and gives different results the second time."""
     runs = [0]
 
     def run(model: PreTrainedModel) -> list[Tensor]:
@@ -33,7 +33,7 @@ def test_a_device_that_says_something_else_is_refused() -> None:
         first, *rest = run_small(model)
         return [first.flip(-1) if runs[0] == 2 else first, *rest]
 
-    words = "a small model says something else there than on the CPU"
+    words = "a small model gives different results there than on the CPU"
     assert device_fault(torch.device("cpu"), run) == words
 
 

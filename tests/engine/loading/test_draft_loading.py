@@ -162,16 +162,19 @@ BROKEN_WEIGHTS: dict[str, tuple[Change, str]] = {
     "missing table": (without("d2t"), "its weights have no d2t"),
     "shape": (
         plus(fc__weight=torch.ones(WIDTH, 2 * WIDTH)),
-        f"fc.weight has the shape [{WIDTH}, {2 * WIDTH}], and its config tells of [{WIDTH}, {3 * WIDTH}]",
+        f"fc.weight has the shape [{WIDTH}, {2 * WIDTH}], but by its config it should have [{WIDTH}, {3 * WIDTH}]",
     ),
     "embedding": (
         plus(embed_tokens__weight=torch.ones(7, WIDTH)),
         "embed_tokens.weight has the shape [7, 32]",
     ),
     "stored": (plus(norm__weight=torch.ones(WIDTH, dtype=torch.int8)), "norm.weight is stored as I8"),
-    "table": (plus(d2t=tables()["d2t"] + VOCABULARY), "d2t leads to tokens that there are not"),
-    "below": (plus(d2t=tables()["d2t"] - 1), "d2t leads to tokens that there are not"),
-    "twice": (plus(d2t=DOUBLED), "d2t leads to tokens that there are not"),
+    "table": (
+        plus(d2t=tables()["d2t"] + VOCABULARY),
+        "d2t refers to tokens that do not exist, or to a token twice",
+    ),
+    "below": (plus(d2t=tables()["d2t"] - 1), "d2t refers to tokens that do not exist, or to a token twice"),
+    "twice": (plus(d2t=DOUBLED), "d2t refers to tokens that do not exist, or to a token twice"),
     "tables": (plus(t2d=~tables()["t2d"]), "d2t and t2d contradict each other"),
     "not numbers": (plus(fc__weight=torch.full((WIDTH, 3 * WIDTH), torch.nan)), "its trial failed ("),
 }

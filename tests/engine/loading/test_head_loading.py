@@ -48,7 +48,8 @@ def test_a_head_that_passes_its_trial_drafts(carrying: Path) -> None:
     (source,) = loaded.draft_models
     assert loaded.info.heads
     assert (
-        loaded.info.note("heads") == "Its own head for multi-token prediction drafts, too, where that pays."
+        loaded.info.note("heads")
+        == "Its own head for multi-token prediction drafts, too, if that is worth its time."
     )
     assert "heads" not in loaded.info.refusals
     assert 0 < source.budget.question < 1

@@ -70,7 +70,7 @@ def llama() -> PreTrainedModel:
     ("fault", "words"),
     [
         (fails_to_compile, "out of resource: shared memory"),
-        (is_wrong_for_many_rows, "steps of 33 rows say something else"),
+        (is_wrong_for_many_rows, "steps of 33 rows give different logits"),
     ],
 )
 def test_a_kernel_that_fails_at_load_leaves_torchs_attention_and_a_note(fault: Fault, words: str) -> None:

@@ -41,7 +41,7 @@ from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo
 from tests.tiers import some
 
-MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
+MEASURING, ASKING = "Measuring the model's step", "Measuring which tokens are likely after each token"
 
 
 @pytest.fixture(autouse=True)

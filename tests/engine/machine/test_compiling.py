@@ -38,7 +38,7 @@ def test_without_a_compiler_a_note_says_what_takes_longer_and_what_to_install(
     source: Source, tmp_path: Path
 ) -> None:
     reason = "no C compiler was found: install gcc, then restart Foresight"
-    assert library(source, tmp_path, lambda _name: None) == (None, f"{source.otherwise}, for {reason}.")
+    assert library(source, tmp_path, lambda _name: None) == (None, f"{source.otherwise}, because {reason}.")
     assert " longer" in source.otherwise or " as long" in source.otherwise
 
 
@@ -47,7 +47,7 @@ def test_without_a_compiler_a_note_says_what_takes_longer_and_what_to_install(
 def test_a_compiler_that_fails_is_named_and_leaves_nothing_behind(source: Source, tmp_path: Path) -> None:
     missing, note = library(source, tmp_path, lambda _name: "/bin/false")
     assert missing is None and not list(tmp_path.iterdir())
-    assert note.endswith(", for /bin/false failed: install gcc and libc6-dev, then restart Foresight.")
+    assert note.endswith(", because /bin/false failed: install gcc and libc6-dev, then restart Foresight.")
 
 
 @on_linux

@@ -97,7 +97,7 @@ def test_an_apple_gpu_is_not_passed_over_silently() -> None:
     apple = PaperCard(is_seen=False, apple=True)
     found = choose_device("auto", apple, lambda _device: "it has no float64.")
     assert found.device == CPU
-    assert found.note == "The Apple GPU is not used, for its trial failed (it has no float64)."
+    assert found.note == "The Apple GPU is not used, because its trial failed (it has no float64)."
     assert choose_device("auto", apple).note.startswith("The Apple GPU is not used")
 
 

@@ -110,7 +110,7 @@ def test_replies_are_shared_and_a_killed_rank_ends_one_of_them(
     cut = ask(engine, options=replace(LONG, decoding=WIDE), reply=Watched(Piece, killer(children)))
     assert failure(cut) == (
         "Rank 1 (cpu) ended: it was killed, crashed, or had no memory left. "
-        f"Ask again: Foresight goes on with {' and '.join(['cpu'] * (size - 1))}."
+        f"Send the message again: Foresight continues with {' and '.join(['cpu'] * (size - 1))}."
     )
     again = ask(engine, options=SHARED)
     assert (ids_of(again), devices_of(again)) == (expected, ("cpu",) * (size - 1) if size > 2 else ())

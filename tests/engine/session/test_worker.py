@@ -404,11 +404,11 @@ NO_MEMORY = (
     [
         (
             "ImportError('libtorch is gone')",
-            "The engine could not start (libtorch is gone): set Foresight up again as its README says.",
+            "The engine could not start (libtorch is gone): install Foresight again as in its README.",
         ),
         (
             "ValueError('libtorch is gone')",
-            "The engine could not start (libtorch is gone): set Foresight up again as its README says.",
+            "The engine could not start (libtorch is gone): install Foresight again as in its README.",
         ),
         ("ImportError('libtorch.so: failed to map segment from shared object')", NO_MEMORY),
         ("MemoryError", NO_MEMORY),

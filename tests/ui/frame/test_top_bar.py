@@ -35,7 +35,7 @@ def test_the_status_line_says_where_to_read_what_is_not_used(note: NoteName) -> 
 
 
 def test_layers_and_same_text_are_no_news_where_they_are_used() -> None:
-    notes = {"fused": "One kernel of our own each: 5 norms.", "same-text": "float32"}
+    notes = {"fused": "Each of these runs as one kernel of our own: 5 norms.", "same-text": "float32"}
     model = replace(DEMO, fused=True, notes=notes)
     assert "see About" not in status_html(replace(READY, model=model))
     for refused in (replace(model, fused=False), replace(model, same_text=False)):

@@ -59,7 +59,7 @@ def test_each_device_tells_its_memory_and_the_model_what_it_runs_on() -> None:
 
 
 def test_it_is_told_what_a_layer_does_in_kernels_of_our_own_and_why_a_card_is_not_used() -> None:
-    model = DEMO.with_note("fused", "One kernel of our own each: 5 norms.").with_note(
+    model = DEMO.with_note("fused", "Each of these runs as one kernel of our own: 5 norms.").with_note(
         "device", "It is too old."
     )
     facts = hardware([], EngineStatus("ready", model=model))
