@@ -48,7 +48,7 @@ class JacobiWindow:
     def need(self) -> int:
         """The number of rows that the window adds to a step, as fed rows or as rows whose logits are read.
 
-        With N = 2 the current token is also the window's, so its logits are read twice."""
+        With N = 2 the top row begins with the current token, so that token's logits are read twice."""
         return max(self.size, self.width)
 
     @property
