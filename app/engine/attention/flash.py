@@ -8,7 +8,8 @@ sum of their weights, from which their shares of the whole follow (log-sum-exp):
 
 The sum is split where the prefix ends, so a row's rounding depends on how many tokens before it were drafted.
 Texts that must be identical with and without drafts use another backend; so do layers with a window, and
-blocks without a prefix."""
+blocks without a prefix.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +20,7 @@ from torch import Tensor
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 SPLITS = 8
-"""Number of parts that the prefix is divided into. It is fixed, because the package's own choice depends on
-the rows."""
+"""Number of parts of the prefix. It is fixed, because the package's own choice depends on the rows."""
 
 OverCache = Callable[[Tensor, Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
 """(query [1, T, H, D], keys and values [1, n, KV, D], how many of the n slots are used: int32 [1], scale,
@@ -75,8 +75,7 @@ def _over_block(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scor
 
 
 def flash_over_cache() -> OverCache:
-    """Import the package and wrap its function. It is imported only here, because it cannot be without a CUDA
-    device."""
+    """Import the package and wrap its function. It is imported only here, because it needs a CUDA device."""
     from flash_attn import flash_attn_with_kvcache
 
     def over_cache(

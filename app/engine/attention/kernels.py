@@ -17,7 +17,8 @@ before it.
 Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted
 values, both relative to the peak. Multiplications and additions are fused only where tl.fma is written: the
 kernels are compiled with enable_fp_fusion off, because a compiler's own choice of what to fuse would change
-the rounding."""
+the rounding.
+"""
 
 import triton
 import triton.language as tl
@@ -162,8 +163,7 @@ def _folded_parts(
     VALUE_SIZE: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_V: tl.constexpr,
     SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]: spans group by group, or whole
-    groups."""
+    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]: spans by group, or whole groups."""
     peak, total, mixed = _nothing(BLOCK_G, BLOCK_V)
     group_peak, group_total, group_mixed = _nothing(BLOCK_G, BLOCK_V)
     for part in tl.range(first, last, num_stages=3):
@@ -189,8 +189,7 @@ def finish_kernel(
     BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
     NEWEST: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Finish one row and key head: add prefix sums, newest keys and sinks, and write to out [T, H,
-    VALUE_SIZE].
+    """Finish one row and key head: add prefix sums, newest keys, sinks; write to out [T, H, VALUE_SIZE].
 
     `width` is the number of slots that the table of paths has for each row."""
     row, shared = tl.program_id(0), tl.program_id(1)

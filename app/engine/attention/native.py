@@ -2,7 +2,8 @@
 
 It allocates nothing of the size of rows times context, and a row's result depends, to the last bit, only on
 the text before it. What the kernel does not support (windows, soft caps, sinks, a prompt's many rows) goes to
-torch's kernel."""
+torch's kernel.
+"""
 
 from ctypes import CDLL
 
@@ -12,8 +13,7 @@ from torch import Tensor
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 MAX_ROWS = 128
-"""The largest block for the kernel. With more rows, most keys are other rows of the block, and torch's is
-faster."""
+"""The largest block for the kernel. With more rows most keys are in the block, and torch's is faster."""
 TILE, SPAN = 32, 8
 """Keys per tile and tiles per span, as in attention.h."""
 

@@ -12,7 +12,8 @@ row has exactly one key for each position, and only the newest few may lie out o
 The key of each position before the border is in the slot of the same number. The border and the order of the
 newest keys depend on the row's position alone, so a sum over the keys is rounded in the same way if the same
 text was committed row by row. A row more than NEWEST positions after the prefix, if its path is not simply
-the block's first rows, gathers a larger multiple of NEWEST keys, and its border is that much earlier."""
+the block's first rows, gathers a larger multiple of NEWEST keys, and its border is that much earlier.
+"""
 
 from collections.abc import Sequence
 
@@ -25,8 +26,7 @@ NEWEST = MAX_DEPTH + 1
 """Number of keys that each row gathers one by one; the last of them is its own."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
-"""Columns of the table of paths. From SLOTS on: the slots of the newest keys, oldest first, -1 for missing
-keys."""
+"""Columns of the table of paths. From SLOTS on: slots of the newest keys, oldest first, -1 if missing."""
 
 Paths = NDArray[np.int32]
 """[T, 2 + n * NEWEST]: a row's position, its border, and the slots of its newest keys."""
@@ -56,8 +56,7 @@ def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visibl
 
 
 def _is_without_gaps(prefix_length: int, block: Block) -> bool:
-    """Return whether each row's position is the one after its parent's, or after the prefix if it has no
-    parent."""
+    """Return whether each row's position follows its parent's, or the prefix if it has no parent."""
     positions = (*block.positions, prefix_length - 1)  # parent -1 stands for the end of the prefix
     return all(
         position == positions[parent] + 1 for position, parent in zip(positions, block.parents, strict=False)
@@ -65,8 +64,7 @@ def _is_without_gaps(prefix_length: int, block: Block) -> bool:
 
 
 def _chain_paths(positions: NDArray[np.int64]) -> Paths:
-    """Make the table of a chain, in which each key is in the slot of its position: a fast case for the
-    host."""
+    """Make the table of a chain, in which each key is in the slot of its position. It is the fastest case."""
     table = np.empty((len(positions), SLOTS + NEWEST), dtype=np.int32)
     table[:, POSITION] = positions
     table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
@@ -103,7 +101,7 @@ def _check(
 ) -> None:
     """Raise ValueError if the table misses a key of a row, because two of its keys are at one position."""
     width = slots.shape[1]
-    gathered = (slots >= prefix_length) & (_places(positions, width) >= borders[:, None])
+    gathered = (slots >= prefix_length) & (_newest_positions(positions, width) >= borders[:, None])
     found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
     wrong = np.flatnonzero(found != visible.sum(axis=1))
     if wrong.size:
@@ -115,14 +113,13 @@ def _two_keys(row: int, positions: NDArray[np.int64], visible: Visible) -> Value
     return ValueError(f"a row must see one key at each position, row {row} sees the block's {visible_keys}")
 
 
-def _places(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Return the positions of each row's newest `width` keys, oldest first: [T, width]."""
     return positions[:, None] + 1 - width + np.arange(width)
 
 
 def _straight(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
-    """Count for each row how many of the block's first rows it sees, without a gap, in their positions'
-    slots: [T]."""
+    """Count how many of the block's first rows each row sees, gapless and in their positions' slots: [T]."""
     in_place = positions == prefix_length + np.arange(len(positions))
     run: NDArray[np.int64] = np.logical_and.accumulate(visible & in_place, axis=1).sum(axis=1)
     return run
@@ -140,12 +137,11 @@ def _chunks(positions: NDArray[np.int64], visible: Visible, straight: NDArray[np
 def _slots(
     prefix_length: int, positions: NDArray[np.int64], visible: Visible, width: int
 ) -> NDArray[np.int64]:
-    """Return the slots of each row's newest `width` keys in order of position, -1 for missing keys: [T,
-    width]."""
-    at = _places(positions, width)
+    """Return the slots of each row's newest `width` keys by position, -1 for missing keys: [T, width]."""
+    at = _newest_positions(positions, width)
     slots = np.where(at < prefix_length, at.clip(min=-1), -1)
     rows, visible_keys = np.nonzero(visible)
-    places = positions[visible_keys] - positions[rows] + width - 1
-    is_new = places >= 0
-    slots[rows[is_new], places[is_new]] = prefix_length + visible_keys[is_new]
+    columns = positions[visible_keys] - positions[rows] + width - 1
+    is_new = columns >= 0
+    slots[rows[is_new], columns[is_new]] = prefix_length + visible_keys[is_new]
     return slots

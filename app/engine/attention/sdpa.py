@@ -2,7 +2,8 @@
 
 A sum of rounded numbers depends on their order, and therefore on the slot of each key.
 `attend_batch_invariant` sums in float64, in which these differences are too small to show after rounding to
-half precision."""
+half precision.
+"""
 
 import torch
 from torch import Tensor
@@ -25,8 +26,7 @@ def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) 
 
 
 def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-    """Attend in float64, so that half-precision results depend neither on the block's rows nor on the keys'
-    slots."""
+    """Attend in float64: half-precision results then depend neither on the block's rows nor on key slots."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:
         mask = view.additive(scoring.window, query.shape[1] // key.shape[1], torch.float64)
@@ -55,8 +55,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 
 
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Call torch's kernel in float64; on a CPU a few key heads at a time, so that their copies stay in its
-    cache."""
+    """Call torch's kernel in float64; on a CPU with a few key heads at a time, which fit its cache."""
     share = query.shape[1] // key.shape[1]
     rows_at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
     parts: list[Tensor] = []

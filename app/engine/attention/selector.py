@@ -10,7 +10,8 @@
 A trial runs blocks of few and of many rows after short and long prefixes and compares the results with sdpa
 in float32. It finds what cannot be known in advance: triton needs a C compiler on the machine, a head may be
 too large for a card, and each variant of a kernel (for other numbers of rows or keys) may fail separately. A
-backend that the user chose by name is used, or refused with the reason."""
+backend that the user chose by name is used, or refused with the reason.
+"""
 
 from ctypes import CDLL
 from dataclasses import dataclass, replace
@@ -49,8 +50,7 @@ _SHARED_MEMORY = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. With `batch_invariant`, a row's result is bitwise identical whatever else is computed with
-    it.
+    """A backend. With `batch_invariant`, a row's result is bitwise identical whatever is computed with it.
 
     `batch_invariant` is used only if a step in a long chat takes at most `same_text_limit` times as long with
     it. A limit of 0 means that the device has no batch-invariant attention: an Apple GPU has no float64."""
@@ -72,8 +72,7 @@ that it is measured before batch-invariant attention is used."""
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapabilities:
-    """What the choice of a backend depends on: the device, the installed packages, and the trials to be
-    run."""
+    """What the choice of a backend depends on: the device, the installed packages, and the trials to run."""
 
     device: torch.device
     capability: tuple[int, int] = (0, 0)
@@ -88,11 +87,9 @@ class DeviceCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
-    """The heads of a model: `count` query heads over `shared` key heads, each of `size` values of type
-    `dtype`.
+    """A model's heads: `count` query heads over `shared` key heads, each of `size` values of type `dtype`.
 
-    `windows` holds each window size that occurs in its layers once (0: no window); `softcap` is that of all
-    layers."""
+    `windows` holds each window size of its layers once (0: no window); all layers have this `softcap`."""
 
     count: int
     shared: int
@@ -128,12 +125,12 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
         if machine.device.type == "cpu":
             if refusal("native", machine, heads):  # triton's interpreter is for tests
                 return SDPA
-            native = _tried("native", machine, heads)
+            native = _try_backend("native", machine, heads)
             return native if isinstance(native, Attention) else torchs_own(machine, f"native: {native}")
         return _first_good(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
     if choice == "sdpa":
         return torchs_own(machine)
-    found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
+    found = refusal(choice, machine, heads) or _try_backend(choice, machine, heads)
     if isinstance(found, str):
         raise AttentionUnavailable(choice, found)
     return found
@@ -189,7 +186,7 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     faults: list[str] = []
     names: tuple[AttentionName, ...] = ("triton", "flash")
     for name in names:
-        found = refusal(name, machine, heads) or _tried(name, machine, heads)
+        found = refusal(name, machine, heads) or _try_backend(name, machine, heads)
         if isinstance(found, Attention):
             return replace(found, note="; ".join(faults))
         if name != "flash" or machine.has_flash:  # few install flash-attn: that it is missing needs no note
@@ -197,7 +194,7 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     return torchs_own(machine, "; ".join(faults))
 
 
-def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
+def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
     """Make the backend and run its trials; return it, or a sentence about what went wrong."""
     try:
         attention = _make(name, machine, heads)
@@ -251,8 +248,7 @@ def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials
 def _random_states(
     heads: HeadShape, rows: int, end: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw random queries [1, H, rows, D], keys and values [1, KV, end, D]; each call draws the same
-    numbers."""
+    """Draw random queries [1, H, rows, D], keys and values [1, KV, end, D], the same in each call."""
     source = torch.Generator(device).manual_seed(0)
     shapes = ((heads.count, rows), (heads.shared, end), (heads.shared, end))
     query, keys, values = (

@@ -9,7 +9,8 @@ scoring, so they are plain tuples, which are made fast.
 
 transformers passes unknown keyword arguments of a model's forward on to the registered attention function,
 and builds no mask for an attention name without a mask function. So the block is passed as
-`block=BlockView(...)`, and each layer adds its own scoring."""
+`block=BlockView(...)`, and each layer adds its own scoring.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -25,8 +26,7 @@ from app.engine.machine.hardware import uploaded
 
 
 class LayerCache(NamedTuple):
-    """Keys [1, KV, n, D] and values [1, KV, n, DV]: the first L slots are committed, the next T are the
-    block's.
+    """Keys [1, KV, n, D] and values [1, KV, n, DV]: L committed slots, then the block's T slots.
 
     There may be more slots after these; their contents are ignored."""
 
@@ -35,8 +35,7 @@ class LayerCache(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """How a layer weighs keys: by softmax of the scores, which are `scale` times the products of query and
-    key.
+    """How a layer weighs keys: by softmax of the scores, `scale` times the products of query and key.
 
     A row sees the positions that are less than `window` before its own (0: all). With a soft cap the scores
     become `softcap` * tanh(scores / `softcap`). `sinks` [H] take a share of each head's weight, which is
@@ -74,8 +73,7 @@ class BlockView:
         self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
-        """Return [T, L + T], True where a row sees a key; None if the rows see all keys. `window` 0 means no
-        window."""
+        """Return [T, L + T], True if a row sees a key, or None if all rows see all. `window` 0 means none."""
         if window not in self._sights:
             self._sights[window] = self._near(window) if window else self._full()
         return self._sights[window]

@@ -8,7 +8,8 @@ The order of the kernels' sums is fixed by the model and the device, never by a 
 GROUP_SPANS decide what is summed in which order, and are constants. The tiles decide which matrix instruction
 is used, so they are chosen once for a model: by head size, type and the device's shared memory. The number of
 spans that one program does (`spans_per_program`) does not change the result, so it is chosen for every
-pass."""
+pass.
+"""
 
 import sys
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,7 @@ from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 SPAN = 256
-"""Positions of a span, whose sum starts from zero. It is four tiles of 64 keys, enough to keep loads in
-flight."""
+"""Positions of a span, whose sum starts from zero: four tiles of 64 keys, enough to keep loads in flight."""
 
 GROUP_SPANS = 8
 """Spans of a group: their sums are folded into one sum before the groups' are. A group is long enough that
@@ -38,8 +38,7 @@ HOPPER = 9
 """Major compute capability of the GPUs whose matrix unit takes 64 rows from 4 warps."""
 
 SCRATCH = 1 << 26
-"""Bytes of partial sums that a layer may allocate. A long prompt's chunk would need more and is done in
-parts."""
+"""Bytes of partial sums that a layer may allocate; a long prompt's chunk is done in parts of this size."""
 
 _EVEN = 2
 """The rows of such a part are a multiple of this, so that its table of paths begins at an address of the
@@ -68,16 +67,15 @@ class Tiles:
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
     """Choose tiles for heads of these sizes, with values of `itemsize` bytes.
 
-    `shared_memory` is the number of bytes that the device has for one program, `major` the major compute
-    capability."""
+    `shared_memory` is the bytes that the device has for one program, `major` its compute capability's."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
-        # Tensor cores would round float32 first and are not used, so few rows are best: a single row wastes less.
+        # Tensor cores would round float32 first, so they are not used. Few rows are best: a single one wastes less.
         shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=4, stages=2)
     elif wide <= 128:
         # 64 rows with 4 warps are one warpgroup, as Hopper's own matrix instruction needs. On other GPUs 4 warps
-        # have too few registers for heads of 128: the compiled kernel spilled up to 760 bytes a thread, with 8 warps
-        # up to 8 bytes.
+        # have too few registers for heads of 128: the compiled kernel spilled up to 760 bytes a thread, and with 8
+        # warps up to 8 bytes.
         shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
         # 64 rows of 256 values, twice (span and group), do not fit the registers of 4 warps, but those of 8.
@@ -89,8 +87,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
 
 
 def finish_warps(value_size: int, itemsize: int) -> int:
-    """Return the warps of a program of `finish_kernel`: 8 if wide float32 heads do not fit the registers of
-    4."""
+    """Return the warps of a `finish_kernel` program: 8 if wide float32 heads do not fit the registers of 4."""
     return 8 if padded(value_size) * itemsize >= 1024 else 4
 
 
@@ -100,8 +97,7 @@ def padded(size: int) -> int:
 
 
 def busy_programs(multiprocessors: int) -> int:
-    """Return how many programs keep a device busy: two per multiprocessor, one computing while the other
-    reads."""
+    """Return how many programs keep a device busy: two per multiprocessor, so that one computes while the other reads."""
     return 2 * multiprocessors or BUSY
 
 
@@ -146,8 +142,7 @@ class TritonAttention:
         return out
 
     def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
-        """Return two backends, with one span per program and with a whole group. They use all compiled
-        variants."""
+        """Return two backends, with one span per program and with a whole group: all variants are in them."""
         return replace(self, busy=sys.maxsize), replace(self, busy=1)
 
 
@@ -226,8 +221,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """The kernels in triton's interpreter, for tests. It misreads bfloat16 as integers, so that is converted
-    first."""
+    """The kernels in triton's interpreter, for tests. It cannot read bfloat16, which is widened first."""
 
     fused: TritonAttention
 

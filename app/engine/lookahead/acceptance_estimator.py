@@ -21,7 +21,8 @@ the text.
 
 There are many cells and each learns slowly, but a text that is hard to guess is hard everywhere. So all
 probabilities are scaled by one calibration factor, `trust`: how often the likeliest candidate was right
-lately, divided by how often it was expected to be right."""
+lately, divided by how often it was expected to be right.
+"""
 
 from array import array
 from collections.abc import Mapping
@@ -43,8 +44,7 @@ FIRST_ALTERNATIVE_CODE = FIRST_CODE + (1 + LONGEST) * GAP_CLASSES
 NUM_SUCCESSOR_CODES = FIRST_ALTERNATIVE_CODE + FIRST_CODE * LEADS
 NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 FORCED = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
-"""The cell of tokens that the reply's grammar forces: only how the forced string is divided into tokens is
-open."""
+"""The cell of tokens that the reply's grammar forces. Only how they divide the forced string is open."""
 NUM_CELLS = FORCED + 1
 DRAFTED = NUM_CELLS
 """The cell number of guesses by a draft model, whose chances are counted elsewhere
@@ -94,8 +94,7 @@ def follower_code(source: int, length: int, rank: int) -> int:
 
 @cache
 def origin_of(cell: int) -> Origin:
-    """Return who proposed a candidate of this cell: its text, unless the model's successors matched more
-    tokens."""
+    """Return who proposed a candidate of this cell: its text, or the model if its context was longer."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:
@@ -110,8 +109,7 @@ def origin_of(cell: int) -> Origin:
 
 
 class AcceptanceEstimator:
-    """Chances by cell. The drafters use its arrays [NUM_CELLS] and sums directly, because calls would be
-    slow."""
+    """Chances by cell. The drafters use its arrays [NUM_CELLS] and sums directly, because calls are slow."""
 
     def __init__(
         self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0
@@ -132,8 +130,7 @@ class AcceptanceEstimator:
         return {cell: (accepted, tried) for cell, (accepted, tried) in enumerate(pairs) if tried}
 
     def observe_best(self, expected: float, is_right: bool) -> None:
-        """Update the trust with the likeliest guess: how likely it was expected to be right, and whether it
-        was."""
+        """Update the trust by the likeliest guess: its expected chance to be right, and whether it was."""
         self.expected = TRUST_FADE * self.expected + expected
         self.right = TRUST_FADE * self.right + is_right
         trust = (TRUST_PRIOR * self.first_trust + self.right) / (TRUST_PRIOR + self.expected)

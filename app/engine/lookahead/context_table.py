@@ -29,8 +29,7 @@ _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
 class ContextEntries(NamedTuple):
-    """Packed successors and followers of a context, and how many of its last tokens each kind was found
-    for."""
+    """Packed successors and followers of a context, and how many tokens of it each kind was found for."""
 
     successors: list[int]
     successor_length: int
@@ -53,7 +52,7 @@ class ContextTable:
         # The same memory as a flat memoryview: reading a number from it takes half the time of numpy's indexing.
         self._flat = self.rows.data.cast("B").cast("i")
         nothing = np.empty((0, LONGEST), dtype=np.int64)
-        self._expected = nothing, self._all_places(nothing)
+        self._expected = nothing, self._all_slots(nothing)
         self.anywhere: Packed = np.zeros(SUCCESSORS, dtype=np.int32)
         self._anywhere: list[int] = []
 
@@ -63,8 +62,7 @@ class ContextTable:
         return self.rows.nbytes
 
     def set_first_successors(self, successors: Packed) -> None:
-        """Set the model's successors of each one-token context [tokens, 8]; zeros mean that they are not
-        known.
+        """Set the model's successors of each one-token context [tokens, 8]; zeros mean "not known".
 
         Successors that steps have already filed for a token are kept."""
         known = self.rows[: len(successors), _SUCCESSORS]
@@ -77,10 +75,9 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to the contexts of the last 1 to 4 tokens; return whether it was new in the longest
-        one."""
+        """Add a follower to the contexts of the last 1 to 4 tokens; return whether the longest lacked it."""
         is_new = False
-        for slot, tag in self._places(context):
+        for slot, tag in self._slots(context):
             row = self.rows[slot]
             if row[0] != tag:
                 row[:] = 0
@@ -91,15 +88,13 @@ class ContextTable:
         return is_new
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Find the rows of contexts [R, 4] early, while the device computes the successors to be added to
-        them."""
-        self._expected = contexts, self._all_places(contexts)
+        """Find the rows of contexts [R, 4] in advance, while the device computes their successors."""
+        self._expected = contexts, self._all_slots(contexts)
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        """Store successors [R, 8] for the last 1 to 4 tokens of contexts [R, 4]; -1 is no token but fills
-        short ones."""
-        expected, places = self._expected
-        slots, tags, origins = places if contexts is expected else self._all_places(contexts)
+        """Store successors [R, 8] for the last 1 to 4 tokens of contexts [R, 4]; -1 fills short contexts."""
+        expected, found = self._expected
+        slots, tags, origins = found if contexts is expected else self._all_slots(contexts)
         self.rows[slots[self.rows[slots, 0] != tags]] = 0
         self.rows[slots, 0] = tags
         self.rows[slots, _SUCCESSORS] = successors[origins]
@@ -111,9 +106,9 @@ class ContextTable:
         successors_found = self._anywhere
         followers_found: list[int] = []
         successor_length = follower_length = 0
-        places, flat = self._places(context), self._flat
-        for length in range(len(places), 0, -1):
-            slot, tag = places[length - 1]
+        slots, flat = self._slots(context), self._flat
+        for length in range(len(slots), 0, -1):
+            slot, tag = slots[length - 1]
             row = slot * _ROW
             if flat[row] != tag:
                 continue
@@ -127,21 +122,20 @@ class ContextTable:
         filled = _filled(successors_found), _filled(followers_found)
         return ContextEntries(filled[0], successor_length, filled[1], follower_length)
 
-    def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
+    def _slots(self, context: Sequence[int]) -> list[tuple[int, int]]:
         """Return the row index and tag of the contexts of the last token, the last two, ... up to four."""
         last = context[-1]
         mixed = (last + 1) * _MIX & _WORD
-        places = [(last, 0)]
+        slots = [(last, 0)]
         for token in context[-2 : -LONGEST - 1 : -1]:
             mixed = ((mixed ^ mixed >> 29) + token + 1) * _MIX & _WORD
-            places.append((self.vocabulary + (mixed >> self.shift), mixed & _TAG | 1))
-        return places
+            slots.append((self.vocabulary + (mixed >> self.shift), mixed & _TAG | 1))
+        return slots
 
-    def _all_places(
+    def _all_slots(
         self, contexts: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        """Find the rows of many contexts at once: row indexes, tags, and which row of `contexts` each belongs
-        to."""
+        """Find the rows of many contexts: row indexes, tags, and which row of `contexts` each belongs to."""
         words = contexts.astype(np.uint64)
         mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
         slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
@@ -160,8 +154,7 @@ def last_tokens(text: Sequence[int]) -> list[int]:
 
 
 def _put_first(followers_found: list[int], entry: int) -> bool:
-    """Make an entry the newest of a row's followers; return whether its token is new. If so, the oldest is
-    dropped."""
+    """Make an entry the newest of a row's followers; return whether its token is new, dropping the oldest."""
     token = entry >> 11
     for place, before in enumerate(followers_found):
         if before >> 11 == token:

@@ -16,7 +16,8 @@ token:
 Differences from the authors' code (LADE): guesses form a tree grown best first by learned chances; if all
 guesses match, the model's own next token is kept as well; every row's logits teach the pool; guesses are
 checked from the first step on; and the stop rules truncate a step's tokens before they reach cache, pool and
-text."""
+text.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,8 +59,7 @@ UNMEASURED_ROWS = 24
 class ReplyContext:
     """What is known before a reply: the model's statistics and step times, the sampling, texts to quote from.
 
-    `constraint` is what the reply's grammar allows; `budget` decides when the draft model, if any, is
-    asked."""
+    `constraint` is what the reply's grammar allows; `budget` decides when a draft model is asked."""
 
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)
@@ -109,8 +109,7 @@ def lookahead(
     planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: draft as the planner decides, verify, commit. Every row teaches the
-    pool."""
+    """Yield the steps of a reply: draft as planned, verify, commit. Every row teaches the pool."""
     window = _open_window(planner, pool, tokens)
     return run_steps(_Reply(runner, tokens, sampler, stopper, planner, pool, window).next_step, runner)
 
@@ -135,9 +134,7 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = (
-        0.0  # seconds that the next step is charged with: the last report, if no pass ran meanwhile
-    )
+    reporting: float = 0.0  # seconds of the last report that the next step is charged with, see `charge`
 
     def next_step(self) -> StepInParts:
         """Begin the next step, plain or drafted as the planner decides."""
@@ -213,8 +210,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
 
 
 def _draft(reply: _Reply, plan: DraftPlan, depth: int) -> DraftTree:
-    """Draft a tree as planned, within the limits of reply and runner, and keep the rows that the planner
-    keeps."""
+    """Draft a tree as planned, within the limits of reply and runner, and cut it as the planner decides."""
     runner, window = reply.runner, reply.window
     rows = min(plan.rows, runner.max_rows - window.need)
     tree = reply.pool.draft(reply.tokens, rows, min(plan.depth, depth), plan.min_reach)

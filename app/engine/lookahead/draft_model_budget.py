@@ -13,7 +13,8 @@ with g = 0.4 the draft model is asked after nodes that are reached in a quarter 
 A draft model that is not asked cannot show that it has become useful. So half a percent of the time of steps
 without it is saved, and it is asked again when that is enough for one question. The cost of a question
 includes reading the tokens that the draft model has not read yet, because it does not read the prompt while
-it is left out. If a question took longer than was saved, the difference has to be saved later."""
+it is left out. If a question took longer than was saved, the difference has to be saved later.
+"""
 
 from math import sqrt
 
@@ -57,8 +58,7 @@ class DraftModelBudget:
 
     @property
     def is_worth_rows(self) -> bool:
-        """Whether the draft model's guesses should be fed to the main model; otherwise they are only
-        counted."""
+        """Whether the draft model's guesses should be fed to the main model; else they are only counted."""
         return self._gain > EVIDENCE * sqrt(self._squares)
 
     def expect(self, gain: float) -> None:
@@ -74,8 +74,7 @@ class DraftModelBudget:
         self._price = tokens_per_second
 
     def least(self, unread: int) -> float:
-        """Return the least reach of a node to be asked about, in a step with `unread` tokens still to
-        read."""
+        """Return the least reach of a node to be asked about, in a step with `unread` tokens to read."""
         if not self._price:
             return ALWAYS
         reading = self._token * max(unread - 1, 0)
@@ -87,8 +86,7 @@ class DraftModelBudget:
         return NEVER
 
     def asked(self, seconds: float, questions: int, unread: int) -> None:
-        """Count the seconds of a step's questions; refine the estimated seconds of a question or of a
-        token."""
+        """Count the seconds of a step's questions; refine the estimated seconds of a question or token."""
         self._spent += seconds
         if unread > READ_FOR:
             self._token = max(seconds - questions * self.question, 0.0) / (unread - 1)
@@ -98,8 +96,7 @@ class DraftModelBudget:
             self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
 
     def learn(self, tokens: int, reach: float) -> None:
-        """Count the accepted tokens that questions brought beyond the pool's own, and the asked nodes'
-        reach."""
+        """Count the accepted tokens that questions brought beyond the pool's, and the asked nodes' reach."""
         self._gain = MEMORY * self._gain + tokens
         self._reach = MEMORY * self._reach + reach
         self._squares = MEMORY * self._squares + tokens * tokens

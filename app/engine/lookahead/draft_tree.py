@@ -1,5 +1,4 @@
-"""The verification branch: guesses as a tree below the current token, so that a shared prefix is fed only
-once.
+"""The verification branch: guesses as a tree below the current token, so that shared prefixes are fed once.
 
     guesses 8 9 and 8 6 and 5, current token 7:        7
                                                       / \\
@@ -10,7 +9,8 @@ once.
 The reach of a node is the chance that the model accepts all guesses down to it: the product of the chances of
 the edges on its path. A tree that is grown best first has its reaches in descending order, so that truncating
 it drops the least likely rows. The sum of the guesses' reaches is the expected number of accepted draft
-tokens. """
+tokens.
+"""
 
 from collections.abc import Sequence
 

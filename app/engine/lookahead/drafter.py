@@ -72,8 +72,7 @@ class Drafter(Protocol):
     """A drafter guesses tokens from what a pool knows, for one reply."""
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """Grow the best tree of at most `rows` nodes and `depth` guesses in a line, each of at least reach
-        `floor`."""
+        """Grow the best tree of at most `rows` nodes, `depth` guesses in a line, and no reach below `floor`."""
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guess the token at this position, after a context; the likeliest guess comes first.
@@ -82,8 +81,7 @@ class Drafter(Protocol):
         place is guessed as well."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """Compare the guesses after a context with the tokens that the model accepted, and update the
-        estimator."""
+        """Compare the guesses after a context with the accepted tokens, and update the estimator."""
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
         """Prepare to store the successors of these contexts [R, 4], while the device computes them."""
@@ -91,8 +89,7 @@ class Drafter(Protocol):
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """Store the likeliest tokens and their logits [R, K], best first, as successors of these contexts [R,
-        4].
+        """Store the likeliest tokens and their logits [R, K], best first, for these contexts [R, 4].
 
         Contexts at the beginning of a text are filled up with -1."""
 
@@ -180,8 +177,7 @@ def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
 
 
 FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]
-"""(tree, node, last tokens up to the node, least) -> the node's edges of at least this chance, likeliest
-first."""
+"""(tree, node, last tokens up to it, least) -> the node's edges of at least this chance, likeliest first."""
 
 
 def grow(
@@ -221,8 +217,7 @@ def grow(
 
 
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
-    """Return the edges that a grammar forces, then the others that it allows. Trust does not lower forced
-    edges."""
+    """Return the edges that a grammar forces, whose chance trust does not lower, then others that it allows."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]
@@ -230,8 +225,7 @@ def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: Acceptanc
 
 
 def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
-    """Find tokens that the model held likely in place of a context's last token; they often come right after
-    it.
+    """Find tokens that the model held likely in place of a context's last token: they often come next.
 
         the model predicts, after "3 * 2":   " ="  1.2 ahead of " is", 2.0 ahead of " equals"
         the current token is " =":           " is" and " equals" are guesses of the next token

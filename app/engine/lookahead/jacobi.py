@@ -1,5 +1,4 @@
-"""Jacobi iteration (Santilli et al. 2023): guess the next tokens, let the model correct all of them at once,
-repeat.
+"""Jacobi iteration (Santilli et al. 2023): guess the next tokens, let the model correct all at once, repeat.
 
 The text is the fixed point of "each token is what the model predicts from the tokens before it". A step feeds
 the current token and a window of guesses. Every row predicts the token after its own, and these predictions
@@ -13,7 +12,8 @@ that it writes 1 1 2 2 3 3 ..., with a window of 3 that starts from 1 1 1:
 
 Guesses that are missing at the window's end start as copies of the current token; their first value hardly
 matters. Each row's prediction is drawn with the noise of its own position, so a sampled text has a fixed
-point as well."""
+point as well.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -39,8 +39,7 @@ def make_jacobi(width: int) -> Decoder:
 def jacobi(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria, *, width: int
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: feed the window, commit the guesses that were right and the token after
-    them."""
+    """Yield the steps of a reply: feed the window, commit its right guesses and the token after them."""
     guesses = [tokens[-1]] * width
     reason = None
     while reason is None:

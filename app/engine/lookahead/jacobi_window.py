@@ -13,7 +13,8 @@ the rows above, a guess in column i sees row 0 up to column i, and column i of t
 of a guess is the guess below it, or in row 0 the guess to its left. After the step the rows move down by one,
 and the predictions become the top row. The rows move by one however many tokens the step committed, as in
 LADE: the window then lags a little, but on stories260K it earned as much as a window whose columns move with
-the text."""
+the text.
+"""
 
 from collections.abc import Sequence
 
@@ -21,8 +22,7 @@ from app.values.step_rows import window_rows
 
 
 class JacobiWindow:
-    """The guesses of one reply: rows[N-1][W]. The current token is used in place of rows[0][0], whatever that
-    holds.
+    """The guesses of one reply: rows[N-1][W]. The current token replaces rows[0][0], whatever that holds.
 
     A window of width 0 is closed: it adds nothing to a block and learns nothing."""
 
@@ -62,8 +62,7 @@ class JacobiWindow:
         self.rows = [row[: self.width] for row in self.rows]
 
     def fit(self, places: int, rows: int) -> None:
-        """Close the window if its guesses reach more than `places` positions ahead, or it needs more than
-        `rows` rows."""
+        """Close the window if it reaches more than `places` positions ahead or needs more than `rows` rows."""
         if self.reach > places or self.need > rows:
             self.narrow(0)
 
@@ -88,8 +87,7 @@ class JacobiWindow:
         return list(range(last - self.width, last))
 
     def parents(self) -> list[int]:
-        """Return the index of the parent of each of `tokens()` in block order; the current token has index
-        0."""
+        """Return the index of each token's parent in block order; the current token has index 0."""
         width = self.width
         return [place - (1 if place < width else width) for place in range(1, width * len(self.rows))]
 
@@ -122,8 +120,7 @@ FADE = 0.5
 
 
 class WindowSizer:
-    """Chooses how many columns the window has, over all replies of a model: columns that do not pay are
-    dropped.
+    """Chooses how many columns the window has, over all replies of a model: drops columns that do not pay.
 
     The window's price is the planner's estimate of the tokens that its rows would have brought if they had
     been used for the tree, or left out to save time. The window earns a token for each accepted draft token
@@ -142,8 +139,7 @@ class WindowSizer:
         return self._columns
 
     def begin_reply(self) -> int:
-        """Count a new reply and choose its number of columns; if none paid, every RETRY replies try one
-        again."""
+        """Count a new reply and choose its columns; if none paid, every RETRY replies one is tried again."""
         self._replies += 1
         return self._columns or int(self._replies % RETRY == 0)
 

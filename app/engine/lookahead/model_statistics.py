@@ -134,8 +134,7 @@ class ModelStatistics:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> Pool:
-        """Begin a reply to this text and return its pool: the present one if the same chat goes on, else a
-        new one.
+        """Begin a reply to this text in the present pool if the same chat goes on, else in a new one; return it.
 
         The pool also learns the documents and the predicted output."""
         estimator = self.estimator(sampling.temperature)
@@ -148,8 +147,7 @@ class ModelStatistics:
         return self._pool
 
     def new_pool(self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None) -> Pool:
-        """Make a pool that knows only the first successors; `make_drafter` replaces the model's own kind of
-        drafter."""
+        """Make a pool that knows only the first successors; `make_drafter` replaces the model's own kind."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
         return Pool(table, estimator, self._special, make_drafter or self._make_drafter)
@@ -166,8 +164,7 @@ class ModelStatistics:
         table.set_anywhere(self._anywhere)
 
     def estimator(self, temperature: float) -> AcceptanceEstimator:
-        """Return the estimator of guesses at this temperature, rounded to halves; make it if it does not
-        exist."""
+        """Return the estimator of guesses at this temperature, rounded to halves; make it if missing."""
         kind = round(2 * temperature)
         if kind not in self._estimators:
             self._estimators[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
@@ -197,6 +194,5 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the first trust for twice a temperature: lower if it is hot, because priors were fitted on
-    greedy text."""
+    """Return the first trust at half this temperature: priors of greedy text fit hot text less."""
     return 1 / (1 + kind / 2)

@@ -143,8 +143,7 @@ class NativeDrafter:
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
-        """Pass the context's newest tokens and the current rates and trust to C; return how many tokens it
-        may read."""
+        """Pass a context's newest tokens, the rates and the trust to C; return how many tokens it may read."""
         newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
         fields.context, fields.rates = _address(newest), _address(estimator.rates)

@@ -16,7 +16,8 @@ guesses of reach 0.03 bring 0.24 and cost 0.4: they do not pay. If no guess pays
 A drafted step costs a little even if none of its guesses is fed. When several drafts in a row did not pay,
 each further draft is followed by plain steps, enough of them that drafts cost only a small share of the time
 (LOSS). A curve that was measured on a busy machine may be wrong about what pays. So a few small trees are fed
-although they seem not to pay, at first and after a long time without drafted steps."""
+although they seem not to pay, at first and after a long time without drafted steps.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,8 +42,7 @@ FLOOR = 0.25
 """Guesses are looked up if their reach is at least this part of the cheapest row's cost in tokens, because
 several of them together may fill a bucket."""
 CHECK, CLEAR = 48, 1.3
-"""After CHECK drafted steps a plain step is timed, unless drafting is more than CLEAR times as fast as plain
-steps."""
+"""After CHECK drafted steps a plain one is timed, unless drafting is more than CLEAR times as fast."""
 PATIENCE = 4
 """Drafted steps in a row that did not pay, after which plain steps follow."""
 LOSS = 0.03
@@ -55,8 +55,7 @@ TUNED_MIN_REACH = 0.002
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """What a step may draft: a tree of `rows` rows and `depth` guesses in a line, each of at least reach
-    `min_reach`.
+    """What a step may draft: a tree of `rows` rows, `depth` guesses in a line, no reach below `min_reach`.
 
     `is_plain` means that the step drafts nothing and feeds no window."""
 
@@ -71,8 +70,7 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """What a step with a draft tree has fed and committed. `reaches` are the reaches of the tree's rows, best
-    first."""
+    """What a step with a draft tree fed and committed. `reaches` are those of the tree's rows, best first."""
 
     reaches: Sequence[float]
     window: JacobiWindow
@@ -95,13 +93,11 @@ class DraftPlanner:
         self.sizer = sizer
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan what the next step may draft in addition to `window_rows`: the window's rows and pending
-        rows."""
+        """Plan what the next step may draft in addition to its window's rows and pending rows."""
         raise NotImplementedError
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return how many rows of a drafted tree the step should feed; `reaches` are its rows', best
-        first."""
+        """Return how many rows of a drafted tree the step should feed; its `reaches` come best first."""
         del window_rows
         return len(reaches)
 
@@ -116,8 +112,7 @@ class DraftPlanner:
 
 
 class FixedSizesPlanner(DraftPlanner):
-    """Plans fixed sizes W, N and G that the user chose: the tree has the rows of G guesses of N - 1
-    tokens."""
+    """Plans the fixed sizes W, N and G that the user chose: trees of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
         super().__init__(WindowSizer(decoding.window))
@@ -151,8 +146,7 @@ class RowBudgetPlanner(DraftPlanner):
         return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Count the rows left over, and charge the window: each of its rows costs the reach of the tree's
-        last row."""
+        """Count the rows left over. Each row of the window costs as much as the tree's last row brings."""
         split = Split(len(step.reaches), step.window.size)
         self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
         self._left += self._rows - step.rows
@@ -165,8 +159,7 @@ class Tuner(DraftPlanner):
     def __init__(
         self, curve: StepCurve, sizer: WindowSizer, budget: DraftModelBudget | None = None, context: int = 0
     ) -> None:
-        """Start a reply after `context` tokens; `budget` decides when the draft model, if there is one, is
-        asked."""
+        """Start a reply after `context` tokens; `budget` decides when a draft model, if any, is asked."""
         super().__init__(sizer)
         self._budget = budget
         self.columns = sizer.begin_reply()  # the number of columns that paid so far
@@ -179,8 +172,7 @@ class Tuner(DraftPlanner):
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan a plain step if drafts do not pay or one is due, else more rows than paid lately; set a
-        second's price."""
+        """Plan a plain step if drafts do not pay or one is due, else more rows than paid lately."""
         if self._plain_left is None:
             curve = self._curve
             if self._failures >= PATIENCE:
@@ -199,8 +191,7 @@ class Tuner(DraftPlanner):
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return the number of rows with the largest worth; if none pays and the curve is unproven, a few for
-        trial."""
+        """Return the number of rows with the largest worth, or a few for trial if the curve is unproven."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1
@@ -209,8 +200,7 @@ class Tuner(DraftPlanner):
         return kept
 
     def _best(self, reaches: Sequence[float], window: int) -> int:
-        """Find how many rows of the tree have the largest worth, fed with the window's; 1 if a plain step is
-        better."""
+        """Find how many rows of the tree, fed with the window's, have the largest worth; 1 if plain is best."""
         price, seconds = self._speed, self._curve.seconds
         best, kept = 1 - price * self._curve.plain, 1
         expected = [0.0, *accumulate(reaches)]
@@ -256,8 +246,7 @@ class Tuner(DraftPlanner):
         return self._curve.seconds[min(rows, self._curve.largest)]
 
     def _window_price(self, reaches: Sequence[float], window: int) -> float:
-        """Return the worth of the window's time in tokens, or of its rows in the tree's place if that is
-        more."""
+        """Return the worth of the window's time in tokens, or of its rows in the tree if that is more."""
         rows, seconds = len(reaches), self._curve.seconds
         time = self._drafted_seconds(rows + window) - seconds[rows]
         return max(self._speed * time, window * reaches[-1])
@@ -269,8 +258,7 @@ class Tuner(DraftPlanner):
 
 
 class ChainTuner(Tuner):
-    """A tuner for models that take only chains. If a guess of a chain is wrong, its accepted rows must be fed
-    again.
+    """A tuner for models that take only chains. If a guess is wrong, the accepted rows must be fed again.
 
     So each chain is also charged with the expected cost of feeding rows again in the next step."""
 

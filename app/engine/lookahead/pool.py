@@ -3,7 +3,8 @@
 It has two kinds of knowledge about each context. Successors are the model's own likeliest next tokens: every
 row of every step computes them anyway, and for one-token contexts they are measured once, at load. Followers
 come from texts: the prompt, the reply so far, the window's lines, documents and earlier turns. A drafter
-grows trees from both."""
+grows trees from both.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -44,8 +45,7 @@ class Pool:
         return self._learned
 
     def goes_on(self, text: Sequence[int]) -> bool:
-        """Return whether a text continues this chat: whether it begins with the prompt of the newest
-        reply."""
+        """Return whether a text continues this chat: it begins with the prompt of the newest reply."""
         return common_length(self._text, text) >= self._prompt_length
 
     def begin(
@@ -105,8 +105,7 @@ class Pool:
         self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """Return a likely line of `length` tokens after a context; if nothing is known, it repeats the
-        context."""
+        """Return a likely line of `length` tokens after a context; repeat the context if nothing is known."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))

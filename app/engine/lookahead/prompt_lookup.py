@@ -1,5 +1,4 @@
-"""Prompt lookup (Saxena 2023): drafts the tokens that followed the latest earlier occurrence of the last
-tokens.
+"""Prompt lookup (Saxena 2023): drafts what followed the latest earlier occurrence of the last tokens.
 
 It needs no draft model and no pool. The draft is copied from this text itself, from after the latest earlier
 occurrence of its last three tokens (else of its last two, else of its last one). The copy may run into
@@ -9,7 +8,8 @@ itself, as in LZ77, so that a loop is drafted whole:
     text  5 6 7 8 6           only the last, 6, occurred, three tokens before:      draft  7 8 6 7 8 6 7 ...
 
 Differences from transformers' `prompt_lookup_num_tokens`: the latest match is taken, not the oldest; contexts
-have up to three tokens instead of two; and positions of matches are stored instead of searched for."""
+have up to three tokens instead of two; and positions of matches are stored instead of searched for.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -45,8 +45,7 @@ class Occurrences:
         self._read = max(self._read, len(text))
 
     def places(self, text: Sequence[int], length: int) -> list[int]:
-        """Return the positions from which the next `length` tokens are copied; [] if no n-gram at the end is
-        known.
+        """Return the positions from which the next `length` tokens are copied; [] if none is known.
 
         A copy that reaches the end of the text starts again from its first position."""
         for context in range(min(LONGEST_CONTEXT, len(text)), 0, -1):

@@ -11,7 +11,8 @@ so the successors of a context are ranked by the same sum. At temperature 1, wit
     position 41    noise of 5: 0.9, of 6: 0.2      5 is drawn, with a lead of 0.9 - 0.2 + 0.5 = 1.2
 
 Differences are converted to logits (multiplied by the temperature), so that a lead means the same as in
-greedy text."""
+greedy text.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -23,8 +24,7 @@ from app.engine.sampling.sampling import noise_key, noise_of
 from app.values.messages import Sampling
 
 Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
-"""(packed successors, likeliest first; position of the guess) -> (token, gap class), the expected token
-first."""
+"""(packed successors, likeliest first; position of the guess) -> (token, gap class), expected one first."""
 
 SUREST_LEAD = LEADS - 1
 
@@ -61,8 +61,7 @@ class _Noise(dict[int, float]):
 
 
 class SampledRank:
-    """Ranks successors by what this sampling will draw; its filters (top-k, top-p, min-p) apply to known
-    successors."""
+    """Ranks successors by what this sampling will draw, after filtering them by its top-k, top-p and min-p."""
 
     def __init__(self, sampling: Sampling) -> None:
         self._seed = sampling.seed
@@ -86,8 +85,7 @@ class SampledRank:
         return ranked
 
     def _noise_at(self, position: int) -> "_Noise":
-        """Return a position's noise. It is kept, because nodes of equal depth share it, and so does the next
-        step."""
+        """Return a position's noise, and keep it: nodes of equal depth share it, as does the next step."""
         noise = self._noise.get(position)
         if noise is None:
             if len(self._noise) == POSITIONS:
@@ -114,8 +112,7 @@ class SampledRank:
 
 
 def farthest(sampling: Sampling) -> float:
-    """Return the largest distance to the best logit, over temperature, at which a token may still be
-    drawn."""
+    """Return the largest distance to the best logit, over temperature, at which a token can be drawn."""
     return min(-log(sampling.min_p), HOPELESS) if sampling.min_p > 0 else HOPELESS
 
 

@@ -17,7 +17,8 @@ Each row attends to the whole context, so rows cost more in a long chat. `move_t
 context, and a step's time is compared with the time that is expected at this length.
 
 The curve belongs to the model's statistics, keeps learning from reply to reply, and its shape is kept on
-disk."""
+disk.
+"""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -29,19 +30,16 @@ from statistics import median
 from app.engine.block.step_profile import Buckets, StepTimes, bucket_for
 
 HOST, HOST_ROW = 2e-4, 8e-6
-"""Estimated seconds that the host spends on a drafted step and on each of its rows, before real steps were
-timed."""
+"""Estimated seconds of the host for a drafted step and for each of its rows, before steps were timed."""
 ROUND = 32
 """Number of steps that are compared with each other."""
 BELIEF, MOST_BELIEF = 1, 8
 """Weight of a bucket's present value, in steps: BELIEF for the value measured at load, one more with each
 round that had steps of the bucket, MOST_BELIEF at most."""
 MOST_SURPRISE = log(2)
-"""Steps of a bucket that took more than twice (less than half) the expected time count as twice (half) of
-it."""
+"""Steps of a bucket that took over twice (under half) the expected time count as twice (half) of it."""
 PROOF, STALE = 4, 256
-"""A curve is proven by PROOF real drafted steps, and no longer proven after STALE steps without a drafted
-one."""
+"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without one."""
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
@@ -53,8 +51,7 @@ BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """A curve refined by real steps, in seconds: of a plain step, and of a drafted step at each measured
-    bucket."""
+    """A curve refined by real steps: seconds of a plain step, and of a drafted one at each measured bucket."""
 
     plain: float
     drafted: tuple[float, ...]
@@ -65,14 +62,12 @@ class CurveShape:
 
 
 class StepCurve:
-    """Expected `seconds` [rows] of drafted steps, up to the largest bucket; padded blocks cost as much as
-    their bucket.
+    """Expected `seconds` [rows] of drafted steps; padded blocks cost as much as their bucket.
 
     `plain` is the expected seconds of a plain step."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
-        """Start from a stored shape, whose buckets must be those of the times, or else from the measured
-        times."""
+        """Start from a stored shape, whose buckets must be those of the times, else from the times."""
         # Blocks wider than the last measured bucket may not fit in memory.
         self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)
@@ -94,8 +89,7 @@ class StepCurve:
         return CurveShape(self._plain, tuple(self._measured))
 
     def move_to(self, context: int) -> None:
-        """Set the context to `context` tokens and compute the curve again, unless the change is less than
-        STRIDE."""
+        """Set the context to `context` tokens and compute the curve, if the change is STRIDE or more."""
         if abs(context - self._context) >= STRIDE:
             self._context = context
             self._draw()
@@ -144,8 +138,7 @@ class StepCurve:
         return min(bisect_left(self._measured_buckets, self._fed(rows)), len(self._measured_buckets) - 1)
 
     def _expected(self, rows: int) -> float:
-        """Return the expected seconds of a step at this context, interpolated between the nearest measured
-        buckets."""
+        """Return the expected seconds of a step at this context, interpolated between measured buckets."""
         bucket = self._bucket_index(rows)
         few = range(max(bucket - 1, 0), bucket + 1)
         times = StepTimes(
@@ -188,8 +181,7 @@ def _measured(times: StepTimes, padded_to: Buckets) -> CurveShape:
 
 
 def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the closest times that never fall: neighbours out of order get their mean (pool adjacent
-    violators).
+    """Return the closest times that never fall; neighbours out of order share their mean.
 
     A step of more rows never takes less time, so a measurement that shows this is noise."""
     pools: list[tuple[float, float, int]] = []  # mean, weight, size

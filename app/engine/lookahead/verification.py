@@ -9,7 +9,8 @@ than was drafted:
 
 The accepted tokens are truncated once, at the end of the reply, before they reach cache, text and pool.
 `try_chain` is a whole step with one line of guesses (a draft tree without branches); prompt lookup and Jacobi
-iteration share it."""
+iteration share it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +27,7 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """New tokens, who proposed each, and the row from whose logits each was drawn; these rows' keys are
-    kept."""
+    """New tokens, who proposed each, and the row whose logits each was drawn from; its keys are kept."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -35,8 +35,7 @@ class AcceptedPath:
 
 
 def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
-    """Follow the model's choices through the tree; `history` holds all tokens up to and including the current
-    one.
+    """Follow the model's choices through the tree; `history` ends with the current token.
 
     Accepted tokens are appended to `history` for `choose`, because copying a long text takes time, and
     removed again before returning."""
@@ -56,8 +55,7 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
 
 @dataclass(frozen=True, slots=True)
 class CommittedTokens:
-    """A step's tokens, who proposed each, the rows that the runner has kept, and why the reply ends (or
-    None)."""
+    """A step's tokens, who proposed each, the rows that the runner kept, and why the reply ends, if it does."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -77,8 +75,7 @@ def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCri
 def verify_and_commit(
     runner: ModelRunner, tree: DraftTree, choose: Choose, tokens: list[int], stopper: StoppingCriteria
 ) -> CommittedTokens:
-    """Verify, truncate the accepted tokens where the reply ends, and commit their rows; `tokens` stays
-    unchanged."""
+    """Verify, truncate the tokens where the reply ends, commit their rows; `tokens` stays unchanged."""
     accepted = verify(tree, choose, tokens)
     cut = stopper.cut(accepted.tokens)
     rows = accepted.rows[: cut.kept]
@@ -108,8 +105,7 @@ def try_chain(
     sampler: Sampler,
     stopper: StoppingCriteria,
 ) -> tuple[Step, Choices]:
-    """Feed the guesses, commit those that the model agrees with and its next token, and append them to
-    `tokens`.
+    """Feed the guesses; commit those that are right and the model's next token; append them to `tokens`.
 
     Returns the step and the choices of its rows."""
     tree = DraftTree(tokens[-1])
