@@ -163,7 +163,7 @@ def _folded_parts(
     VALUE_SIZE: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_V: tl.constexpr,
     SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]: spans by group, or whole groups."""
+    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]: spans by group, or groups."""
     peak, total, mixed = _nothing(BLOCK_G, BLOCK_V)
     group_peak, group_total, group_mixed = _nothing(BLOCK_G, BLOCK_V)
     for part in tl.range(first, last, num_stages=3):

@@ -48,7 +48,7 @@ def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visibl
     """Make the table of any block, at the cost of more time than for chains and shallow trees."""
     straight = _straight(prefix_length, positions, visible)
     chunks = _chunks(positions, visible, straight)
-    # A row that skips positions (an anchor) has no keys between its straight part and the gathered keys.
+    # A row that skips positions (an anchor) has no keys right after its straight part: its border ends there.
     borders = np.minimum(positions + 1 - NEWEST * chunks, prefix_length + straight).clip(min=0)
     slots = _slots(prefix_length, positions, visible, NEWEST * int(chunks.max()))
     _check(slots, prefix_length, positions, borders, visible)
@@ -80,9 +80,7 @@ def _near_paths(prefix_length: int, positions: NDArray[np.int64], parents: Seque
     rows = len(parents)
     slots = np.arange(prefix_length - NEWEST, prefix_length + rows, dtype=np.int32).clip(min=-1).tobytes()
     size = len(slots) // (NEWEST + rows)
-    lines = [
-        slots[: NEWEST * size]
-    ]  # the prefix's newest keys, as bytes: these are joined faster than arrays
+    lines = [slots[: NEWEST * size]]  # the prefix's keys; bytes are joined faster than arrays
     for begin, parent in zip(range(NEWEST * size, len(slots), size), parents, strict=True):
         lines.append(lines[parent + 1][size:] + slots[begin : begin + size])
     table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)

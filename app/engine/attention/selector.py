@@ -31,7 +31,7 @@ from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
-"""The lowest compute capability whose matrix units multiply bfloat16."""
+"""The lowest compute capability that multiplies bfloat16."""
 
 LARGEST_HEAD = 256
 

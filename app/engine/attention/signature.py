@@ -73,7 +73,9 @@ class BlockView:
         self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
-        """Return [T, L + T], True if a row sees a key, or None if all rows see all. `window` 0 means none."""
+        """Return a mask [T, L + T], True if a row sees a key; None if every row sees all keys.
+
+        With `window` 0, rows see keys at any distance."""
         if window not in self._sights:
             self._sights[window] = self._near(window) if window else self._full()
         return self._sights[window]

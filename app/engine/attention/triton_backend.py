@@ -41,8 +41,8 @@ SCRATCH = 1 << 26
 """Bytes of partial sums that a layer may allocate; a long prompt's chunk is done in parts of this size."""
 
 _EVEN = 2
-"""The rows of such a part are a multiple of this, so that its table of paths begins at an address of the
-alignment that the kernels are compiled for."""
+"""If a layer's rows are done in parts, each part has a multiple of this many rows, so that its table of paths
+begins at an address of the alignment that the kernels are compiled for."""
 
 _RESERVED = 2048
 """Upper bound of the bytes of shared memory that the compiler uses itself."""
@@ -60,34 +60,38 @@ class Tiles:
     def __post_init__(self) -> None:
         if SPAN % self.keys or min(self.rows, self.keys) < 16:
             raise ValueError(
-                f"tiles need at least 16 rows and keys, and their keys must divide a span of {SPAN}, got {self}"
+                f"tiles need at least 16 rows and keys, and keys must divide a span of {SPAN}, got {self}"
             )
 
 
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
     """Choose tiles for heads of these sizes, with values of `itemsize` bytes.
 
-    `shared_memory` is the bytes that the device has for one program, `major` its compute capability's."""
+    `shared_memory` is what the device has for one program, in bytes; `major` is its major compute
+    capability."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
-        # Tensor cores would round float32 first, so they are not used. Few rows are best: a single one wastes less.
+        # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single
+        # row wastes little.
         shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=4, stages=2)
     elif wide <= 128:
-        # 64 rows with 4 warps are one warpgroup, as Hopper's own matrix instruction needs. On other GPUs 4 warps
-        # have too few registers for heads of 128: the compiled kernel spilled up to 760 bytes a thread, and with 8
-        # warps up to 8 bytes.
+        # 64 rows with 4 warps are one warpgroup, as Hopper's own matrix instruction needs. On other GPUs 4
+        # warps have too few registers for heads of 128: the compiled kernel spilled up to 760 bytes a thread,
+        # and with 8 warps up to 8 bytes.
         shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
         # 64 rows of 256 values, twice (span and group), do not fit the registers of 4 warps, but those of 8.
         shape = Tiles(rows=64, keys=32, warps=8, stages=3)
-    # Hopper reads rows from shared memory, older GPUs from registers. Room for them is reserved in both cases.
+    # Hopper reads rows from shared memory, older GPUs from registers; room is reserved in both cases.
     room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize
     stage = shape.keys * (padded(size) + padded(value_size)) * itemsize
     return replace(shape, stages=max(1, min(shape.stages, room // stage)))
 
 
 def finish_warps(value_size: int, itemsize: int) -> int:
-    """Return the warps of a `finish_kernel` program: 8 if wide float32 heads do not fit the registers of 4."""
+    """Return the warps of a `finish_kernel` program: 8 for wide heads in float32, else 4.
+
+    The registers of 4 warps cannot hold the sums of such wide heads."""
     return 8 if padded(value_size) * itemsize >= 1024 else 4
 
 
@@ -97,7 +101,7 @@ def padded(size: int) -> int:
 
 
 def busy_programs(multiprocessors: int) -> int:
-    """Return how many programs keep a device busy: two per multiprocessor, so that one computes while the other reads."""
+    """Return how many programs keep a device busy: two per multiprocessor (one computes, one reads)."""
     return 2 * multiprocessors or BUSY
 
 
@@ -142,7 +146,7 @@ class TritonAttention:
         return out
 
     def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
-        """Return two backends, with one span per program and with a whole group: all variants are in them."""
+        """Return two backends, with one span or one group per program; they use all compiled variants."""
         return replace(self, busy=sys.maxsize), replace(self, busy=1)
 
 
@@ -221,7 +225,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """The kernels in triton's interpreter, for tests. It cannot read bfloat16, which is widened first."""
+    """The kernels in triton's interpreter, for tests. It misreads bfloat16, so this type is widened first."""
 
     fused: TritonAttention
 

@@ -49,7 +49,7 @@ class ContextTable:
         self.vocabulary = vocabulary
         self.shift = 64 - bits
         self.rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
-        # The same memory as a flat memoryview: reading a number from it takes half the time of numpy's indexing.
+        # The same memory as a flat memoryview: reading a number takes half the time of numpy's indexing.
         self._flat = self.rows.data.cast("B").cast("i")
         nothing = np.empty((0, LONGEST), dtype=np.int64)
         self._expected = nothing, self._all_slots(nothing)
@@ -75,7 +75,7 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to the contexts of the last 1 to 4 tokens; return whether the longest lacked it."""
+        """Add a follower to the contexts of the last 1 to 4 tokens; return if it was new to the longest."""
         is_new = False
         for slot, tag in self._slots(context):
             row = self.rows[slot]
@@ -154,7 +154,7 @@ def last_tokens(text: Sequence[int]) -> list[int]:
 
 
 def _put_first(followers_found: list[int], entry: int) -> bool:
-    """Make an entry the newest of a row's followers; return whether its token is new, dropping the oldest."""
+    """Make an entry the newest of a row's followers. If its token is new, drop the oldest and return True."""
     token = entry >> 11
     for place, before in enumerate(followers_found):
         if before >> 11 == token:

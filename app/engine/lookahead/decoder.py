@@ -189,7 +189,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
 
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
-    # The next draft needs the rows' predictions, so they are learned here, but only after the guesses were judged.
+    # The next draft needs the rows' predictions, so they are learned now, but after the guesses were judged.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()

@@ -72,7 +72,7 @@ class Drafter(Protocol):
     """A drafter guesses tokens from what a pool knows, for one reply."""
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """Grow the best tree of at most `rows` nodes, `depth` guesses in a line, and no reach below `floor`."""
+        """Grow the best tree: at most `rows` nodes, `depth` guesses in a line, no reach below `floor`."""
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guess the token at this position, after a context; the likeliest guess comes first.
@@ -89,7 +89,7 @@ class Drafter(Protocol):
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """Store the likeliest tokens and their logits [R, K], best first, for these contexts [R, 4].
+        """Store the likeliest tokens and their logits [R, K], best first, for each of the contexts [R, 4].
 
         Contexts at the beginning of a text are filled up with -1."""
 
@@ -217,7 +217,7 @@ def grow(
 
 
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
-    """Return the edges that a grammar forces, whose chance trust does not lower, then others that it allows."""
+    """Return the edges that a grammar forces, whose chance trust does not lower, then the allowed ones."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]

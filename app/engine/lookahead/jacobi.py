@@ -49,7 +49,7 @@ def jacobi(
         if reason is None:
             refined = _refined(choices.choose, tokens, tried, len(step.tokens))
             guesses = [*refined, *guesses[len(tried) + 1 :], *tokens[-1:] * width][:width]
-        # The trace's window is the line that the step fed; the same line is also its tree, which has no branches.
+        # The line that the step fed is both its window in the trace and its tree, which has no branches.
         window = (step.trace.tokens,) if tried else ()
         yield replace(step, trace=replace(step.trace, window=window))
 

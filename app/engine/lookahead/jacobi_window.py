@@ -62,7 +62,7 @@ class JacobiWindow:
         self.rows = [row[: self.width] for row in self.rows]
 
     def fit(self, places: int, rows: int) -> None:
-        """Close the window if it reaches more than `places` positions ahead or needs more than `rows` rows."""
+        """Close the window if it reaches more than `places` positions ahead or needs over `rows` rows."""
         if self.reach > places or self.need > rows:
             self.narrow(0)
 
@@ -139,7 +139,7 @@ class WindowSizer:
         return self._columns
 
     def begin_reply(self) -> int:
-        """Count a new reply and choose its columns; if none paid, every RETRY replies one is tried again."""
+        """Count a new reply and return its columns: if none paid, 1 in every RETRY-th reply, to try again."""
         self._replies += 1
         return self._columns or int(self._replies % RETRY == 0)
 

@@ -28,7 +28,7 @@ from app.engine.sampling.sampling import likeliest
 from app.values.messages import MAX_ROWS, Sampling
 
 ROWS = 128
-"""Rows of each block of tokens to be measured; less if memory has no room for that many."""
+"""Rows of each block of tokens to be measured; fewer if memory has no room for that many."""
 SECONDS = 1.5
 """Time that measuring may take at load. The remaining tokens have high numbers, so they are rarer."""
 
@@ -94,8 +94,8 @@ SMALL_BITS, LARGE_BITS = 18, 20
 """Bits of the pool's table: 16 MiB of rows, or 64 MiB for models of a billion parameters and more."""
 LARGE_MODEL = 10**9
 FIRST_COLUMNS = 0
-"""Columns of the window in a model's first reply in the auto setting: where first successors are known, a
-window costs more than it brings."""
+"""Columns of the window in a model's first reply in the auto setting. There are none, because a window costs
+more than it brings when first successors are known."""
 UNKNOWN_VOCABULARY = 2**18
 
 
@@ -134,7 +134,7 @@ class ModelStatistics:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> Pool:
-        """Begin a reply to this text in the present pool if the same chat goes on, else in a new one; return it.
+        """Begin a reply to this text in the present pool, or in a new one if another chat begins; return it.
 
         The pool also learns the documents and the predicted output."""
         estimator = self.estimator(sampling.temperature)
@@ -194,5 +194,5 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the first trust at half this temperature: priors of greedy text fit hot text less."""
+    """Return the first trust for `kind`, twice the temperature: priors of greedy text fit hot text less."""
     return 1 / (1 + kind / 2)

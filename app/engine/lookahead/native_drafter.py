@@ -143,7 +143,7 @@ class NativeDrafter:
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
-        """Pass a context's newest tokens, the rates and the trust to C; return how many tokens it may read."""
+        """Pass a context's newest tokens, the rates and the trust to C; return the number of tokens."""
         newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
         fields.context, fields.rates = _address(newest), _address(estimator.rates)

@@ -146,7 +146,7 @@ class RowBudgetPlanner(DraftPlanner):
         return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Count the rows left over. Each row of the window costs as much as the tree's last row brings."""
+        """Count the rows left over; charge each row of the window with the reach of the tree's last row."""
         split = Split(len(step.reaches), step.window.size)
         self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
         self._left += self._rows - step.rows
@@ -191,7 +191,7 @@ class Tuner(DraftPlanner):
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return the number of rows with the largest worth, or a few for trial if the curve is unproven."""
+        """Return how many rows have the largest worth; if none pays and the curve is unproven, try a few."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1
@@ -200,7 +200,7 @@ class Tuner(DraftPlanner):
         return kept
 
     def _best(self, reaches: Sequence[float], window: int) -> int:
-        """Find how many rows of the tree, fed with the window's, have the largest worth; 1 if plain is best."""
+        """Find how many rows of the tree, fed with the window's, are worth most; 1 if a plain step is."""
         price, seconds = self._speed, self._curve.seconds
         best, kept = 1 - price * self._curve.plain, 1
         expected = [0.0, *accumulate(reaches)]

@@ -5,7 +5,8 @@ each token at each position is known in advance (sampling.py). The sampler draws
 
     argmax of logit / temperature + noise
 
-so the successors of a context are ranked by the same sum. At temperature 1, with tokens 5 and 6 half a logit apart:
+so the successors of a context are ranked by the same sum. At temperature 1, if token 5 is half a logit
+likelier than token 6:
 
     position 40    noise of 5: 0.1, of 6: 2.0      6 is drawn, with a lead of 2.0 - 0.1 - 0.5 = 1.4
     position 41    noise of 5: 0.9, of 6: 0.2      5 is drawn, with a lead of 0.9 - 0.2 + 0.5 = 1.2
@@ -61,7 +62,7 @@ class _Noise(dict[int, float]):
 
 
 class SampledRank:
-    """Ranks successors by what this sampling will draw, after filtering them by its top-k, top-p and min-p."""
+    """Ranks successors by what this sampling will draw, filtered by its top-k, top-p and min-p."""
 
     def __init__(self, sampling: Sampling) -> None:
         self._seed = sampling.seed

@@ -10,7 +10,7 @@ all of them have in common is the machine's pace, and only the rest is attribute
 expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
-    2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; buckets close to 8 change as well
+    2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; close buckets change, too
     4.0 ms plain, and nothing else       the cause is unknown; the curve stays
 
 Each row attends to the whole context, so rows cost more in a long chat. `move_to` sets the length of the
@@ -43,7 +43,7 @@ PROOF, STALE = 4, 256
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
-"""The number of plain steps among the indexes of buckets."""
+"""Stands for plain steps in place of the index of a bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Row counts of blocks that are not padded. They are few, because kernels are prepared for each count."""
@@ -51,7 +51,7 @@ BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """A curve refined by real steps: seconds of a plain step, and of a drafted one at each measured bucket."""
+    """A curve refined by real steps: seconds of a plain step, and of a drafted one at each bucket."""
 
     plain: float
     drafted: tuple[float, ...]
@@ -77,7 +77,9 @@ class StepCurve:
         shape = shape or _measured(times, padded_to)
         self._plain, self._measured = shape.plain, list(shape.drafted)
         self._rounds: Counter[int] = Counter()  # number of rounds that had steps of the bucket, by bucket
-        self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by bucket
+        self._round: defaultdict[int, list[float]] = defaultdict(
+            list
+        )  # logarithms of real over expected seconds
         self._steps = self._newest_drafted = 0
         self._per_token = times.per_token or (0.0,) * len(times.buckets)
         self._context = 0
@@ -156,8 +158,8 @@ class StepCurve:
         return measured + self._per_token[bucket] * self._context
 
     def _draw(self) -> None:
-        # No drafted step costs less than a plain one. If their times contradict that, they are averaged by weight:
-        # the value with more rounds counts more.
+        # No drafted step costs less than a plain one. If the times contradict that, they are averaged, and a
+        # time with more rounds counts more.
         first = self._bucket_index(1)  # narrower blocks are never fed
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))

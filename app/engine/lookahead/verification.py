@@ -55,7 +55,7 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
 
 @dataclass(frozen=True, slots=True)
 class CommittedTokens:
-    """A step's tokens, who proposed each, the rows that the runner kept, and why the reply ends, if it does."""
+    """A step's tokens, who proposed each, the rows that the runner kept, and why the reply ends, if so."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
