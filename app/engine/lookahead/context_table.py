@@ -64,7 +64,7 @@ class ContextTable:
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each one-token context [tokens, 8]; zeros mean "not known".
 
-        Successors that steps have already filed for a token are kept."""
+        Successors that steps have already stored for a token are kept."""
         known = self.rows[: len(successors), _SUCCESSORS]
         unknown = known[:, 0] == 0
         known[unknown] = successors[unknown]
@@ -75,7 +75,7 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to the contexts of the last 1 to 4 tokens; return if it was new to the longest."""
+        """Add a follower to contexts of the last 1 to 4 tokens; return whether it was new to the longest."""
         is_new = False
         for slot, tag in self._slots(context):
             row = self.rows[slot]

@@ -134,7 +134,7 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = 0.0  # seconds of the last report that the next step is charged with, see `charge`
+    reporting: float = 0.0  # seconds of the last report, with which the next step is charged
 
     def next_step(self) -> StepInParts:
         """Begin the next step, plain or drafted as the planner decides."""
