@@ -1,13 +1,14 @@
-"""The `flash` backend: the flash-attn package over the prefix, the block densely, merged by log-sum-exp.
+"""The `flash` backend: attends over the prefix with the flash-attn package and over the block densely.
 
-The prefix needs no mask, so the stock package does it. Both parts tell the log of their weights' sum, and together
-they are the whole:
+The prefix needs no mask, so the unmodified package can attend to it. Both parts also return the log of the
+sum of their weights, from which their shares of the whole follow (log-sum-exp):
 
-    weights' log    prefix 2.0, block 1.0       both ln(e^2 + e^1) = 2.313
-    shares                                      prefix e^(2 - 2.313) = 0.731, block 0.269
+    log of the sum    prefix 2.0, block 1.0       together ln(e^2 + e^1) = 2.313
+    shares                                        prefix e^(2 - 2.313) = 0.731, block 0.269
 
-Where the prefix ends, the sum is cut: a row's bits depend on what is drafted. Texts that must be the same with and
-without drafts take another backend; so do layers with a window, and blocks without a prefix.
+The sum is split where the prefix ends, so a row's rounding depends on how many tokens before it were drafted.
+Texts that must be identical with and without drafts use another backend; so do layers with a window, and
+blocks without a prefix.
 """
 
 from collections.abc import Callable
@@ -19,22 +20,22 @@ from torch import Tensor
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 SPLITS = 8
-"""Parts of the prefix: left to itself, the package chooses them by the number of rows."""
+"""Number of parts of the prefix. It is fixed, because the package's own choice depends on the rows."""
 
 OverCache = Callable[[Tensor, Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
-"""(query [1, T, H, D], keys and values [1, n, KV, D], how many of n count: int32 [1], scale, softcap or 0.0)
--> out [1, T, H, D] and the log of the weights' sum [1, H, T]."""
+"""(query [1, T, H, D], keys and values [1, n, KV, D], how many of the n slots are used: int32 [1], scale,
+softcap or 0.0) -> out [1, T, H, D] and the log of the weights' sum [1, H, T]."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlashAttention:
-    """Attention over the prefix by the package's kernel; what that cannot do goes to `otherwise`."""
+    """Attention that uses the package's kernel for the prefix; `otherwise` does what the kernel cannot do."""
 
     over_cache: OverCache
     otherwise: Attend
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Query [1, H, T, D] to [1, T, H, DV]."""
+        """Attend with query [1, H, T, D]; return [1, T, H, DV]."""
         if scoring.window or view.prefix_length == 0:
             return self.otherwise(query, cache, view, scoring)
         prefix, prefix_log = self.over_cache(
@@ -58,7 +59,7 @@ class FlashAttention:
 
 
 def _over_block(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> tuple[Tensor, Tensor]:
-    """The block's own rows in float32: out [H, T, DV], and the log of the weights' sum [H, T]."""
+    """Attend to the block's own rows in float32; return [H, T, DV] and the log of the weights' sum [H, T]."""
     _, heads, rows, size = query.shape
     own = slice(view.prefix_length, view.prefix_length + rows)
     keys, values = cache.keys[0, :, None, own].float(), cache.values[0, :, None, own].float()
@@ -74,7 +75,7 @@ def _over_block(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scor
 
 
 def flash_over_cache() -> OverCache:
-    """The package's own function. It is imported here, for it needs a CUDA device to be imported at all."""
+    """Import the package and wrap its function. It is imported only here, because it needs a CUDA device."""
     from flash_attn import flash_attn_with_kvcache
 
     def over_cache(

@@ -1,21 +1,23 @@
-"""Our fused attention: two kernels whose sums go by absolute position.
+"""Our fused attention: two kernels that divide their sums by absolute position.
 
     position  0          256        512   ...   border       own position
               | span 0   | span 1   | ...  part |    newest keys    |
               `-------- prefix_kernel ----------'`- finish_kernel --'
 
-`prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head count
-as rows) against tiles of BLOCK_N keys. A span of SPAN positions is summed from nothing, tile after tile, and
-GROUP_SPANS spans are folded into a group, in order. A program does one span or one whole group (SPANS): the same
-sums either way, so that the choice is free, by what keeps the device busy.
+`prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head
+count as rows) against tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
+tile after tile; GROUP_SPANS spans are folded into a group, in order. A program does one span or one whole
+group (SPANS). Both ways give the same sums, so the choice is free and is made by what keeps the device busy.
 
-`finish_kernel` serves one row: it folds the groups in order, then the newest keys (gathered through the table of
-paths, `paths.py`), then the sink. Before a row's first key and after its last, all is an exact no-op: weights of 0,
-factors of 1. So a row's bits depend on its position and on the text before it, and on nothing else.
+`finish_kernel` serves one row: it folds the groups in order, then the newest keys (gathered through the table
+of paths, `paths.py`), then the sink. Keys before a row's first and after its last have weight 0 and change
+nothing, not even the rounding. So a row's result depends, to the last bit, only on its position and the text
+before it.
 
-Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted values,
-both relative to the peak. Multiplications and additions are fused where it is written (tl.fma) and nowhere else:
-the kernels are compiled with enable_fp_fusion off, for where a compiler fuses and where not would show in the bits.
+Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted
+values, both relative to the peak. Multiplications and additions are fused only where tl.fma is written: the
+kernels are compiled with enable_fp_fusion off, because a compiler's own choice of what to fuse would change
+the rounding.
 """
 
 import triton
@@ -23,20 +25,20 @@ import triton.language as tl
 
 
 def is_interpreted() -> bool:
-    """Whether kernels run in triton's interpreter (TRITON_INTERPRET=1 when triton was imported)."""
+    """Return whether kernels run in triton's interpreter (TRITON_INTERPRET=1 when triton was imported)."""
     return not isinstance(prefix_kernel, triton.JITFunction)
 
 
 @triton.jit
 def _nothing(ROWS: tl.constexpr, SIZE: tl.constexpr):
-    """The sum over no keys."""
+    """Return the sum over no keys."""
     peak = tl.full([ROWS], float("-inf"), tl.float32)
     return peak, tl.full([ROWS], 0.0, tl.float32), tl.full([ROWS, SIZE], 0.0, tl.float32)
 
 
 @triton.jit
 def _fold(peak, total, mixed, more_peak, more_total, more_mixed):
-    """Two sums as one. The sum over no keys changes no bit of the other."""
+    """Add two sums. Adding the sum over no keys leaves the other one bitwise identical."""
     new_peak = tl.maximum(peak, more_peak)
     base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
     kept, added = tl.exp2(peak - base), tl.exp2(more_peak - base)
@@ -46,7 +48,7 @@ def _fold(peak, total, mixed, more_peak, more_total, more_mixed):
 
 @triton.jit
 def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
-    """States [M, D] against keys [N, D]: [M, N], in units of log2 when multiplied by `outer`."""
+    """Multiply states [M, D] by keys [N, D]; the scores [M, N] times `outer` are in units of log2."""
     scores = tl.dot(states, tl.trans(key), input_precision="ieee")
     if HAS_SOFTCAP:
         scaled = scores * inner
@@ -58,7 +60,7 @@ def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
 
 @triton.jit
 def _with_tile(peak, total, mixed, scores, value, outer):
-    """The sum with these keys added: scores [M, N], -inf where unseen, and values [N, D]."""
+    """Add keys to a sum: their scores [M, N], -inf where a row does not see a key, and values [N, D]."""
     new_peak = tl.maximum(peak, tl.max(scores, 1) * outer)
     base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
     weights = tl.exp2(tl.fma(scores, outer, -base[:, None]))
@@ -70,14 +72,14 @@ def _with_tile(peak, total, mixed, scores, value, outer):
 
 @triton.jit
 def _of_tile(scores, value, outer, ROWS: tl.constexpr, SIZE: tl.constexpr):
-    """The sum over these keys alone."""
+    """Return the sum over these keys alone."""
     peak, total, mixed = _nothing(ROWS, SIZE)
     return _with_tile(peak, total, mixed, scores, value, outer)
 
 
 @triton.jit
 def _gathered(states, slots, mask, slot_stride, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """One head's rows [N, SIZE] in these slots, 0 where masked out and from SIZE up to BLOCK."""
+    """Load one head's rows [N, BLOCK] from these slots, 0 where masked out and from column SIZE on."""
     size = tl.arange(0, BLOCK)
     places = slots.to(tl.int64)[:, None] * slot_stride + size[None, :]
     return tl.load(states + places, mask=mask[:, None] & (size < SIZE)[None, :], other=0.0)
@@ -85,7 +87,7 @@ def _gathered(states, slots, mask, slot_stride, SIZE: tl.constexpr, BLOCK: tl.co
 
 @triton.jit
 def _store(states, places, given, mask, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """The other way: rows [N, BLOCK] to these places, of which SIZE values count."""
+    """Store the first SIZE values of rows [N, BLOCK] at these row indexes, except where masked out."""
     size = tl.arange(0, BLOCK)
     to = states + places[:, None] * SIZE + size[None, :]
     tl.store(to, given, mask=mask[:, None] & (size < SIZE)[None, :])
@@ -93,7 +95,7 @@ def _store(states, places, given, mask, SIZE: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def _sight(path, mask, WINDOW: tl.constexpr):
-    """The first position that rows see, and their borders; 0 and 0 where masked out."""
+    """Load the first position that each row sees, and its border; 0 and 0 where masked out."""
     oldest = tl.load(path, mask=mask, other=0)
     if WINDOW:
         oldest = tl.maximum(oldest - (WINDOW - 1), 0)
@@ -111,9 +113,10 @@ def prefix_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
     SPAN: tl.constexpr, SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Sums over the keys before each row's border: peaks and totals [parts, KV, rows], mixes [.., VALUE_SIZE].
+    """Sum over the keys before each row's border: peaks and totals [parts, KV, rows], mixes [.., VALUE_SIZE].
 
-    `rows` are T * GROUP, row and head in one. A part that holds no key for any row of its block writes nothing."""
+    `rows` is T * GROUP: each row with each of its heads. A part that has no key for any row of its block
+    writes nothing."""
     shared, part = tl.program_id(1), tl.program_id(2)
     place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     is_row, row = place < rows, place // GROUP
@@ -122,7 +125,7 @@ def prefix_kernel(
     begin = tl.maximum(begin, tl.min(tl.where(is_row, oldest, 1 << 30)) // BLOCK_N * BLOCK_N)
     if begin >= end:
         return
-    # The tiles between these are seen whole, by every row.
+    # Tiles between these two positions are seen completely by every row, so they need no mask.
     all_from, all_to = tl.max(oldest), tl.min(tl.where(is_row, border, 1 << 30))
     head = shared * GROUP + place % GROUP
     states = _gathered(query, head.to(tl.int64) * query_head + row * query_row, is_row, 1, SIZE, BLOCK_D)
@@ -138,7 +141,7 @@ def prefix_kernel(
                 )
                 peak, total, mixed = _nothing(BLOCK_M, BLOCK_V)
         at = start + tl.arange(0, BLOCK_N)
-        # Slots behind the last border may never have been written: they are not read.
+        # Slots after the last border may never have been written, so they are not read.
         key = _gathered(keys, at, at < end, key_slot, SIZE, BLOCK_D)
         value = _gathered(values, at, at < end, value_slot, VALUE_SIZE, BLOCK_V)
         scores = _scores(states, key, inner, HAS_SOFTCAP)
@@ -160,7 +163,7 @@ def _folded_parts(
     VALUE_SIZE: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_V: tl.constexpr,
     SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """One row's sum [BLOCK_G] over its parts, from `first` up to `last`: spans group by group, or whole groups."""
+    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]: spans by group, or groups."""
     peak, total, mixed = _nothing(BLOCK_G, BLOCK_V)
     group_peak, group_total, group_mixed = _nothing(BLOCK_G, BLOCK_V)
     for part in tl.range(first, last, num_stages=3):
@@ -186,16 +189,16 @@ def finish_kernel(
     BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
     NEWEST: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """One row and key head: what the prefix came to, the newest keys and the sinks, to out [T, H, VALUE_SIZE].
+    """Finish one row and key head: add prefix sums, newest keys, sinks; write to out [T, H, VALUE_SIZE].
 
-    `width` is how many slots the table of paths has for each row."""
+    `width` is the number of slots that the table of paths has for each row."""
     row, shared = tl.program_id(0), tl.program_id(1)
     member = tl.arange(0, BLOCK_G)
     is_head, head = member < GROUP, shared * GROUP + member
     path = paths + row * path_row
     position = tl.load(path)
     oldest, border = _sight(path, True, WINDOW)
-    # first == last where the window leaves nothing of what lies before the border
+    # first == last if the window excludes all keys before the border
     first, last = oldest // (SPAN * SPANS), tl.cdiv(tl.maximum(border, oldest), SPAN * SPANS)
     last = tl.where(oldest < border, last, first)
     place, part_rows = shared * rows + row * GROUP + member, tl.num_programs(1).to(tl.int64) * rows
@@ -219,6 +222,6 @@ def finish_kernel(
     if HAS_SINKS:
         sink = tl.load(sinks + head, mask=is_head, other=0.0).to(tl.float32) * 1.4426950408889634
         peak, total, mixed = _fold(peak, total, mixed, sink, tl.full([BLOCK_G], 1.0, tl.float32), mixed * 0.0)
-    # A tile has 16 rows, more than there are heads: the others' total may be 0.
+    # A tile has at least 16 rows, which may be more than there are heads: the total of unused rows may be 0.
     mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
     _store(out, row * tl.num_programs(1) * GROUP + head, mixed, is_head, VALUE_SIZE, BLOCK_V)

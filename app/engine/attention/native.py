@@ -1,7 +1,8 @@
-"""The `native` backend: attention over a block by the CPU's own kernels.
+"""The `native` backend: attention over a block by our own C kernel for CPUs.
 
-Nothing of the size of rows times context is made, and a row's bits depend on nothing but the text before it. What
-the kernel does not do (windows, soft caps, sinks, a prompt's many rows) torch's own does.
+It allocates nothing of the size of rows times context, and a row's result depends, to the last bit, only on
+the text before it. What the kernel does not support (windows, soft caps, sinks, a prompt's many rows) goes to
+torch's kernel.
 """
 
 from ctypes import CDLL
@@ -12,21 +13,21 @@ from torch import Tensor
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 MAX_ROWS = 128
-"""Beyond, rows gather more of each other than of the prefix, and torch's kernel is faster."""
+"""The largest block for the kernel. With more rows most keys are in the block, and torch's is faster."""
 TILE, SPAN = 32, 8
-"""Keys of a tile and tiles of a span, as in attention.h."""
+"""Keys per tile and tiles per span, as in attention.h."""
 
 
 class NativeAttention:
-    """An Attend for float32 on CPUs."""
+    """Attention in float32 on CPUs, by the library's kernel if it supports the case."""
 
     def __init__(self, library: CDLL, other: Attend) -> None:
-        """`other` attends where the kernel cannot."""
+        """Use this library; `other` attends in the cases that its kernel does not support."""
         self._library = library
         self._other = other
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Query [1, H, T, D] to [1, T, H, DV]."""
+        """Attend with query [1, H, T, D]; return [1, T, H, DV]."""
         if not _suits(query, cache, scoring):
             return self._other(query, cache, view, scoring)
         keys, values = cache
@@ -46,7 +47,7 @@ class NativeAttention:
 
 
 def _suits(query: Tensor, cache: LayerCache, scoring: Scoring) -> bool:
-    """Whether the kernel is made for this."""
+    """Return whether the kernel supports these shapes, types and scoring."""
     keys, values = cache
     is_plain = not scoring.window and scoring.softcap is None and scoring.sinks is None
     is_dense = keys.stride(2) == keys.shape[3] and values.stride(2) == values.shape[3]

@@ -1,4 +1,4 @@
-"""Where each row finds its keys: by position, whatever is drafted and whatever committed.
+"""Tables that list each row's keys by position, whether they are drafted or committed.
 
 Every row of a block sees the whole prefix and then one row for each further position up to its own: its path. So a
 row has exactly one key for each position, and only the newest few may lie out of order in the cache:
@@ -9,9 +9,10 @@ row has exactly one key for each position, and only the newest few may lie out o
     row 3 (position 7), NEWEST = 4:   border 4   newest keys in the slots 4 5 7 8   (positions 4 5 6 7)
     row 1 (position 6)                border 3                            3 4 5 6   (positions 3 4 5 6)
 
-Keys before the border lie in the slot of their position. Border and places depend on the row's position alone, so
-a sum over them rounds the same when the same text was committed row by row. A row that is deeper than NEWEST, and
-whose path is no straight chain behind the prefix, has a border that is some more NEWEST keys away.
+The key of each position before the border is in the slot of the same number. The border and the order of the
+newest keys depend on the row's position alone, so a sum over the keys is rounded in the same way if the same
+text was committed row by row. A row more than NEWEST positions after the prefix, if its path is not simply
+the block's first rows, gathers a larger multiple of NEWEST keys, and its border is that much earlier.
 """
 
 from collections.abc import Sequence
@@ -22,17 +23,17 @@ from numpy.typing import NDArray
 from app.engine.block.block import MAX_DEPTH, Block, Visible
 
 NEWEST = MAX_DEPTH + 1
-"""Keys that each row gathers one by one, its own the last."""
+"""Number of keys that each row gathers one by one; the last of them is its own."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
-"""Columns of the table of paths; from SLOTS on, the newest keys' slots, oldest first, -1 where there is none."""
+"""Columns of the table of paths. From SLOTS on: slots of the newest keys, oldest first, -1 if missing."""
 
 Paths = NDArray[np.int32]
 """[T, 2 + n * NEWEST]: a row's position, its border, and the slots of its newest keys."""
 
 
 def row_paths(prefix_length: int, block: Block) -> Paths:
-    """The table of a block; raises ValueError for a row that sees two keys at one position."""
+    """Make the table of a block; raise ValueError for a row that sees two keys at one position."""
     positions = np.array(block.positions)
     if not _is_without_gaps(prefix_length, block):
         return _far_paths(prefix_length, positions, block.visible())
@@ -44,10 +45,10 @@ def row_paths(prefix_length: int, block: Block) -> Paths:
 
 
 def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
-    """The table of any block."""
+    """Make the table of any block, at the cost of more time than for chains and shallow trees."""
     straight = _straight(prefix_length, positions, visible)
     chunks = _chunks(positions, visible, straight)
-    # A row that leaves positions out (an anchor) has nothing to find behind its straight part.
+    # A row that skips positions (an anchor) has no keys right after its straight part: its border ends there.
     borders = np.minimum(positions + 1 - NEWEST * chunks, prefix_length + straight).clip(min=0)
     slots = _slots(prefix_length, positions, visible, NEWEST * int(chunks.max()))
     _check(slots, prefix_length, positions, borders, visible)
@@ -55,15 +56,15 @@ def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visibl
 
 
 def _is_without_gaps(prefix_length: int, block: Block) -> bool:
-    """Whether each row stands right behind its parent, or behind the prefix if it has none."""
-    positions = (*block.positions, prefix_length - 1)  # the prefix's end is what parent -1 means
+    """Return whether each row's position follows its parent's, or the prefix if it has no parent."""
+    positions = (*block.positions, prefix_length - 1)  # parent -1 stands for the end of the prefix
     return all(
         position == positions[parent] + 1 for position, parent in zip(positions, block.parents, strict=False)
     )
 
 
 def _chain_paths(positions: NDArray[np.int64]) -> Paths:
-    """The table of a chain, for which the host has little time: all keys are in their places."""
+    """Make the table of a chain, in which each key is in the slot of its position. It is the fastest case."""
     table = np.empty((len(positions), SLOTS + NEWEST), dtype=np.int32)
     table[:, POSITION] = positions
     table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
@@ -72,13 +73,14 @@ def _chain_paths(positions: NDArray[np.int64]) -> Paths:
 
 
 def _near_paths(prefix_length: int, positions: NDArray[np.int64], parents: Sequence[int]) -> Paths:
-    """The table of a step, for which the host has little time: no row is NEWEST positions behind the prefix.
+    """Make the table of a block without gaps whose rows are all within NEWEST positions after the prefix.
 
-    A row's newest keys are its parent's without the oldest, and its own."""
+    This fast case is for the host, which has little time in a step. A row's newest keys are its parent's
+    without the oldest, and its own."""
     rows = len(parents)
     slots = np.arange(prefix_length - NEWEST, prefix_length + rows, dtype=np.int32).clip(min=-1).tobytes()
     size = len(slots) // (NEWEST + rows)
-    lines = [slots[: NEWEST * size]]  # the prefix's; bytes are joined sooner than arrays
+    lines = [slots[: NEWEST * size]]  # the prefix's keys; bytes are joined faster than arrays
     for begin, parent in zip(range(NEWEST * size, len(slots), size), parents, strict=True):
         lines.append(lines[parent + 1][size:] + slots[begin : begin + size])
     table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
@@ -95,9 +97,9 @@ def _check(
     borders: NDArray[np.int64],
     visible: Visible,
 ) -> None:
-    """Raise ValueError where a row's keys are not all found: of two at one position, one would be lost."""
+    """Raise ValueError if the table misses a key of a row, because two of its keys are at one position."""
     width = slots.shape[1]
-    gathered = (slots >= prefix_length) & (_places(positions, width) >= borders[:, None])
+    gathered = (slots >= prefix_length) & (_newest_positions(positions, width) >= borders[:, None])
     found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
     wrong = np.flatnonzero(found != visible.sum(axis=1))
     if wrong.size:
@@ -109,20 +111,20 @@ def _two_keys(row: int, positions: NDArray[np.int64], visible: Visible) -> Value
     return ValueError(f"a row must see one key at each position, row {row} sees the block's {visible_keys}")
 
 
-def _places(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """The positions of each row's newest `width` keys, oldest first: [T, width]."""
+def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return the positions of each row's newest `width` keys, oldest first: [T, width]."""
     return positions[:, None] + 1 - width + np.arange(width)
 
 
 def _straight(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
-    """How many of the block's first rows each row sees in the slots of their positions, without a gap: [T]."""
+    """Count how many of the block's first rows each row sees, gapless and in their positions' slots: [T]."""
     in_place = positions == prefix_length + np.arange(len(positions))
     run: NDArray[np.int64] = np.logical_and.accumulate(visible & in_place, axis=1).sum(axis=1)
     return run
 
 
 def _chunks(positions: NDArray[np.int64], visible: Visible, straight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many times NEWEST keys each row gathers: [T], 1 but for the deepest."""
+    """Compute how many times NEWEST keys each row has to gather: [T], 1 for all but very deep rows."""
     rows = np.arange(len(positions))
     strewn = visible & (rows >= straight[:, None])
     oldest = np.where(strewn, positions, positions[:, None]).min(axis=1)
@@ -133,11 +135,11 @@ def _chunks(positions: NDArray[np.int64], visible: Visible, straight: NDArray[np
 def _slots(
     prefix_length: int, positions: NDArray[np.int64], visible: Visible, width: int
 ) -> NDArray[np.int64]:
-    """The slots of each row's newest `width` keys, by position: [T, width]."""
-    at = _places(positions, width)
+    """Return the slots of each row's newest `width` keys by position, -1 for missing keys: [T, width]."""
+    at = _newest_positions(positions, width)
     slots = np.where(at < prefix_length, at.clip(min=-1), -1)
     rows, visible_keys = np.nonzero(visible)
-    places = positions[visible_keys] - positions[rows] + width - 1
-    is_new = places >= 0
-    slots[rows[is_new], places[is_new]] = prefix_length + visible_keys[is_new]
+    columns = positions[visible_keys] - positions[rows] + width - 1
+    is_new = columns >= 0
+    slots[rows[is_new], columns[is_new]] = prefix_length + visible_keys[is_new]
     return slots

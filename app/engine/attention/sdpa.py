@@ -1,7 +1,8 @@
-"""The `sdpa` backend: torch's own kernel under a dense mask. The reference; it runs on any device.
+"""The `sdpa` backend: torch's own kernel with a dense mask. It is the reference and runs on every device.
 
-A sum of rounded numbers depends on their order, so on where each key lies. `attend_batch_invariant` sums in
-float64, where that is too little to show in half precision.
+A sum of rounded numbers depends on their order, and therefore on the slot of each key.
+`attend_batch_invariant` sums in float64, in which these differences are too small to show after rounding to
+half precision.
 """
 
 import torch
@@ -11,11 +12,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from app.engine.attention.signature import BlockView, LayerCache, Scoring
 
 FLOAT64_VALUES = {"cpu": 1 << 17}
-"""Values of keys that are widened at once, 1 MiB of them; on other devices all: each head more is a launch more."""
+"""Number of key values that are converted to float64 at once (1 MiB). Other devices convert all of them at
+once, because each further part would be another kernel launch."""
 
 
 def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-    """Attention as fast as torch has it."""
+    """Attend with torch's fastest suitable kernel; with a soft cap or sinks, in explicit float32."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:
         mask = view.additive(scoring.window, query.shape[1] // key.shape[1], query.dtype)
@@ -24,7 +26,7 @@ def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) 
 
 
 def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-    """The same in float64: half-precision results depend neither on the rows of a block nor on where keys lie."""
+    """Attend in float64: half-precision results then depend neither on the block's rows nor on key slots."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:
         mask = view.additive(scoring.window, query.shape[1] // key.shape[1], torch.float64)
@@ -33,7 +35,7 @@ def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, sc
 
 
 def _written(cache: LayerCache, view: BlockView) -> tuple[Tensor, Tensor]:
-    """The slots that hold prefix and block."""
+    """Return the keys and values of the slots that hold prefix and block."""
     end = view.prefix_length + len(view.block)
     if cache.keys.shape[2] == end:
         return cache.keys, cache.values
@@ -45,7 +47,7 @@ def _rows_first(out: Tensor) -> Tensor:
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """torch's own kernel; query heads that share a key head are packed as extra rows of it."""
+    """Call torch's kernel; query heads that share a key head are passed as extra rows of that head."""
     _, heads, rows, size = query.shape
     packed = query.reshape(1, key.shape[1], heads // key.shape[1] * rows, size)
     out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scale)
@@ -53,7 +55,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 
 
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """The same, on a CPU a few key heads at a time: float64 copies of all would not stay in its cache."""
+    """Call torch's kernel in float64; on a CPU with a few key heads at a time, which fit its cache."""
     share = query.shape[1] // key.shape[1]
     rows_at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
     parts: list[Tensor] = []
@@ -67,7 +69,7 @@ def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | 
 def _explicit(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scoring: Scoring, inside: torch.dtype
 ) -> Tensor:
-    """Attention written out, in this precision, for layers that cap their scores or send some weight to sinks."""
+    """Compute attention step by step with the type `inside`, for layers with a soft cap or sinks."""
     _, heads, rows, size = query.shape
     grouped = query.to(inside).reshape(key.shape[1], -1, rows, size)  # [KV, H / KV, T, D]
     scores = grouped @ key[0].to(inside).transpose(1, 2)[:, None] * scoring.scale  # [KV, H / KV, T, L + T]
@@ -81,7 +83,7 @@ def _explicit(
 
 
 def _softmax_with_sinks(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    """Softmax over keys; a head's sink [H] takes its share and gives nothing."""
+    """Apply softmax over keys; a head's sink [H] takes a share of the weight, which is dropped."""
     if sinks is None:
         return scores.softmax(dim=-1)
     sink = sinks.to(scores.dtype).reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)

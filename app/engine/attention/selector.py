@@ -1,15 +1,16 @@
-"""Which backend a model's attention gets on this machine.
+"""Chooses the backend of a model's attention on this machine.
 
     choice   backend
     auto     the first of triton, flash and sdpa that can be used and that passes a trial; on a CPU native or sdpa
     triton   triton; on a CPU only in triton's interpreter, for tests
-    flash    flash over the prefix, in half precision; what it cannot do goes to the best other one
-    native   our own kernels for CPUs, in float32, if a C compiler made them
+    flash    flash over the prefix, in half precision; triton or else sdpa for what it cannot do
+    native   our own C kernel for CPUs, in float32, if it could be compiled
     sdpa     sdpa
 
-The trial is blocks of few and of many rows after short and long prefixes, compared with sdpa in float32: triton
-needs a C compiler on the machine, a head may be too large for a card, and another number of rows or keys is another
-variant of a kernel. What a person asks for by name is used, or refused with a sentence.
+A trial runs blocks of few and of many rows after short and long prefixes and compares the results with sdpa
+in float32. It finds what cannot be known in advance: triton needs a C compiler on the machine, a head may be
+too large for a card, and each variant of a kernel (for other numbers of rows or keys) may fail separately. A
+backend that the user chose by name is used, or refused with the reason.
 """
 
 from ctypes import CDLL
@@ -30,64 +31,65 @@ from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
-"""The oldest compute capability that multiplies bfloat16."""
+"""The lowest compute capability that multiplies bfloat16."""
 
 LARGEST_HEAD = 256
 
 Trials = tuple[tuple[int, int], ...]
-"""Rows of a trial's block, and tokens before it."""
+"""For each trial, the number of rows of its block and of tokens before it."""
 
 TRIALS: Trials = ((1, 4096), (3, 64), (33, 4096), (128, 4096))
-"""All variants of the kernels."""
+"""Trials that together run all variants of the kernels."""
 
 INTERPRETED: Trials = ((3, 64),)
-"""What triton's interpreter, which is for tests, has time for."""
+"""A single small trial for triton's interpreter, which is slow and used only by tests."""
 
 _SHARED_MEMORY = 48 << 10
-"""Bytes that every device has for one program."""
+"""Bytes of shared memory that every device has for one program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it.
+    """A backend. With `batch_invariant`, a row's result is bitwise identical whatever is computed with it.
 
-    `same_text_limit` is how many times as long a step may take with that in a long chat; else it is not used. 0
-    means that there is none: an Apple GPU has no float64."""
+    `batch_invariant` is used only if a step in a long chat takes at most `same_text_limit` times as long with
+    it. A limit of 0 means that the device has no batch-invariant attention: an Apple GPU has no float64."""
 
     name: AttentionName
     attend: Attend
     batch_invariant: Attend
     note: str = ""  # why the best backend on this machine is not used
     same_text_limit: float = inf
-    variants: tuple[Attend, ...] = ()  # together they need every kernel that `attend` may come to need
+    variants: tuple[Attend, ...] = ()  # trying them compiles every kernel that `attend` may need later
 
 
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
 CARD_LIMIT = 1.1
-"""Cards have few units for float64, and its cost grows with the context: a measurement decides about it."""
+"""The `same_text_limit` of sdpa on GPUs. They have few float64 units, and the cost grows with the context, so
+that it is measured before batch-invariant attention is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapabilities:
-    """What decides about backends: the device, the installed packages, and how backends are tried."""
+    """What the choice of a backend depends on: the device, the installed packages, and the trials to run."""
 
     device: torch.device
     capability: tuple[int, int] = (0, 0)
     shared_memory: int = _SHARED_MEMORY
-    multiprocessors: int = 0  # 0: not known
+    multiprocessors: int = 0  # 0 if not known
     has_triton: bool = False
     has_flash: bool = False
     is_rocm: bool = False
     trials: Trials = TRIALS
-    cpu_kernels: CDLL | None = None  # for a model on a CPU that wants them: compiling them takes seconds
+    cpu_kernels: CDLL | None = None  # compiled only for models on a CPU that can use them: it takes seconds
 
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
-    """A model's attention: H query heads of this size over KV key heads, in this type.
+    """A model's heads: `count` query heads over `shared` key heads, each of `size` values of type `dtype`.
 
-    `windows` are those of its layers, each once; `softcap` is theirs."""
+    `windows` holds each window size of its layers once (0: no window); all layers have this `softcap`."""
 
     count: int
     shared: int
@@ -98,7 +100,7 @@ class HeadShape:
 
 
 def capabilities_of(device: torch.device) -> DeviceCapabilities:
-    """The facts about this device. Packages are looked for, not imported."""
+    """Find out what this device and the installed packages can do. Packages are not imported for it."""
     has_triton = find_spec("triton") is not None
     if device.type != "cuda" or torch.version.cuda is None:
         has_interpreter = has_triton and device.type == "cpu"
@@ -116,24 +118,26 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
 
 
 def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    """The backend chosen by name, or the best one; raises AttentionUnavailable for one that cannot be used."""
+    """Return the backend chosen by name, or the best one for "auto".
+
+    Raises AttentionUnavailable if the backend chosen by name cannot be used."""
     if choice == "auto":
         if machine.device.type == "cpu":
             if refusal("native", machine, heads):  # triton's interpreter is for tests
                 return SDPA
-            native = _tried("native", machine, heads)
+            native = _try_backend("native", machine, heads)
             return native if isinstance(native, Attention) else torchs_own(machine, f"native: {native}")
         return _first_good(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
     if choice == "sdpa":
         return torchs_own(machine)
-    found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
+    found = refusal(choice, machine, heads) or _try_backend(choice, machine, heads)
     if isinstance(found, str):
         raise AttentionUnavailable(choice, found)
     return found
 
 
 def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
-    """sdpa on this machine."""
+    """Return the sdpa backend with the limit that applies on this machine, and a note."""
     if machine.device.type == "cpu":
         return replace(SDPA, note=note) if note else SDPA
     if machine.device.type == "cuda":
@@ -142,7 +146,7 @@ def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
 
 
 def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
-    """Why this backend cannot be used here; "" when it can."""
+    """Return why this backend cannot be used on this machine; "" if nothing is known against it."""
     if name == "sdpa":
         return ""
     if name == "native":
@@ -182,21 +186,21 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     faults: list[str] = []
     names: tuple[AttentionName, ...] = ("triton", "flash")
     for name in names:
-        found = refusal(name, machine, heads) or _tried(name, machine, heads)
+        found = refusal(name, machine, heads) or _try_backend(name, machine, heads)
         if isinstance(found, Attention):
             return replace(found, note="; ".join(faults))
-        if name != "flash" or machine.has_flash:  # without flash-attn, which few install, nothing is missing
+        if name != "flash" or machine.has_flash:  # few install flash-attn: that it is missing needs no note
             faults.append(f"{name}: {found}")
     return torchs_own(machine, "; ".join(faults))
 
 
-def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
-    """The backend, if it attends as it should; else what went wrong."""
+def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
+    """Make the backend and run its trials; return it, or a sentence about what went wrong."""
     try:
         attention = _make(name, machine, heads)
         for attend in attention.variants or (() if name == "sdpa" else (attention.attend,)):
             try_attention(attend, machine.device, heads, machine.trials)
-    except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
+    except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         return f"its trial failed ({refused_because(error)})"
     return attention
 
@@ -227,7 +231,9 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
 
 @torch.inference_mode()
 def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials: Trials) -> None:
-    """Attend with so many rows after so many tokens; raises what goes wrong, ArithmeticError for wrong values."""
+    """Run the trials and compare each result with sdpa in float32.
+
+    Raises ArithmeticError for wrong values, and any error of the backend."""
     for rows, prefix in trials:
         view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, device)
         query, keys, values = _random_states(heads, rows, prefix + rows, device)
@@ -236,13 +242,13 @@ def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials
             scoring = Scoring(heads.size**-0.5, window, heads.softcap)
             found = attend(query, LayerCache(keys, values), view, scoring)
             if not is_close(found, sdpa.attend(query.float(), wide, view, scoring)):
-                raise ArithmeticError(f"wrong values for {rows} rows behind {prefix} tokens")
+                raise ArithmeticError(f"wrong values for {rows} rows after {prefix} tokens")
 
 
 def _random_states(
     heads: HeadShape, rows: int, end: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw queries [1, H, rows, D], keys and values [1, KV, end, D], the same ones each time."""
+    """Draw random queries [1, H, rows, D], keys and values [1, KV, end, D], the same in each call."""
     source = torch.Generator(device).manual_seed(0)
     shapes = ((heads.count, rows), (heads.shared, end), (heads.shared, end))
     query, keys, values = (

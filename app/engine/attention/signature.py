@@ -1,14 +1,15 @@
-"""What attention is asked, whichever backend answers, and the hook by which any transformers model asks it.
+"""The signature of attention that all backends share, and the hook by which any transformers model calls it.
 
     attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
 
-`cache` is one layer's keys and values, the prefix's and after them the block's; `view` tells which of them each row
-sees (prefix length, positions, visibility), once for all layers of a pass; `scoring` is what only the layer knows
-(scale, window, soft cap, sinks). Every layer of every step makes a cache and a scoring, so they are bare tuples.
+`cache` holds one layer's keys and values, first the prefix's and then the block's. `view` holds which of them
+each row sees (prefix length, positions, visibility); all layers of a pass share it. `scoring` holds what
+differs between layers (scale, window, soft cap, sinks). Every layer of every step makes a cache and a
+scoring, so they are plain tuples, which are made fast.
 
-transformers passes unknown keyword arguments of a model's forward on to the registered attention function, and
-builds no mask for a name that has no mask function: so the block travels as `block=BlockView(...)`, and each layer
-adds what only it knows.
+transformers passes unknown keyword arguments of a model's forward on to the registered attention function,
+and builds no mask for an attention name without a mask function. So the block is passed as
+`block=BlockView(...)`, and each layer adds its own scoring.
 """
 
 from dataclasses import dataclass, field
@@ -25,19 +26,20 @@ from app.engine.machine.hardware import uploaded
 
 
 class LayerCache(NamedTuple):
-    """Keys [1, KV, n, D] and values [1, KV, n, DV]: slots up to L are committed, the block's T follow.
+    """Keys [1, KV, n, D] and values [1, KV, n, DV]: L committed slots, then the block's T slots.
 
-    There may be more slots; what is in them counts for nothing."""
+    There may be more slots after these; their contents are ignored."""
 
     keys: Tensor
     values: Tensor
 
 
 class Scoring(NamedTuple):
-    """How a layer weighs keys: by softmax of `scale` times the products.
+    """How a layer weighs keys: by softmax of the scores, `scale` times the products of query and key.
 
-    A row sees positions less than `window` before its own (0: all); scores are bent by `softcap` * tanh(scores /
-    `softcap`); `sinks` [H] take a share of each head's weight and give nothing."""
+    A row sees the positions that are less than `window` before its own (0: all). With a soft cap the scores
+    become `softcap` * tanh(scores / `softcap`). `sinks` [H] take a share of each head's weight, which is
+    dropped."""
 
     scale: float
     window: int = 0
@@ -47,10 +49,11 @@ class Scoring(NamedTuple):
 
 @dataclass(slots=True)
 class BlockView:
-    """One forward pass as attention sees it: the rows of a block [T] against keys [L + T].
+    """One forward pass as attention needs it: which of the keys [L + T] each row of a block [T] sees.
 
-    What is made of it on the device is made once and shared by all layers. `paths` and `places` [T] may be given:
-    tables and positions that a recorded graph reads, wherever their numbers come from."""
+    Masks and tables are made on the device once and shared by all layers. `paths` (the table of paths) and
+    `places` [T] (the positions) may be given as tensors that a recorded graph reads; else both are made from
+    the block."""
 
     block: Block
     prefix_length: int
@@ -70,13 +73,15 @@ class BlockView:
         self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
-        """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window."""
+        """Return a mask [T, L + T], True if a row sees a key; None if every row sees all keys.
+
+        With `window` 0, rows see keys at any distance."""
         if window not in self._sights:
             self._sights[window] = self._near(window) if window else self._full()
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
-        """`sight` as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
+        """Return `sight` as a mask of 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
         kind = (window, copies, dtype)
         if kind not in self._masks:
             sight = self.sight(window)
@@ -88,26 +93,26 @@ class BlockView:
         return self._masks[kind]
 
     def visible(self) -> Visible:
-        """Which of the block's rows each row sees [T, T]."""
+        """Return which of the block's rows each row sees [T, T]."""
         if self._visible is None:
             self._visible = self.block.visible()
         return self._visible
 
     def path_table(self) -> Tensor:
-        """Where each row finds its keys, int32 [T, 2 + n * NEWEST]: see `paths.py`."""
+        """Return the table of the rows' keys, int32 [T, 2 + n * NEWEST]; `paths.py` describes it."""
         if self.paths is None:
             self.paths = uploaded(row_paths(self.prefix_length, self.block), self.device)
         return self.paths
 
     def lengths(self) -> Tensor:
-        """The prefix length, int32 [1]."""
+        """Return the prefix length as a tensor, int32 [1]."""
         if self._lengths is None:
             self._lengths = uploaded(np.array([self.prefix_length], dtype=np.int32), self.device)
         return self._lengths
 
     def _full(self) -> Tensor | None:
         rows = len(self.block)
-        if rows == 1:  # it sees everything there is
+        if rows == 1:  # a single row sees all keys
             return None
         visible = uploaded(self.visible(), self.device)
         prefix = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
@@ -122,17 +127,17 @@ class BlockView:
 
 
 class Attend(Protocol):
-    """One layer's attention."""
+    """A backend's function that computes the attention of one layer."""
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Query [1, H, T, D] to [1, T, H, DV], contiguous."""
+        """Attend with query [1, H, T, D]; return [1, T, H, DV], contiguous."""
 
 
 NAME = "foresight"
-"""The name under which models find this attention."""
+"""The name under which this attention is registered with transformers."""
 
 _HARMLESS = frozenset({"position_ids", "logits_to_keep"})
-"""Tensors that some models hand on to every layer although attention has no use for them."""
+"""Names of tensors that some models pass to every layer although attention does not need them."""
 
 
 def attend_layer(
@@ -149,13 +154,14 @@ def attend_layer(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend in one layer, as transformers calls it: query [1, H, T, D], key and value [1, KV, L + T, D].
+    """Attend in one layer; transformers calls it with query [1, H, T, D], key and value [1, KV, L + T, D].
 
-    Raises ValueError for a mask, a bias or a choice of keys that this attention would leave out."""
+    Adds the layer's window to `block.windows`. Raises ValueError for tensors that this attention would
+    ignore: a mask, a bias, or a selection of keys."""
     del module
     for name, given in {"attention_mask": attention_mask, **others}.items():
         if isinstance(given, Tensor) and name not in _HARMLESS:
-            raise ValueError(f"attention does not know {name} {tuple(given.shape)}")
+            raise ValueError(f"attention does not support the argument {name} {tuple(given.shape)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scoring = Scoring(scale, sliding_window or 0, softcap, s_aux)
     block.windows.append(scoring.window)
@@ -163,5 +169,5 @@ def attend_layer(
 
 
 def register() -> None:
-    """Make the attention known to transformers by its name; safe to repeat."""
+    """Register this attention with transformers under NAME; repeated calls do no harm."""
     AttentionInterface.register(NAME, attend_layer)

@@ -1,13 +1,14 @@
 """The `triton` backend: launches the two fused kernels of `kernels.py`.
 
-This module needs triton, so it is imported only when the backend is chosen. A pass waits for nothing on the host:
-the grid comes from the buffers' shapes; what changes from step to step (prefix length, positions, who sees whom) is
-read by the kernels from the one table of paths.
+This module needs triton, so it is imported only when the backend is chosen. The host never waits for the
+device during a pass: the grid follows from the buffers' shapes, and what changes from step to step (prefix
+length, positions, which row sees which) is read by the kernels from the table of paths.
 
-The shape of the kernels' work is fixed by the model and the device, never by a step's rows. SPAN and GROUP_SPANS
-decide what is summed in which order, and are the same everywhere. The tiles decide which matrix instruction does
-it, so they are chosen once for a model: by head size, type and the device's shared memory. How many spans one
-program does (`spans_per_program`) changes no bit, and is chosen for every pass.
+The order of the kernels' sums is fixed by the model and the device, never by a step's rows. SPAN and
+GROUP_SPANS decide what is summed in which order, and are constants. The tiles decide which matrix instruction
+is used, so they are chosen once for a model: by head size, type and the device's shared memory. The number of
+spans that one program does (`spans_per_program`) does not change the result, so it is chosen for every
+pass.
 """
 
 import sys
@@ -23,31 +24,33 @@ from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 SPAN = 256
-"""Positions that are summed from nothing, tile by tile: four tiles, enough to keep loads in flight."""
+"""Positions of a span, whose sum starts from zero: four tiles of 64 keys, enough to keep loads in flight."""
 
 GROUP_SPANS = 8
-"""Spans that are folded into one sum before the groups are: long enough that few partial sums are written for many
-rows (1 MiB for 64 rows of 32 heads of 128), short enough that 32k keys of 8 heads make 128 programs."""
+"""Spans of a group: their sums are folded into one sum before the groups' are. A group is long enough that
+few partial sums are written for many rows (1 MiB for 64 rows of 32 heads of 128), and short enough that 32k
+keys of 8 heads make 128 programs."""
 
 BUSY = 64
-"""Programs that keep a device busy whose multiprocessors are not known."""
+"""Number of programs that is assumed to keep a device busy if its multiprocessors are not known."""
 
 HOPPER = 9
-"""Major compute capability of the cards whose matrix unit takes 64 rows from 4 warps."""
+"""Major compute capability of the GPUs whose matrix unit takes 64 rows from 4 warps."""
 
 SCRATCH = 1 << 26
-"""Bytes of partial sums that a layer may have: a long prompt's chunk needs more and is done in parts."""
+"""Bytes of partial sums that a layer may allocate; a long prompt's chunk is done in parts of this size."""
 
 _EVEN = 2
-"""Rows of the table of paths that begin at addresses of one alignment, which a kernel is compiled for."""
+"""If a layer's rows are done in parts, each part has a multiple of this many rows, so that its table of paths
+begins at an address of the alignment that the kernels are compiled for."""
 
 _RESERVED = 2048
-"""Bytes of shared memory that the compiler takes for itself, with room to spare."""
+"""Upper bound of the bytes of shared memory that the compiler uses itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Rows and keys of a tile, warps, and how many tiles are loaded ahead."""
+    """Rows and keys of a tile, warps of a program, and how many tiles are loaded ahead."""
 
     rows: int
     keys: int
@@ -56,57 +59,66 @@ class Tiles:
 
     def __post_init__(self) -> None:
         if SPAN % self.keys or min(self.rows, self.keys) < 16:
-            raise ValueError(f"tiles must be of 16 or more and divide a span of {SPAN}, got {self}")
+            raise ValueError(
+                f"tiles need at least 16 rows and keys, and keys must divide a span of {SPAN}, got {self}"
+            )
 
 
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
-    """Choose tiles for heads of these sizes in values of so many bytes.
+    """Choose tiles for heads of these sizes, with values of `itemsize` bytes.
 
-    `shared_memory` is what the device has for one program, `major` is of its compute capability."""
+    `shared_memory` is what the device has for one program, in bytes; `major` is its major compute
+    capability."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
-        # No tensor core multiplies float32 without rounding it first: few rows, so that one row wastes little.
+        # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single
+        # row wastes little.
         shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=4, stages=2)
     elif wide <= 128:
-        # 64 rows by 4 warps are one warpgroup: Hopper's own matrix instruction. On other cards 4 warps have too few
-        # registers for heads of 128: up to 760 bytes a thread were spilled as compiled, with 8 warps up to 8.
+        # 64 rows with 4 warps are one warpgroup, as Hopper's own matrix instruction needs. On other GPUs 4
+        # warps have too few registers for heads of 128: the compiled kernel spilled up to 760 bytes a thread,
+        # and with 8 warps up to 8 bytes.
         shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
-        # 64 rows of 256 values, twice (span and group), fill the registers of 4 warps; 8 hold them.
+        # 64 rows of 256 values, twice (span and group), do not fit the registers of 4 warps, but those of 8.
         shape = Tiles(rows=64, keys=32, warps=8, stages=3)
-    # Hopper reads rows from shared memory, older cards from registers; there is room for either.
+    # Hopper reads rows from shared memory, older GPUs from registers; room is reserved in both cases.
     room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize
     stage = shape.keys * (padded(size) + padded(value_size)) * itemsize
     return replace(shape, stages=max(1, min(shape.stages, room // stage)))
 
 
 def finish_warps(value_size: int, itemsize: int) -> int:
-    """Warps of a program that folds a row's sums: wide heads in float32 do not fit the registers of 4."""
+    """Return the warps of a `finish_kernel` program: 8 for wide heads in float32, else 4.
+
+    The registers of 4 warps cannot hold the sums of such wide heads."""
     return 8 if padded(value_size) * itemsize >= 1024 else 4
 
 
 def padded(size: int) -> int:
-    """A head's values in a tile: a power of two, 16 at least. 80 -> 128."""
+    """Return the number of values of a head in a tile: the next power of two, at least 16. 80 -> 128."""
     return max(16, 1 << (size - 1).bit_length())
 
 
 def busy_programs(multiprocessors: int) -> int:
-    """How many programs keep a device busy: two on each multiprocessor, one computing while the other reads."""
+    """Return how many programs keep a device busy: two per multiprocessor (one computes, one reads)."""
     return 2 * multiprocessors or BUSY
 
 
 def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:
-    """A whole group if so many positions and blocks (of rows and key heads) make enough programs of that."""
+    """Return the spans that a program does: a whole group if that makes enough programs (`busy`), else 1.
+
+    `blocks` is the number of blocks of rows, times the number of key heads."""
     groups = -(-positions // (SPAN * GROUP_SPANS))
     return GROUP_SPANS if groups * blocks >= busy else 1
 
 
 @dataclass(frozen=True, slots=True)
 class TritonAttention:
-    """Attention by our own kernels: a row's bits depend on nothing but the text before it.
+    """Attention by our own kernels. A row's result depends, to the last bit, only on the text before it.
 
-    `shared_memory` is what the device has for one program and `scratch` what a layer may have, in bytes; `busy` is
-    how many programs keep the device busy; `major` is of the device's compute capability."""
+    `shared_memory` is what the device has for one program and `scratch` what a layer may allocate, in bytes;
+    `busy` is how many programs keep the device busy; `major` is the device's major compute capability."""
 
     shared_memory: int
     busy: int = BUSY
@@ -134,13 +146,15 @@ class TritonAttention:
         return out
 
     def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
-        """Backends with one span for each program, and with a whole group: all that is compiled for a layer."""
+        """Return two backends, with one span or one group per program; they use all compiled variants."""
         return replace(self, busy=sys.maxsize), replace(self, busy=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Some rows of one layer: query [1, H, t, D], keys, values [1, KV, n, ..], paths [t, ..], out [1, t, H, DV]."""
+    """The work for some rows of one layer.
+
+    query [1, H, t, D], keys and values [1, KV, n, ..], paths [t, ..], out [1, t, H, DV]"""
 
     query: Tensor
     keys: Tensor
@@ -152,7 +166,7 @@ class _Work:
     spans: int
 
     def run(self, parts: int) -> None:
-        """Launch both kernels, one after the other."""
+        """Launch both kernels, one after the other; their result is written to `out`."""
         _, heads, rows, _ = self.query.shape
         shared = self.keys.shape[1]
         packed = rows * (heads // shared)
@@ -194,7 +208,7 @@ class _Work:
         return (*(stride for each in states for stride in each.stride()[1:3]), self.paths.stride(0))
 
     def _constants(self) -> dict[str, int | bool]:
-        """What both kernels are compiled for."""
+        """Return the compile-time constants that both kernels share."""
         size, value_size = self.query.shape[3], self.values.shape[3]
         return {
             "GROUP": self.query.shape[1] // self.keys.shape[1],
@@ -211,7 +225,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """The kernels in triton's interpreter, for tests: it takes bfloat16's bits for integers, so that is widened."""
+    """The kernels in triton's interpreter, for tests. It misreads bfloat16, so this type is widened first."""
 
     fused: TritonAttention
 
@@ -223,12 +237,12 @@ class Interpreted:
 
 
 def on_device(fused: TritonAttention, device: torch.device) -> Attend:
-    """The kernels as this device can run them."""
+    """Return the backend that runs on this device: compiled on CUDA, else interpreted."""
     return fused if device.type == "cuda" else Interpreted(fused)
 
 
 def _factors(scoring: Scoring) -> tuple[float, float]:
-    """What products are multiplied by before they are bent by the soft cap, and after: to units of log2."""
+    """Return the factors of the products before and after the soft cap; the results are in units of log2."""
     if scoring.softcap is None:
         return 1.0, scoring.scale * log2(euler)
     return scoring.scale / scoring.softcap, scoring.softcap * log2(euler)

@@ -1,4 +1,4 @@
-"""Lookahead decoding: pool, window, draft tree, layout, verification, the decoder that joins them, the tuner."""
+"""Lookahead decoding: pool, window, draft tree, verification, the tuner, and the decoder that joins them."""
 
 from app.engine.lookahead.decoder import lookahead, make_lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics

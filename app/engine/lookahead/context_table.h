@@ -1,4 +1,4 @@
-/* ContextTable (context_table.py). Contexts lie newest token first, but for those that successors are filed behind. */
+/* ContextTable (context_table.py). Contexts are stored newest token first, except those of file_successors. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct {
     int num_successors, successor_length, num_followers, follower_length;
 } Entries;
 
-/* A context's number, made longer by the token before it. */
+/* The hash of a context extended by the token before it. */
 static uint64_t longer(uint64_t hash, int64_t token) {
     return ((hash ^ hash >> 29) + (uint64_t)token + 1) * 0x9E3779B97F4A7C15u;
 }
@@ -70,7 +70,7 @@ typedef struct {
     int64_t owner;
 } Place;
 
-/* Where successors are filed behind the last `length` tokens of the contexts; returns how many places there are now. */
+/* Appends the rows of the contexts' last `length` tokens to `places`; returns how many places there are now. */
 static int64_t add_places(
     const Table *table, const int64_t *contexts, int64_t count, int length, uint64_t *hashes, Place *places,
     int64_t found

@@ -1,12 +1,13 @@
 """The successors and followers of each context, in one table of fixed size.
 
-A context is one to four tokens. Each has a row of 16 numbers, one cache line:
+A context is a sequence of one to four tokens. Each context has a row of 16 numbers, one cache line:
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 
-A context of one token has the row of its number. Longer ones are hashed to a row after those. On a collision the
-newer context replaces the older one, and the tag tells whose a row is: nothing grows or slows down. Entries
-need not be right: a wrong guess costs a row of a step, never a wrong token.
+The row of a one-token context has the token's number as its index. Longer contexts are hashed to the rows
+after those. On a collision the newer context replaces the older one, and the tag identifies the context of a
+row, so the table never grows or slows down. Entries need not be right: a wrong guess costs a row of a step,
+never a wrong token.
 
 Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
 """
@@ -28,7 +29,7 @@ _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
 class ContextEntries(NamedTuple):
-    """Packed successors and followers of a context, and for how many of its tokens each kind was known."""
+    """Packed successors and followers of a context, and how many tokens of it each kind was found for."""
 
     successors: list[int]
     successor_length: int
@@ -37,9 +38,10 @@ class ContextEntries(NamedTuple):
 
 
 class ContextTable:
-    """Rows [vocabulary + 2 ** bits, 16], of which a mixed number from `shift` on is one's place.
+    """The table's rows [vocabulary + 2 ** bits, 16], and how to find and change them.
 
-    Tokens must be below `vocabulary`. `anywhere` are the successors [8] of a context of no tokens."""
+    The 64-bit hash of a longer context, shifted right by `shift`, is its index among the last 2 ** bits rows.
+    Tokens must be below `vocabulary`. `anywhere` holds the successors [8] of the empty context."""
 
     def __init__(self, vocabulary: int, bits: int) -> None:
         if not 0 < vocabulary <= MOST_TOKENS:
@@ -47,35 +49,35 @@ class ContextTable:
         self.vocabulary = vocabulary
         self.shift = 64 - bits
         self.rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
-        # The same memory as plain numbers: reading one takes half the time of numpy's.
+        # The same memory as a flat memoryview: reading a number takes half the time of numpy's indexing.
         self._flat = self.rows.data.cast("B").cast("i")
         nothing = np.empty((0, LONGEST), dtype=np.int64)
-        self._expected = nothing, self._all_places(nothing)
+        self._expected = nothing, self._all_slots(nothing)
         self.anywhere: Packed = np.zeros(SUCCESSORS, dtype=np.int32)
         self._anywhere: list[int] = []
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the whole table, used or not."""
+        """Size of the whole table in bytes, including rows that are not used."""
         return self.rows.nbytes
 
     def set_first_successors(self, successors: Packed) -> None:
-        """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known.
+        """Set the model's successors of each one-token context [tokens, 8]; zeros mean "not known".
 
-        What steps have filed after a token stays."""
+        Successors that steps have already stored for a token are kept."""
         known = self.rows[: len(successors), _SUCCESSORS]
         unknown = known[:, 0] == 0
         known[unknown] = successors[unknown]
 
     def set_anywhere(self, successors: Packed) -> None:
-        """Set the successors [8] of a context of no tokens."""
+        """Set the successors [8] of the empty context."""
         self.anywhere[:] = successors
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """File a follower after the last 1 to 4 tokens; returns whether it was new after the longest context."""
+        """Add a follower to contexts of the last 1 to 4 tokens; return whether it was new to the longest."""
         is_new = False
-        for slot, tag in self._places(context):
+        for slot, tag in self._slots(context):
             row = self.rows[slot]
             if row[0] != tag:
                 row[:] = 0
@@ -86,27 +88,27 @@ class ContextTable:
         return is_new
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Find the places of contexts [R, 4] after which successors will be filed, while there is time."""
-        self._expected = contexts, self._all_places(contexts)
+        """Find the rows of contexts [R, 4] in advance, while the device computes their successors."""
+        self._expected = contexts, self._all_slots(contexts)
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        """File successors [R, 8] after the last 1 to 4 tokens of contexts [R, 4]; -1 stands before the text."""
-        expected, places = self._expected
-        slots, tags, origins = places if contexts is expected else self._all_places(contexts)
+        """Store successors [R, 8] for the last 1 to 4 tokens of contexts [R, 4]; -1 fills short contexts."""
+        expected, found = self._expected
+        slots, tags, origins = found if contexts is expected else self._all_slots(contexts)
         self.rows[slots[self.rows[slots, 0] != tags]] = 0
         self.rows[slots, 0] = tags
         self.rows[slots, _SUCCESSORS] = successors[origins]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
-        """Look up the longest match that has successors, and the longest that has followers.
+        """Look up the longest known context that has successors, and the longest that has followers.
 
-        If no match has successors, they are those of a context of no tokens."""
+        If none has successors, return the successors of the empty context."""
         successors_found = self._anywhere
         followers_found: list[int] = []
         successor_length = follower_length = 0
-        places, flat = self._places(context), self._flat
-        for length in range(len(places), 0, -1):
-            slot, tag = places[length - 1]
+        slots, flat = self._slots(context), self._flat
+        for length in range(len(slots), 0, -1):
+            slot, tag = slots[length - 1]
             row = slot * _ROW
             if flat[row] != tag:
                 continue
@@ -120,20 +122,20 @@ class ContextTable:
         filled = _filled(successors_found), _filled(followers_found)
         return ContextEntries(filled[0], successor_length, filled[1], follower_length)
 
-    def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
-        """Slots and tags of the last token, the last two, ... up to four."""
+    def _slots(self, context: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the row index and tag of the contexts of the last token, the last two, ... up to four."""
         last = context[-1]
         mixed = (last + 1) * _MIX & _WORD
-        places = [(last, 0)]
+        slots = [(last, 0)]
         for token in context[-2 : -LONGEST - 1 : -1]:
             mixed = ((mixed ^ mixed >> 29) + token + 1) * _MIX & _WORD
-            places.append((self.vocabulary + (mixed >> self.shift), mixed & _TAG | 1))
-        return places
+            slots.append((self.vocabulary + (mixed >> self.shift), mixed & _TAG | 1))
+        return slots
 
-    def _all_places(
+    def _all_slots(
         self, contexts: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        """The same for many contexts at once: slots, tags and the row of `contexts` that each belongs to."""
+        """Find the rows of many contexts: row indexes, tags, and which row of `contexts` each belongs to."""
         words = contexts.astype(np.uint64)
         mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
         slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
@@ -147,12 +149,12 @@ class ContextTable:
 
 
 def last_tokens(text: Sequence[int]) -> list[int]:
-    """The last four tokens of a text; -1 stands before it."""
+    """Return the last four tokens of a text; a shorter text is filled up with -1 in front."""
     return [-1] * (LONGEST - len(text)) + list(text[-LONGEST:])
 
 
 def _put_first(followers_found: list[int], entry: int) -> bool:
-    """Make an entry the newest of a row's followers, whose oldest goes; False when it was there."""
+    """Make an entry the newest of a row's followers. If its token is new, drop the oldest and return True."""
     token = entry >> 11
     for place, before in enumerate(followers_found):
         if before >> 11 == token:
@@ -165,5 +167,5 @@ def _put_first(followers_found: list[int], entry: int) -> bool:
 
 
 def _filled(entries: list[int]) -> list[int]:
-    """The entries before the first empty place."""
+    """Return the entries before the first empty one."""
     return entries if not entries or entries[-1] else entries[: entries.index(0)]

@@ -6,15 +6,17 @@ One step is one forward pass over two branches that do not see each other:
                                     +--> model -->+
                window of guesses ---+             +-- n-grams and successors -> pool, window moves on
 
-`drafted_step` is this figure from left to right. Both branches are one block, below the one current token:
+`drafted_step` follows this figure from left to right. Both branches are one block and share the current
+token:
 
     rows   0            1 .. D-1         D .. D+V-1
            current      drafts           window guesses
-    see    prefix       + ancestors      + what jacobi_window.py draws
+    see    prefix       + ancestors      + the rows that jacobi_window.py describes
 
-Against the authors' code (LADE): guesses are a tree grown best first by learned chances, a full match earns the
-model's own next token as well, every row's logits teach the pool, guesses are checked from the first step on, and
-the end rules cut a step's tokens before cache, pool and text see them.
+Differences from the authors' code (LADE): guesses form a tree grown best first by learned chances; if all
+guesses match, the model's own next token is kept as well; every row's logits teach the pool; guesses are
+checked from the first step on; and the stop rules truncate a step's tokens before they reach cache, pool and
+text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,14 +52,14 @@ from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24
-"""Auto's budget where no step was ever measured."""
+"""Rows per step in the auto setting if the time of steps was never measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """What is known before a reply: the model's statistics and step times, how it draws, texts to quote from.
+    """What is known before a reply: the model's statistics and step times, the sampling, texts to quote from.
 
-    `constraint` is what its grammar allows, `budget` decides when the draft model is asked, if there is one."""
+    `constraint` is what the reply's grammar allows; `budget` decides when a draft model is asked."""
 
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)
@@ -69,7 +71,7 @@ class ReplyContext:
 
 
 def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """Make a decoder with fixed sizes or, for auto, with as many rows as pay."""
+    """Make a decoder with fixed sizes or, in the auto setting, with as many rows per step as save time."""
     known = known or ReplyContext()
 
     def decode(
@@ -107,13 +109,13 @@ def lookahead(
     planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
-    """Draft what the planner wants, verify, commit; every row of a step teaches the pool."""
+    """Yield the steps of a reply: draft as planned, verify, commit. Every row teaches the pool."""
     window = _open_window(planner, pool, tokens)
     return run_steps(_Reply(runner, tokens, sampler, stopper, planner, pool, window).next_step, runner)
 
 
 def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> JacobiWindow:
-    """Make a window that starts from what the pool expects, not from noise."""
+    """Make a window whose first guesses are the continuation that the pool expects, not random tokens."""
     columns = planner.columns
     if not columns:
         return JacobiWindow(0, planner.ngram, ())
@@ -123,7 +125,7 @@ def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> Ja
 
 @dataclass(slots=True)
 class _Reply:
-    """What the steps of one reply share."""
+    """The state that the steps of one reply share."""
 
     runner: ModelRunner
     tokens: list[int]
@@ -132,23 +134,23 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = 0.0  # seconds of the newest report, if no pass ran beside it: the next step is charged
+    reporting: float = 0.0  # seconds of the last report, with which the next step is charged
 
     def next_step(self) -> StepInParts:
-        """Begin a step as the planner plans it."""
+        """Begin the next step, plain or drafted as the planner decides."""
         began = perf_counter() - self.reporting
         self.reporting = 0.0
         plan = self.planner.plan(self.window.size + self.runner.pending)
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def charge(self, began: float) -> None:
-        """Charge the next step with the report that began then, unless a pass runs beside it."""
+        """Charge the next step with the time since `began`, unless a forward pass runs at the same time."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 
 
 def plain_step(reply: _Reply, began: float) -> StepInParts:
-    """Feed one row, the current token, and no draft."""
+    """Run a step without a draft: feed the current token only."""
     runner, tokens, pool = reply.runner, reply.tokens, reply.pool
     tree, rows = DraftTree(tokens[-1]), 1 + runner.pending
     logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, (0,)))
@@ -169,7 +171,7 @@ def plain_step(reply: _Reply, began: float) -> StepInParts:
 
 
 def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
-    """Feed a draft tree and the window, which are the two branches of the figure."""
+    """Run a step that feeds both branches: a draft tree and the window."""
     runner, tokens, planner = reply.runner, reply.tokens, reply.planner
     pool, window = reply.pool, reply.window
     current, position = tokens[-1], len(tokens) - 1
@@ -179,7 +181,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     block, top = lay_out(tree, window, position)
     rows = len(block) + runner.pending
     logits = runner.forward(block)
-    # A card computes by now. The last four tokens up to each wanted row [R, 4]:
+    # A GPU is computing from here on. The last four tokens up to each wanted row [R, 4]:
     contexts = np.array(tree.contexts(tokens) + [last_tokens(column) for column in fed.columns(current)])
     sampled_positions = [block.positions[row] + 1 for row in block.wanted]
     pool.expect(contexts)
@@ -187,7 +189,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
 
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
-    # What the rows predict is worth most to the very next draft. The guesses are judged before it is known.
+    # The next draft needs the rows' predictions, so they are learned now, but after the guesses were judged.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()
@@ -208,7 +210,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
 
 
 def _draft(reply: _Reply, plan: DraftPlan, depth: int) -> DraftTree:
-    """Draft the tree that pays, no deeper and no larger than the reply and the runner have room for."""
+    """Draft a tree as planned, within the limits of reply and runner, and cut it as the planner decides."""
     runner, window = reply.runner, reply.window
     rows = min(plan.rows, runner.max_rows - window.need)
     tree = reply.pool.draft(reply.tokens, rows, min(plan.depth, depth), plan.min_reach)
@@ -217,11 +219,12 @@ def _draft(reply: _Reply, plan: DraftPlan, depth: int) -> DraftTree:
 
 
 def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> tuple[Block, slice]:
-    """The block of a step whose current token stands at `position`, and which wanted rows are the window's top row.
+    """Lay out the block of a step whose current token is at `position`.
 
-    Logits are wanted for every row of the tree and for that row."""
+    Logits are wanted for every row of the tree and for the window's top row. Returns the block and the slice
+    of its wanted rows that is the window's top row."""
     drafts = len(tree)
-    # place 0 of the window is the current token, which is the tree's root already
+    # index 0 of the window is the current token, which is the tree's root already
     parents = [drafts + place - 1 if place else 0 for place in window.parents()]
     top = [drafts + place - 1 if place else 0 for place in window.top()]
     block = Block(

@@ -1,47 +1,50 @@
-"""When the draft model is asked: if the tokens that it brings are worth the time that it takes.
+"""Decides when the draft model is asked: if the tokens that it brings are worth the time that it takes.
 
-The tuner (`planning.py`) prices a second at R tokens. A question about a node that is reached with chance r costs
-s seconds and brings g * r tokens, where g is measured: the tokens that were accepted in drafted steps, less those
-that the pool's own tree would have had accepted, for each unit of reach asked about. So the draft model is asked
-where
+A question to the draft model costs s seconds and asks what comes after one node of the draft tree. The tuner
+(`planning.py`) values a second at R tokens. If the main model reaches the node with chance r, the question
+brings g * r tokens. The gain g is measured: the tokens accepted in drafted steps, minus those that the pool's
+own tree would have had accepted, per unit of reach asked about. So a question is asked if
 
-    g * r  >  R * s
+    g * r  >  R * s,   that is, if r is above R * s / g
 
-and nowhere at all where that is above 1. With R = 25 tokens and 4 ms a question, each costs 0.1 tokens; with g =
-0.4 it is asked behind nodes that are reached in a quarter of all cases.
+and never if R * s / g is above 1. With R = 25 tokens and 4 ms a question, each question costs 0.1 tokens;
+with g = 0.4 the draft model is asked after nodes that are reached in a quarter of all cases.
 
-A model that is not asked proves nothing. So some of the time of steps without it is saved, half a percent, and when
-that is enough for one question it is asked again. Text that it has not read yet counts to what a question costs: a
-draft model that is left out reads no prompt. What took longer than was saved has to be saved later.
+A draft model that is not asked cannot show that it has become useful. So half a percent of the time of steps
+without it is saved, and it is asked again when that is enough for one question. The cost of a question
+includes reading the tokens that the draft model has not read yet, because it does not read the prompt while
+it is left out. If a question took longer than was saved, the difference has to be saved later.
 """
 
 from math import sqrt
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
-"""Tokens that a question is expected to bring where nothing is known, and the questions that this is worth."""
+"""The gain before anything was measured, and the reach that this first value is worth as evidence."""
 MEMORY = 0.98
-"""What is left of an old step in the gain."""
+"""Factor by which the weight of earlier steps in the gain falls with each new step."""
 SECONDS_MEMORY = 0.9
-"""What is left of an old question in its seconds."""
+"""Factor by which the weight of earlier questions in the seconds of a question falls with each new step."""
 SAVED = 0.005
-"""The share of other steps' time that may be spent on looking again."""
+"""The share of the time of steps without the draft model that may be spent on asking it again."""
 READ_FOR = 32
-"""Questions that share the cost of reading what is new in a long text. What is longer tells what reading takes."""
+"""Number of questions that share the cost of reading unread tokens. Steps with more unread tokens than this
+measure the seconds of a token, the others the seconds of a question."""
 ALWAYS = 0.1
-"""Where sizes are fixed: the reach from which on it is asked."""
+"""The least reach of a node to be asked about while no price is set."""
 NEVER = 2.0
-"""More than any reach."""
+"""A least reach above any reach: no node is asked about."""
 EVIDENCE = 1.0
-"""Its guesses are fed where they brought more than so many standard deviations of what chance alone may bring."""
+"""Number of standard deviations of pure chance that the gained tokens must exceed before the draft model's
+guesses are fed."""
 
 
 class DraftModelBudget:
-    """Decides when the draft model is asked: always while no price is set, as with fixed sizes.
+    """Decides when the draft model is asked. While no price is set, as with fixed sizes, time is ignored.
 
-    It is kept from reply to reply."""
+    One budget serves all replies of a model."""
 
     def __init__(self, question: float, token: float) -> None:
-        """Seconds of a question, and of each token more that is read with it."""
+        """Start from measured seconds: of a question, and of each further token that is read with it."""
         self.question, self._token = question, token
         self._price = 0.0
         self.expect(FIRST_GAIN)
@@ -50,28 +53,28 @@ class DraftModelBudget:
 
     @property
     def gain(self) -> float:
-        """Tokens that a question behind a certain node brings."""
+        """Tokens that a question brings, per unit of the node's reach."""
         return self._gain / self._reach
 
     @property
     def is_worth_rows(self) -> bool:
-        """Whether its guesses are to be fed; otherwise they are only counted."""
+        """Whether the draft model's guesses should be fed to the main model; else they are only counted."""
         return self._gain > EVIDENCE * sqrt(self._squares)
 
     def expect(self, gain: float) -> None:
-        """Start from the tokens that a question brought in an earlier run."""
+        """Start from a gain that an earlier run has measured."""
         self._gain, self._reach, self._squares = gain * FIRST_REACH, FIRST_REACH, 0.0
 
     def begin_reply(self) -> None:
-        """Ask whatever it costs, until a price is set."""
+        """Forget the price, so that costs are ignored until a new price is set."""
         self._price = self._spent = 0.0
 
     def price(self, tokens_per_second: float) -> None:
-        """Set how many tokens a second is worth from now on."""
+        """Set the number of tokens that a second is worth from now on."""
         self._price = tokens_per_second
 
     def least(self, unread: int) -> float:
-        """The least reach of a node to be asked about, in a step before which so many tokens are unread."""
+        """Return the least reach of a node to be asked about, in a step with `unread` tokens to read."""
         if not self._price:
             return ALWAYS
         reading = self._token * max(unread - 1, 0)
@@ -83,7 +86,7 @@ class DraftModelBudget:
         return NEVER
 
     def asked(self, seconds: float, questions: int, unread: int) -> None:
-        """Count the seconds of a step's questions; refines what a question and a token cost."""
+        """Count the seconds of a step's questions; refine the estimated seconds of a question or token."""
         self._spent += seconds
         if unread > READ_FOR:
             self._token = max(seconds - questions * self.question, 0.0) / (unread - 1)
@@ -93,13 +96,13 @@ class DraftModelBudget:
             self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
 
     def learn(self, tokens: int, reach: float) -> None:
-        """Count the accepted tokens that questions brought beyond the pool's own, and their reach."""
+        """Count the accepted tokens that questions brought beyond the pool's, and the asked nodes' reach."""
         self._gain = MEMORY * self._gain + tokens
         self._reach = MEMORY * self._reach + reach
         self._squares = MEMORY * self._squares + tokens * tokens
 
     def settle(self, seconds: float) -> float:
-        """End a step that took so many seconds in all; returns how many of them the draft model took."""
+        """End a step that took `seconds` in all; return how many of these seconds the draft model took."""
         spent, self._spent = self._spent, 0.0
         if spent:
             self._saved = max(self._saved, 0.0) - spent

@@ -1,4 +1,4 @@
-"""The verification branch: guesses as a tree below the current token, so that a shared prefix costs one row.
+"""The verification branch: guesses as a tree below the current token, so that shared prefixes are fed once.
 
     guesses 8 9 and 8 6 and 5, current token 7:        7
                                                       / \\
@@ -6,9 +6,10 @@
                                                     / \\
                                                    9   6         5 rows instead of 1 + 2 + 2 + 1
 
-`reaches` are the chances that the model gets as far as a node: the product of the chances of its edges. A tree
-that is grown best first has them in descending order, so that cutting it short drops the least likely rows, and
-their sum is the number of drafted tokens that the step may expect to commit.
+The reach of a node is the chance that the model accepts all guesses down to it: the product of the chances of
+the edges on its path. A tree that is grown best first has its reaches in descending order, so that truncating
+it drops the least likely rows. The sum of the guesses' reaches is the expected number of accepted draft
+tokens.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ class DraftTree:
         depths: list[int],
         reaches: list[float],
     ) -> "DraftTree":
-        """A tree of nodes that are known, the current token among them; `origins` are those of its guesses."""
+        """Make a tree from its columns; node 0 is the current token, and `origins` begins with node 1."""
         tree = cls(tokens[0])
         tree.tokens, tree.parents, tree.depths, tree.reaches = tokens, parents, depths, reaches
         tree.origins += origins
@@ -46,18 +47,18 @@ class DraftTree:
         return len(self.tokens)
 
     def child(self, node: int, token: int) -> int | None:
-        """The node that guesses `token` behind `node`, if there is one."""
+        """Return the child of `node` that guesses `token`, or None."""
         place = node
         try:
             while True:
                 place = self.tokens.index(token, place + 1)
                 if self.parents[place] == node:
                     return place
-        except ValueError:  # the token is not there again
+        except ValueError:  # no further node guesses the token
             return None
 
     def path(self, node: int) -> list[int]:
-        """The guesses from the current token, which is left out, down to this node."""
+        """Return the guesses on the path from the current token (left out) down to this node."""
         found = list[int]()
         while node > 0:
             found.append(self.tokens[node])
@@ -65,7 +66,7 @@ class DraftTree:
         return found[::-1]
 
     def add(self, node: int, token: int, origin: Origin, reach: float = 0.0) -> int:
-        """The node that guesses `token` behind `node`, made if need be."""
+        """Return the child of `node` that guesses `token`; add it if it does not exist."""
         known = self.child(node, token)
         if known is not None:
             return known
@@ -82,7 +83,7 @@ class DraftTree:
             del column[max(size, 1) :]
 
     def contexts(self, text: Sequence[int]) -> list[list[int]]:
-        """The last four tokens [T, 4] up to each node, behind a text that ends with the current token."""
+        """Return the last four tokens up to each node [T, 4]; `text` ends with the current token."""
         found = [last_tokens(text)]
         for node in range(1, len(self)):
             found.append([*found[self.parents[node]][1:], self.tokens[node]])

@@ -1,7 +1,6 @@
-/* What a device waits for between two steps, as `PythonDrafter` does it (drafter.py), number by number: guesses are
-   judged, the model's successors filed, a draft tree grown. What a code, a cell and a row of the table mean is told in
-   entries.py, acceptance_estimator.py and context_table.py; `native_drafter.py` passes their constants when it compiles
-   this file. */
+/* The work for which a device waits between two steps, with exactly the results of `PythonDrafter` (drafter.py): judge
+   guesses, store the model's successors, grow a draft tree. entries.py, acceptance_estimator.py and context_table.py
+   explain codes, cells and rows of the table; `native_drafter.py` passes their constants when it compiles this file. */
 
 #include "context_table.h"
 #include "acceptance_estimator.h"
@@ -23,7 +22,7 @@ typedef struct {
 
 #include "edges.h"
 
-/* Guesses of one token: how many; `chances`, `tokens` and `cells` hold them. */
+/* Guesses one token: writes the guesses to `chances`, `tokens` and `cells`, and returns their number. */
 int32_t find_edges(const Drafter *d, int32_t length, int64_t position, double least, int32_t is_current) {
     Edge edges[MOST_EDGES];
     int count = edges_of(d, d->context, length, position, least, is_current, edges);
@@ -32,7 +31,7 @@ int32_t find_edges(const Drafter *d, int32_t length, int64_t position, double le
     return count;
 }
 
-/* PythonDrafter.observe behind a text of `length` tokens, of which `known` are in `context`. */
+/* PythonDrafter.observe after a text of `length` tokens, of which the last `known` are in `context`. */
 void observe(Drafter *d, int32_t known, int64_t length, const int32_t *accepted, int64_t count) {
     int32_t line[1 + LONGEST];
     memcpy(line, d->context, (size_t)known * sizeof *line);
@@ -54,7 +53,7 @@ void learn_successors(
     file_successors(&d->table, contexts, ids, logits, count, width);
 }
 
-/* A node has at most one place in the heap: with a bound on its children's reach, or with that of its next edge. */
+/* A node is in the heap at most once: with a bound on its children's reach, or with the reach of its next edge. */
 typedef struct {
     double reach;
     int32_t pushed, node;
@@ -105,8 +104,8 @@ static void add_node(const Drafter *d, Node *nodes, int added, int parent, Edge 
     d->depths[added] = d->depths[parent] + 1, d->chances[added] = reach;
 }
 
-/* PythonDrafter.draft below the last of `length` tokens, of which `known` are in `context`: how many nodes there are;
-   `chances` are their reaches. `depth` is at least 1. */
+/* PythonDrafter.draft after a text of `length` tokens, of which the last `known` are in `context`. Returns the number of
+   nodes; `chances` are their reaches. `depth` is at least 1. */
 int32_t draft(const Drafter *d, int32_t known, int64_t length, int32_t rows, int32_t depth, double floor) {
     d->tokens[0] = d->context[0], d->parents[0] = -1, d->depths[0] = 0, d->cells[0] = -1, d->chances[0] = 1;
     Node *nodes = malloc((size_t)rows * (sizeof(Node) + sizeof(Waiting)));

@@ -1,14 +1,16 @@
-"""Guesses of the next token, the draft tree that grows from them, and what they learn from a step.
+"""Guesses the next tokens, grows the draft tree from these guesses, and learns from each step.
 
-The tree is grown best first: the likeliest edge anywhere is added next, until the rows are spent or the next guess
-is too unlikely. With probabilities on the edges,
+An edge is a guess of the token after a node. The tree is grown best first: of all edges, the one with the
+largest reach (the product of the probabilities on its path) is added next, until the rows are used up or the
+next guess is too unlikely. With probabilities on the edges,
 
     7 -0.8-> 8 -0.5-> 9         reach   8: 0.80   9: 0.40   5: 0.15   6: 0.08
-      -0.15-> 5   \\ -0.1-> 6    a tree of three rows (the current token among them) holds 8 and 9, of four 5, too
+      -0.15-> 5   \\ -0.1-> 6    three rows (with the current token, 7) are 7, 8 and 9; a fourth row is 5
 
-A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
+A node's edges are looked up only when no other edge can have a larger reach, so most leaves are never looked
+up.
 
-A device waits meanwhile, so `native_drafter.py` does the same in C if there is a compiler.
+The device waits while a tree is drafted, so `native_drafter.py` does the same in C if there is a compiler.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,20 +43,21 @@ from app.values.messages import MAX_ROWS, Sampling
 NO_ALTERNATIVES: Mapping[int, int] = MappingProxyType({})
 
 SUREST = 0.995
-"""The most that any edge is likely: a bound for nodes whose edges were not looked up yet."""
+"""The largest probability of an edge; it also bounds the edges of nodes that were not looked up yet."""
 
 GREEDY = Sampling()
 
 Edge = tuple[float, int, int]
-"""(chance that the model agrees, token, cell that it was learned in): a guess of the next token."""
+"""A guess of the next token: (chance that the model agrees, token, its cell in the acceptance estimator)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftSources:
     """What a reply's drafts are made from.
 
-    `special` tokens end a guess, `reply` is the chat's count of replies, `constraint` what the grammar allows. A
-    tree has at most so many `branches` in one place: with 1 it is a chain."""
+    Nothing is guessed after `special` tokens. `reply` is the number of this reply in its chat, `constraint`
+    is what the grammar allows, `branches` is the largest number of children of a node: with 1 the tree is a
+    chain."""
 
     table: ContextTable
     estimator: AcceptanceEstimator
@@ -66,35 +69,36 @@ class DraftSources:
 
 
 class Drafter(Protocol):
-    """Guesses from what a pool knows, for one reply."""
+    """A drafter guesses tokens from what a pool knows, for one reply."""
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """Grow the best tree: at most `rows` nodes, `depth` guesses in a line, none less likely than `floor`."""
+        """Grow the best tree: at most `rows` nodes, `depth` guesses in a line, no reach below `floor`."""
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guess the token at this position, after a context; the likeliest guess comes first.
 
-        With `is_current` the context's last token is the current one, whose alternatives may come next."""
+        With `is_current`, the context ends with the current token, and what the model held likely in its
+        place is guessed as well."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """Judge the guesses at each of these tokens, with which the model went on."""
+        """Compare the guesses after a context with the accepted tokens, and update the estimator."""
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Prepare to file successors after these contexts [R, 4], while a card computes them."""
+        """Prepare to store the successors of these contexts [R, 4], while the device computes them."""
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """File the likeliest tokens and their logits [R, K], best first, after these contexts [R, 4].
+        """Store the likeliest tokens and their logits [R, K], best first, for each of the contexts [R, 4].
 
-        -1 stands before the text."""
+        Contexts at the beginning of a text are filled up with -1."""
 
 
 MakeDrafter = Callable[[DraftSources], Drafter]
 
 
 class PythonDrafter:
-    """The drafter that runs everywhere, and under every constraint."""
+    """The drafter that runs on every machine and with every constraint."""
 
     def __init__(self, sources: DraftSources) -> None:
         self._sources = sources
@@ -133,7 +137,7 @@ class PythonDrafter:
     def edges(
         self, context: Sequence[int], position: int, is_current: bool = False, least: float = 0.0
     ) -> list[Edge]:
-        """Guess the token at this position; guesses that are less likely than `least` are left out."""
+        """Guess the token at this position; leave out guesses that are less likely than `least`."""
         successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
         rates = self._estimator.rates
         codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
@@ -157,7 +161,7 @@ class PythonDrafter:
         return edges
 
     def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
-        """The codes of followers by token, newest first."""
+        """Return the code of each follower by its token, newest first."""
         codes: dict[int, int] = {}
         older, reply = 0, self._reply
         first, stride = follower_code(0, length, 0), LONGEST * RANKS
@@ -173,19 +177,20 @@ def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
 
 
 FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]
-"""(tree, node, the last tokens up to it, least) -> its edges that are at least so likely, likeliest first."""
+"""(tree, node, last tokens up to it, least) -> the node's edges of at least this chance, likeliest first."""
 
 
 def grow(
     sources: DraftSources, context: Sequence[int], rows: int, depth: int, floor: float, find: FindEdges
 ) -> DraftTree:
-    """Grow the best tree of these edges: at most `rows` nodes, `depth` guesses in a line, none below `floor`."""
+    """Grow the best tree of the edges that `find` returns: at most `rows` nodes, `depth` guesses in a line,
+    and no reach below `floor`."""
     tree = DraftTree(context[-1])
     if depth < 1:
         return tree
     contexts = [tuple(context[-LONGEST - 1 :])]
     trust = sources.estimator.trust
-    # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
+    # (-reach or its bound, order of pushing, node, its edges or [] before the lookup, index of the next edge)
     heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
     pushed = 0
     while heap and len(tree) < rows and -heap[0][0] >= floor:
@@ -199,7 +204,7 @@ def grow(
                 pushed += 1
                 heappush(heap, (bound * SUREST, pushed, added, [], 0))
         else:
-            least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
+            least = floor / (tree.reaches[node] * trust)  # edges less likely than this are never added
             edges = find(tree, node, contexts[node], least)
             if allowed := sources.constraint(context, partial(tree.path, node)):
                 edges = narrowed(edges, allowed, sources.estimator)
@@ -212,7 +217,7 @@ def grow(
 
 
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
-    """Keep the edges that a grammar allows, after those that it forces; trust does not lower the forced ones."""
+    """Return the edges that a grammar forces, whose chance trust does not lower, then the allowed ones."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]
@@ -220,17 +225,18 @@ def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: Acceptanc
 
 
 def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
-    """Find what the model held likely in place of a context's last token, which often comes right after it.
+    """Find tokens that the model held likely in place of a context's last token: they often come next.
 
         the model predicts, after "3 * 2":   " ="  1.2 ahead of " is", 2.0 ahead of " equals"
-        the current token is " =":           " is" and " equals" are guesses of the next one
+        the current token is " =":           " is" and " equals" are guesses of the next token
 
-    LogitSpec (Liu et al. 2025, arXiv 2507.01449) found it. The row that chose the current token taught its
-    likeliest tokens to the table already, so they are looked up there. Returns gap classes by token."""
+    The idea is LogitSpec's (Liu et al. 2025, arXiv 2507.01449). The row that chose the current token has
+    already stored its likeliest tokens in the table, so they are looked up there. Returns gap classes by
+    token."""
     known = table.lookup(context[-LONGEST - 1 : -1]) if len(context) > LONGEST else None
     if known is None or known.successor_length < LONGEST:
         return NO_ALTERNATIVES
     found = {token: gap_class(gap * GAP_STEP) for token, gap in map(unpack_successor, known.successors)}
-    found[unpack_successor(known.successors[0])[0]] = 0  # its gap is its lead
+    found[unpack_successor(known.successors[0])[0]] = 0  # for the likeliest token, the packed gap is its lead
     found.pop(context[-1], None)
     return found

@@ -24,7 +24,7 @@ static Coded *find(Codes *codes, int32_t token) {
     return NULL;
 }
 
-/* As a dict is written to: a token that is there keeps its place. */
+/* Sets the code of a token, as in a dict: a token that is there already keeps its place. */
 static void put(Codes *codes, int32_t token, int32_t code) {
     Coded *known = find(codes, token);
     if (known) known->code = code;
@@ -55,7 +55,7 @@ static double noise_of(uint64_t key, int32_t token) {
     return -log(-log((double)(bits >> 12) * 0x1p-52 + 0x1p-53));
 }
 
-/* SampledRank._survivors: how many of the successors the filters leave, and how far each is behind the likeliest */
+/* SampledRank._survivors: how many successors the filters leave, and each one's distance to the best logit */
 static int survivors(const Drafter *d, const Entries *known, double *behind) {
     int count = known->num_successors, kept = count;
     for (int i = 0; i < count; i++) behind[i] = i ? gap_of(known->successors[i]) * d->gap_step : 0;
@@ -103,7 +103,7 @@ static void rank_greedy(const Entries *known, int32_t first, Codes *likely) {
     }
 }
 
-/* alternatives.alternatives, of which those that are successors stay what they are */
+/* drafter.alternatives; tokens that are successors already keep their code */
 static void add_alternatives(const Drafter *d, const int32_t *context, int length, int known_length, Codes *likely) {
     if (length <= LONGEST) return;
     Entries before = look_up(&d->table, context + 1, LONGEST);
@@ -134,7 +134,7 @@ static Codes follower_codes(const Drafter *d, const Entries *known) {
     return codes;
 }
 
-/* Sorted in: the likeliest first; of equal ones the one with the larger token. */
+/* Inserts an edge in order: the likeliest first; of equally likely edges, the larger token first. */
 static int add_edge(const Drafter *d, Edge *edges, int count, double least, int32_t token, int32_t cell) {
     double rate = d->estimator.rates[cell];
     if (rate < least) return count;
@@ -145,7 +145,7 @@ static int add_edge(const Drafter *d, Edge *edges, int count, double least, int3
     return count + 1;
 }
 
-/* PythonDrafter.edges behind a context of up to 1 + LONGEST tokens, at least one */
+/* PythonDrafter.edges after a context of 1 to 1 + LONGEST tokens */
 static int edges_of(
     const Drafter *d, const int32_t *context, int length, int64_t position, double least, int is_current, Edge *edges
 ) {

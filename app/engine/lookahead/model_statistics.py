@@ -1,12 +1,12 @@
-"""Statistics of one model: kept while it is loaded, and the part that is not text also on disk.
+"""Statistics of one model, kept while it is loaded. Those that hold no text are also kept on disk.
 
     first successors      what the model predicts after each token alone   measured once at load
-    acceptance estimator  how often guesses of each kind were right      updated by every step, by temperature
-    step curves           what steps of so many rows really took         updated by every step
-    window columns        how many of them earned their rows             updated by every reply
-    pool                  which tokens followed which in this chat       dropped when another chat begins
+    acceptance estimator  how often guesses of each kind were right        updated by every step, by temperature
+    step curves           the time of a step by its number of rows         updated by every step
+    window columns        how many columns the window begins with          updated by every reply
+    pool                  which tokens followed which in this chat         dropped when another chat begins
 
-All but the last hold nothing of what was written; the pool never leaves memory.
+Only the pool holds tokens of the chat, and it never leaves memory.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,9 +28,9 @@ from app.engine.sampling.sampling import likeliest
 from app.values.messages import MAX_ROWS, Sampling
 
 ROWS = 128
-"""Rows of a block, if memory has room for so many."""
+"""Rows of each block of tokens to be measured; fewer if memory has no room for that many."""
 SECONDS = 1.5
-"""Time that a model may take at load; the other tokens stay unasked. Low numbers are the frequent ones."""
+"""Time that measuring may take at load. The remaining tokens have high numbers, so they are rarer."""
 
 
 def ask_first_successors(
@@ -42,13 +42,14 @@ def ask_first_successors(
     clock: Callable[[], float] = perf_counter,
     seconds: float = SECONDS,
 ) -> Packed:
-    """Measure the successors [vocabulary, 8] of each token alone, after `start`, that are not known yet.
+    """Measure what the model predicts after `start` and each token alone; return successors [vocabulary, 8].
 
-    A pool that starts empty earns nothing in short replies. But the model can be run before there is any text: on
-    every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each other. The
-    results hold nothing of a user's texts and are kept on disk. Later steps overwrite them, context by context.
-    After `seconds` no other block is begun: the rest stays zero and is asked while the model has nothing to do
-    (`idle_asking.py`). Leaves no prefix."""
+    A pool that starts empty hardly helps short replies. But the model can be run before there is any text: on
+    every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each
+    other. The results hold nothing of a user's texts and are kept on disk. Later steps overwrite them,
+    context by context. Tokens that are already in `known` are skipped. After `seconds` no further block is
+    begun: the remaining tokens stay zero and are measured while the model is idle (`idle_asking.py`). The
+    runner is left without a prefix."""
     successors, vocabulary = known.copy(), len(known)
     began = clock()
     for _ in runner.prefill([start]):
@@ -65,10 +66,10 @@ def ask_first_successors(
 
 
 def likely_anywhere(successors: Packed) -> Packed:
-    """Average what was measured [8]: it stands in for tokens that were not measured yet."""
+    """Average the measured successors: the result [8] is used for tokens that were not measured yet."""
     asked = successors[successors[:, 0] != 0]
     tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
-    gaps[:, 0] = 0  # its gap is its lead
+    gaps[:, 0] = 0  # for the likeliest token, the packed gap is its lead
     chances = np.where(tokens >= 0, np.exp(-gaps), 0)
     chances /= chances.sum(axis=1, keepdims=True)
     mass = np.bincount(np.maximum(tokens, 0).ravel(), chances.ravel())
@@ -80,25 +81,26 @@ def likely_anywhere(successors: Packed) -> Packed:
 
 
 def no_successors(vocabulary: int) -> Packed:
-    """Successors [vocabulary, 8] of which none was measured yet."""
+    """Make empty successors [vocabulary, 8], for a model of which none was measured yet."""
     return np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
 
 
 def num_asked(successors: Packed) -> int:
-    """How many tokens were measured; they are the first ones."""
+    """Return how many tokens were measured; these are the tokens with the lowest numbers."""
     return int(np.count_nonzero(successors[:, 0]))
 
 
 SMALL_BITS, LARGE_BITS = 18, 20
-"""Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
+"""Bits of the pool's table: 16 MiB of rows, or 64 MiB for models of a billion parameters and more."""
 LARGE_MODEL = 10**9
 FIRST_COLUMNS = 0
-"""Columns of auto's window in a model's first reply: beside first successors they cost more than they bring."""
+"""Columns of the window in a model's first reply in the auto setting. There are none, because a window costs
+more than it brings when first successors are known."""
 UNKNOWN_VOCABULARY = 2**18
 
 
 class ModelStatistics:
-    """Belongs to one loaded model."""
+    """The statistics of one loaded model: see the module's docstring."""
 
     def __init__(
         self,
@@ -132,7 +134,9 @@ class ModelStatistics:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> Pool:
-        """Begin a reply to this text in the pool so far if the same chat goes on, else in a new one."""
+        """Begin a reply to this text in the present pool, or in a new one if another chat begins; return it.
+
+        The pool also learns the documents and the predicted output."""
         estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
             self._pool = self.new_pool(estimator)
@@ -143,13 +147,13 @@ class ModelStatistics:
         return self._pool
 
     def new_pool(self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None) -> Pool:
-        """Make a pool that knows nothing but the first successors; its drafters are the model's, or others."""
+        """Make a pool that knows only the first successors; `make_drafter` replaces the model's own kind."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
         return Pool(table, estimator, self._special, make_drafter or self._make_drafter)
 
     def learn_first(self, first: Packed) -> None:
-        """Keep these first successors [tokens, 8], and teach them to the pool of the chat that goes on."""
+        """Keep these first successors [tokens, 8], and copy them to the current pool, if there is one."""
         self.first, self._anywhere = first, likely_anywhere(first)
         if self._pool:
             self.teach_first(self._pool.table)
@@ -160,7 +164,7 @@ class ModelStatistics:
         table.set_anywhere(self._anywhere)
 
     def estimator(self, temperature: float) -> AcceptanceEstimator:
-        """What is known about guesses at this temperature, in steps of a half."""
+        """Return the estimator of guesses at this temperature, rounded to halves; make it if missing."""
         kind = round(2 * temperature)
         if kind not in self._estimators:
             self._estimators[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
@@ -168,11 +172,11 @@ class ModelStatistics:
 
     @property
     def counts(self) -> dict[int, Counts]:
-        """The counts of guesses to be kept, by kind of temperature."""
+        """The estimators' counts, to be kept on disk, by twice the rounded temperature."""
         return {kind: estimator.counts for kind, estimator in self._estimators.items()}
 
     def curve(self, times: StepTimes, padded: Buckets) -> StepCurve:
-        """The curve of what steps cost if blocks are padded to these buckets."""
+        """Return the curve of step times for blocks padded to these buckets; make it if it does not exist."""
         if padded not in self._curves:
             shape = self._shapes.get(padded)
             fits = shape is not None and len(shape.drafted) == len(times.buckets)
@@ -181,7 +185,7 @@ class ModelStatistics:
 
     @property
     def shapes(self) -> dict[Buckets, CurveShape]:
-        """The shapes that real steps gave to the curves, to be kept."""
+        """The curves' shapes after real steps have refined them, to be kept on disk, by buckets."""
         return self._shapes | {padded: curve.shape for padded, curve in self._curves.items()}
 
     def forget(self) -> None:
@@ -190,5 +194,5 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Trust the priors less the hotter a text is, because they were fitted on greedy text."""
+    """Return the first trust for `kind`, twice the temperature: priors of greedy text fit hot text less."""
     return 1 / (1 + kind / 2)

@@ -1,6 +1,6 @@
-"""The drafter in C (`drafter.c`): it does what `PythonDrafter` does, in a tenth of the time.
+"""The drafter in C (`drafter.c`) does what `PythonDrafter` does, in a tenth of the time.
 
-A reply under a grammar has the one in Python, which asks the grammar at every node.
+A reply with a grammar is drafted by `PythonDrafter`, because the grammar has to be asked at every node.
 """
 
 from array import array
@@ -47,7 +47,7 @@ SOURCE = Source(
 
 
 class _Fields(Structure):
-    """`Drafter` of drafter.c."""
+    """The struct `Drafter` of drafter.c."""
 
     _fields_ = (
         ("table", c_void_p),
@@ -71,7 +71,7 @@ class _Fields(Structure):
 
 
 class NativeDrafter:
-    """Calls the library, whose functions keep the interpreter's lock: they take microseconds."""
+    """Calls the C library. Its functions keep the interpreter's lock, because they take microseconds."""
 
     def __init__(self, library: PyDLL, sources: DraftSources) -> None:
         self._library = library
@@ -129,7 +129,7 @@ class NativeDrafter:
         estimator.trust, estimator.expected, estimator.right = fields.trust, fields.expected, fields.right
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Do nothing: C finds their places soon enough."""
+        """Do nothing, because C finds the contexts' rows fast enough later."""
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
@@ -138,12 +138,12 @@ class NativeDrafter:
             return
         contexts, ids = np.ascontiguousarray(contexts, np.int64), np.ascontiguousarray(ids, np.int64)
         columns = contexts, ids, np.ascontiguousarray(logits, np.float32)
-        # numpy's own way to the address, `ctypes.data`, takes twice as long when caches are cold.
+        # numpy's own way to get an array's address, `ctypes.data`, takes twice as long when caches are cold.
         firsts = [byref(c_char.from_buffer(column.data)) for column in columns]
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
-        """Write down a context and the estimator's rates as they are now; returns how many tokens C may read."""
+        """Pass a context's newest tokens, the rates and the trust to C; return the number of tokens."""
         newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
         fields.context, fields.rates = _address(newest), _address(estimator.rates)
@@ -151,7 +151,7 @@ class NativeDrafter:
         return len(newest)
 
     def _make_room(self, rows: int) -> None:
-        """Allocate what C writes to: the edges of a node, or a tree of so many rows."""
+        """Allocate the arrays that C writes to: the edges of a node, or the `rows` nodes of a tree."""
         fields, columns = self._fields, [array("i", [0]) * rows for _ in range(4)]
         self._tokens, self._parents, self._depths, self._cells = columns
         self._chances = array("d", [0.0]) * rows
@@ -170,7 +170,7 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
 
 @once
 def compiled_drafter() -> Compiled[PyDLL]:
-    """Compile `drafter.c`, or find out why it cannot be."""
+    """Compile and load `drafter.c`; the result holds the library, or why there is none."""
     found = compiled(SOURCE, PyDLL, cache_folder())
     if (library := found.library) is not None:
         fields = POINTER(_Fields)
@@ -184,6 +184,6 @@ def compiled_drafter() -> Compiled[PyDLL]:
 
 
 def best_drafter(found: Compiled[PyDLL] | None = None) -> MakeDrafter:
-    """Drafters in C if there is a compiler, else in Python."""
+    """Return the maker of drafters in C if the library was compiled, else of drafters in Python."""
     library = (found or compiled_drafter()).library
     return PythonDrafter if library is None else partial(_make, library)

@@ -1,4 +1,4 @@
-"""Plain decoding: one row, one token per step. The reference for every other decoder, and the fallback."""
+"""Plain decoding: one row and one token per step. It is the reference for other decoders and the fallback."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from app.values.trace import StepTrace
 def plain(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Step]:
-    """Feed the current token and commit what the model predicts after it, again and again."""
+    """Yield the steps of a reply: each feeds the current token and commits the sampled next token."""
 
     def step() -> StepInParts:
         current = tokens[-1]

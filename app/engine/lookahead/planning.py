@@ -1,22 +1,22 @@
-"""How many rows a step has: the decoder can verify any tree, and a planner decides how large it is.
+"""Decides how many rows each step feeds. The decoder can verify any tree; a planner decides how large it is.
 
-Three planners know three kinds of bounds: the authors' fixed W, N and G; a row budget that holds on average; and
-the tuner, which looks for the most tokens per second on this machine.
+There are three planners: one with the authors' fixed sizes W, N and G; one with a row budget that holds on
+average; and the tuner, which looks for the most tokens per second on this machine.
 
-To the tuner a row costs time and may bring tokens. If a text has been written at R tokens a second, a second is
+To the tuner a row costs time and may bring tokens. If R tokens a second have been written lately, a second is
 worth R tokens, and a step of n rows is worth
 
     its expected tokens, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
 
-The n with the largest worth gives the most tokens per second in the long run (Dinkelbach 1967: maximise a ratio of
-sums by pricing its denominator at the ratio reached). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 8 and
-16 rows, seven guesses of 0.1 each are worth 0.7 tokens and cost 0.1: they pay. Eight more of 0.03 are worth 0.24
-and cost 0.4: they do not. If no guess pays, n is 1: plain decoding.
+The n with the largest worth gives the most tokens per second in the long run (Dinkelbach 1967: maximise a
+ratio of sums by pricing its denominator at the ratio reached so far). With R = 500 and steps of 2.0, 2.2 and
+3.0 ms for 1, 8 and 16 rows, seven guesses of reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further
+guesses of reach 0.03 bring 0.24 and cost 0.4: they do not pay. If no guess pays, n is 1: plain decoding.
 
-A drafted step costs a little even if no guess of it is fed. If none was for some steps, so many plain steps follow
-each draft that such drafts cost a small share of the time (LOSS). A curve that was measured on a busy machine may
-be wrong about what pays, so a few small trees are fed although they seem not to pay, at first and after a long time
-without any.
+A drafted step costs a little even if none of its guesses is fed. When several drafts in a row did not pay,
+each further draft is followed by plain steps, enough of them that drafts cost only a small share of the time
+(LOSS). A curve that was measured on a busy machine may be wrong about what pays. So a few small trees are fed
+although they seem not to pay, at first and after a long time without drafted steps.
 """
 
 from collections.abc import Sequence
@@ -31,32 +31,33 @@ from app.values.messages import Decoding, Split
 from app.values.step_rows import tree_rows
 
 MIN_REACH = 1e-4
-"""Guesses that the model reaches less often are left out, even if rows are to be spent."""
+"""Guesses of a smaller reach are left out, even if the plan has rows to spend."""
 MIN_ROWS_FOR_WINDOW = 16
-"""Rows below which a window would starve the tree."""
+"""The least row budget for which a step has a window; with less, the tree would have too few rows."""
 MEMORY = 0.97
-"""What is left of an old step in the running speed."""
+"""Factor by which the weight of earlier steps in the running speed falls with each new step."""
 SPARE = 16
-"""Rows that are drafted beyond twice what paid lately, to see whether more would pay."""
+"""Rows that are drafted beyond twice the number that paid lately, to see whether more would pay."""
 FLOOR = 0.25
-"""Guesses are looked up if they are worth this part of the cheapest row: together they may fill a bucket."""
+"""Guesses are looked up if their reach is at least this part of the cheapest row's cost in tokens, because
+several of them together may fill a bucket."""
 CHECK, CLEAR = 48, 1.3
-"""After so many drafted steps comes a plain one, to see what it costs by now, unless drafting is so much faster."""
+"""After CHECK drafted steps a plain one is timed, unless drafting is more than CLEAR times as fast."""
 PATIENCE = 4
-"""Drafted steps in a row that did not pay, before the first plain ones."""
+"""Drafted steps in a row that did not pay, after which plain steps follow."""
 LOSS = 0.03
-"""The share of the time that drafts which do not pay may cost."""
+"""The share of the time that drafts may cost while they do not pay."""
 TRIAL = 8
-"""Rows that are fed although they do not pay, if the curve was not proven by real steps."""
+"""Rows that are fed although they do not pay, while the curve is not proven by real steps."""
 TUNED_MIN_REACH = 0.002
-"""Guesses less likely than this are not worth looking up by the tuner, even if rows are free."""
+"""Guesses of a smaller reach are not looked up by the tuner, even if rows cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """What a step may draft: a tree of so many rows and guesses in a line, each at least as likely as `min_reach`.
+    """What a step may draft: a tree of `rows` rows, `depth` guesses in a line, no reach below `min_reach`.
 
-    `is_plain`: the step drafts nothing, feeds no window, and is not verified."""
+    `is_plain` means that the step drafts nothing and feeds no window."""
 
     rows: int
     depth: int
@@ -73,45 +74,45 @@ class DraftedStep:
 
     reaches: Sequence[float]
     window: JacobiWindow
-    rows: int  # of the block, and pending ones
-    tokens: int  # committed
-    from_window: int  # of these tokens
+    rows: int  # of the block, plus the runner's pending rows
+    tokens: int  # number of committed tokens
+    from_window: int  # how many of the committed tokens came from the window
     seconds: float
 
 
 class DraftPlanner:
-    """Decides before each step how much to draft, after drafting how much to feed, and learns from the step.
+    """Decides how much to draft before each step, and how much to feed after drafting; learns from the step.
 
-    This base ignores time: the whole drafted tree is fed, and no step is plain."""
+    This base class ignores time: the whole drafted tree is fed, and no step is plain."""
 
     ngram: int = 3
     columns: int
-    """How many columns the window of the reply begins with."""
+    """The number of columns that the reply's window begins with."""
 
     def __init__(self, sizer: WindowSizer) -> None:
         self.sizer = sizer
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan what the next step may draft beside so many rows of a window, or pending ones."""
+        """Plan what the next step may draft in addition to its window's rows and pending rows."""
         raise NotImplementedError
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Decide how many rows of a tree, best first with these reaches, the step should feed."""
+        """Return how many rows of a drafted tree the step should feed; its `reaches` come best first."""
         del window_rows
         return len(reaches)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Learn from a step; may narrow its window. Returns how the step spent its rows."""
+        """Learn from a step; return how the step spent its rows. May narrow the step's window."""
         raise NotImplementedError
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
-        """Learn from a plain step; with pending rows it fed more than one."""
+        """Learn from a plain step; return how it spent its rows: one, and any pending rows of the runner."""
         del seconds, rows
         return Split()
 
 
 class FixedSizesPlanner(DraftPlanner):
-    """W, N and G as the person chose them: the tree has the rows of G guesses of N - 1 tokens."""
+    """Plans the fixed sizes W, N and G that the user chose: trees of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
         super().__init__(WindowSizer(decoding.window))
@@ -128,24 +129,24 @@ class FixedSizesPlanner(DraftPlanner):
 
 
 class RowBudgetPlanner(DraftPlanner):
-    """A number of rows that each step has on average over the reply.
+    """Gives the steps of a reply a fixed number of rows on average.
 
-    A step that finds little to guess leaves its rows to later steps; none gets more than twice the budget."""
+    A step that finds little to guess leaves rows to later steps; no step gets more than twice the budget."""
 
     def __init__(self, rows: int, sizer: WindowSizer) -> None:
         super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
-        # At most so many columns that two thirds of the budget are the tree's.
+        # The window gets at most a third of the budget, so that two thirds are left for the tree.
         self.columns = min(self.sizer.begin_reply(), rows // (3 * (self.ngram - 1)))
         self._rows = rows
         self._left = 0
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan the budget and a quarter of what is left over, at most twice the budget."""
+        """Plan the budget plus a quarter of the rows left over by earlier steps, at most twice the budget."""
         rows = min(self._rows + self._left // 4, 2 * self._rows)
         return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Count what is left over. A window row takes the place of a row like the tree's last."""
+        """Count the rows left over; charge each row of the window with the reach of the tree's last row."""
         split = Split(len(step.reaches), step.window.size)
         self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
         self._left += self._rows - step.rows
@@ -158,20 +159,20 @@ class Tuner(DraftPlanner):
     def __init__(
         self, curve: StepCurve, sizer: WindowSizer, budget: DraftModelBudget | None = None, context: int = 0
     ) -> None:
-        """`budget` is the draft model's, if there is one; `context` tokens stand before the reply."""
+        """Start a reply after `context` tokens; `budget` decides when a draft model, if any, is asked."""
         super().__init__(sizer)
         self._budget = budget
-        self.columns = sizer.begin_reply()  # as many as earned their rows so far
+        self.columns = sizer.begin_reply()  # the number of columns that paid so far
         self._curve, self._context = curve, context
         curve.move_to(context)
         self._tokens, self._time = 1.0, curve.plain
-        self._recent_rows = SPARE  # that paid
+        self._recent_rows = SPARE  # rows that paid lately
         self._steps_since_plain = 0
         self._plain_left: int | None = None  # plain steps before the next draft; None: not decided yet
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan plain steps if nothing pays; else more rows than paid lately, of guesses that could pay."""
+        """Plan a plain step if drafts do not pay or one is due, else more rows than paid lately."""
         if self._plain_left is None:
             curve = self._curve
             if self._failures >= PATIENCE:
@@ -190,7 +191,7 @@ class Tuner(DraftPlanner):
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Keep the rows with the largest worth; some more now and then, to see whether the curve holds."""
+        """Return how many rows have the largest worth; if none pays and the curve is unproven, try a few."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1
@@ -199,7 +200,7 @@ class Tuner(DraftPlanner):
         return kept
 
     def _best(self, reaches: Sequence[float], window: int) -> int:
-        """Find how many rows have the largest worth, the window's included; one if a plain step is worth more."""
+        """Find how many rows of the tree, fed with the window's, are worth most; 1 if a plain step is."""
         price, seconds = self._speed, self._curve.seconds
         best, kept = 1 - price * self._curve.plain, 1
         expected = [0.0, *accumulate(reaches)]
@@ -213,7 +214,7 @@ class Tuner(DraftPlanner):
         return kept
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
-        """Refine the cost of a plain step, unless pending rows were fed with it, and the speed."""
+        """Update the speed and, unless pending rows were fed as well, the time of a plain step."""
         self._steps_since_plain = 0
         if self._budget:
             self._budget.settle(seconds)
@@ -225,7 +226,7 @@ class Tuner(DraftPlanner):
         return Split(1, 0, self._drafted_seconds(rows) / self._curve.plain)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Refine the curve at this bucket, and the speed; settle what the window cost and earned."""
+        """Update the curve at this bucket, the speed, and the window's price and earnings."""
         tree, window = len(step.reaches), step.window.size
         split = Split(tree, window, self._drafted_seconds(step.rows) / self._curve.plain)
         self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
@@ -245,24 +246,24 @@ class Tuner(DraftPlanner):
         return self._curve.seconds[min(rows, self._curve.largest)]
 
     def _window_price(self, reaches: Sequence[float], window: int) -> float:
-        """What the window's time is worth in tokens, at least what the tree would earn with its rows."""
+        """Return the worth of the window's time in tokens, or of its rows in the tree if that is more."""
         rows, seconds = len(reaches), self._curve.seconds
         time = self._drafted_seconds(rows + window) - seconds[rows]
         return max(self._speed * time, window * reaches[-1])
 
     @property
     def _speed(self) -> float:
-        """Tokens a second; at least those of plain steps, which could be taken at any time."""
+        """Tokens per second lately, at least those of plain steps, which can be chosen at any time."""
         return max(self._tokens / self._time, 1 / self._curve.plain)
 
 
 class ChainTuner(Tuner):
-    """A tuner for models that take only chains: if a chain is wrong somewhere, its accepted rows are fed again.
+    """A tuner for models that take only chains. If a guess is wrong, the accepted rows must be fed again.
 
-    So each chain is charged with the rows that the next step will feed once more."""
+    So each chain is also charged with the expected cost of feeding rows again in the next step."""
 
     def _best(self, reaches: Sequence[float], pending: int) -> int:
-        """Find how many rows have the largest worth, the pending ones included."""
+        """Find how many rows of the chain have the largest worth, fed with the pending rows."""
         price, most = self._speed, min(len(reaches), self._curve.largest - pending)
         tokens = [0.0, *accumulate(reaches)]
         worths = [0.0] * (max(most, 1) + 1)

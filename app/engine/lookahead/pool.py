@@ -1,8 +1,9 @@
 """The pool: what is known about which tokens follow which. It drafts and learns through a drafter (drafter.py).
 
-It has two kinds of knowledge about each context. The model's own successors cost nothing, since every row of every
-step computes them; those of each single token are measured once, at load. Followers come from texts: the prompt,
-the reply so far, the window's lines, documents and earlier turns. A drafter (drafter.py) grows trees from both.
+It has two kinds of knowledge about each context. Successors are the model's own likeliest next tokens: every
+row of every step computes them anyway, and for one-token contexts they are measured once, at load. Followers
+come from texts: the prompt, the reply so far, the window's lines, documents and earlier turns. A drafter
+grows trees from both.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,7 +22,7 @@ from app.values.messages import MAX_ROWS, Origin, Sampling
 
 
 class Pool:
-    """The pool of one chat. `special` tokens may end a guess and are never followed by another."""
+    """The pool of one chat. Nothing is guessed after `special` tokens."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Pool:
         return self._learned
 
     def goes_on(self, text: Sequence[int]) -> bool:
-        """Whether a text begins with all that was the prompt when the newest reply began."""
+        """Return whether a text continues this chat: it begins with the prompt of the newest reply."""
         return common_length(self._text, text) >= self._prompt_length
 
     def begin(
@@ -55,7 +56,9 @@ class Pool:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> None:
-        """Begin a reply to this text. What it has in common with the text so far is history from now on."""
+        """Begin a reply to this text and learn its new part as the prompt.
+
+        The part that it has in common with the text so far counts as history from now on."""
         self._reply += 1
         self._draft_from(estimator, sampling, constraint, branches)
         known = common_length(self._text, text)
@@ -72,13 +75,15 @@ class Pool:
         self._drafter = self._make_drafter(sources)
 
     def learn_document(self, document: Sequence[int], origin: Origin = "document") -> None:
-        """File a text to quote from, but only once: reading it again for another reply teaches nothing."""
+        """Learn a text to quote from, unless it was learned already: a second time would add nothing."""
         if tuple(document) not in self._documents:
             self._documents.add(tuple(document))
             self.learn(document, len(document), origin)
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File the last `new` tokens of a line of text after the tokens before them."""
+        """Learn each of the last `new` tokens of a text as a follower of the tokens before it.
+
+        Tokens of the prompt and the output are also added to the chat's text."""
         for end in range(max(len(text) - new, 1), len(text)):
             entry = pack_follower(text[end], origin, self._reply)
             self._learned += self.table.learn_follower(text[max(end - LONGEST, 0) : end], entry)
@@ -100,7 +105,7 @@ class Pool:
         self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """Write one likely line of `length` tokens after a context; it repeats the context if nothing is known."""
+        """Return a likely line of `length` tokens after a context; repeat the context if nothing is known."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))

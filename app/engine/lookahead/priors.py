@@ -1,10 +1,10 @@
-"""Weights that edge chances start from: log odds that add up, fitted by `labs/acceptance_priors.py`.
+"""First chances of guesses, as weights in log odds: those of a guess's two codes are added.
 
-Fitted on every candidate after an accepted token while stories260K and the demo model wrote greedy replies to
-prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
-length 0 and of alternatives were chosen by hand (docs/notes). What they express is general: the likeliest
-successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
-after a single token.
+`labs/acceptance_priors.py` fitted them on every candidate after an accepted token while stories260K and the
+demo model wrote greedy replies to prompts that no benchmark uses; they were then moved towards SmolLM2-135M's
+replies to the dev half of Spec-Bench. The weights of length 0 and of alternatives were chosen by hand
+(docs/notes). What they express is general: the likeliest successor of a context of three tokens, with a clear
+lead, is right far more often than a token that was seen once after a single token.
 """
 
 BASE = -0.57
@@ -12,8 +12,8 @@ BASE = -0.57
 SUCCESSOR_WEIGHTS = (
     # Not among the successors; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.
     -0.62, -1.31, -2.35, -2.17, -2.18,
-    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15
-    # of the best by its lead.
+    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 (distances of the other successors to the
+    # best), then 8 to 15 (leads of the best).
     -1.20, -1.35, -1.50, -1.65, -1.80, -1.95, -2.10, -2.25,
     -1.20, -1.20, -1.20, -1.20, -1.20, -1.20, -1.20, -1.20,
     -0.87, -0.99, -1.12, -1.47, -1.59, -2.02, -1.58, -2.22,
@@ -33,7 +33,7 @@ SUCCESSOR_WEIGHTS = (
     -1.68, -1.98, -2.28, -2.58, -2.88, -3.18, -3.48, -3.78,
 )  # fmt: skip
 
-# Documents, history and predictions: the mean of prompt and output.
+# For documents, history and predictions, the mean of the weights of prompt and output.
 _BORROWED = (
     0.74, -0.51, 0.05, -0.93,
     1.06, 0.26, -0.22, -0.47,

@@ -1,13 +1,14 @@
-"""Prompt lookup (Saxena 2023): what stood behind the same words before, stands there again.
+"""Prompt lookup (Saxena 2023): drafts what followed the latest earlier occurrence of the last tokens.
 
-No model and no pool: the draft is a copy of this very text, from the newest place where its last three tokens
-(else two, else one) stood before. The copy may run into itself, as in LZ77, so that a loop is drafted whole:
+It needs no draft model and no pool. The draft is copied from this text itself, from after the latest earlier
+occurrence of its last three tokens (else of its last two, else of its last one). The copy may run into
+itself, as in LZ77, so that a loop is drafted whole:
 
-    text  1 2 3 9 1 2 3       the last three, 1 2 3, stood four tokens before:   draft  9 1 2 3 9 1 2 ...
-    text  5 6 7 8 6           6 alone stood three tokens before:                 draft  7 8 6 7 8 6 7 ...
+    text  1 2 3 9 1 2 3       the last three, 1 2 3, occurred four tokens before:   draft  9 1 2 3 9 1 2 ...
+    text  5 6 7 8 6           only the last, 6, occurred before, three tokens ago:  draft  7 8 6 7 8 6 7 ...
 
-Against transformers' `prompt_lookup_num_tokens`: the newest match is taken, not the oldest, contexts have up to
-three tokens instead of two, and where a match stood is remembered instead of searched for.
+Differences from transformers' `prompt_lookup_num_tokens`: the latest match is taken, not the oldest; contexts
+have up to three tokens instead of two; and positions of matches are stored instead of searched for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,9 @@ LONGEST_CONTEXT = 3
 
 
 class Occurrences:
-    """Where each run of up to three tokens of a growing text last stood with a token behind it."""
+    """Maps each n-gram of up to three tokens of a growing text to the position after its latest occurrence.
+
+    An occurrence at the end of the text, which nothing follows yet, does not count."""
 
     def __init__(self) -> None:
         self._follower: dict[tuple[int, ...], int] = {}
@@ -35,14 +38,16 @@ class Occurrences:
         return len(self._follower)
 
     def read(self, text: Sequence[int]) -> None:
-        """Take in what is new of the text."""
+        """Add the n-grams of the part of the text that was not read before."""
         for place in range(self._read, len(text)):
             for length in range(1, min(LONGEST_CONTEXT, place) + 1):
                 self._follower[tuple(text[place - length : place])] = place
         self._read = max(self._read, len(text))
 
     def places(self, text: Sequence[int], length: int) -> list[int]:
-        """The places from which the next `length` tokens are copied; those beyond the text repeat the copy."""
+        """Return the positions from which the next `length` tokens are copied; [] if none is known.
+
+        A copy that reaches the end of the text starts again from its first position."""
         for context in range(min(LONGEST_CONTEXT, len(text)), 0, -1):
             start = self._follower.get(tuple(text[-context:]))
             if start is not None:
@@ -53,7 +58,8 @@ class Occurrences:
 def prompt_lookup(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Step]:
-    """Drafts up to ten tokens as a copy of prompt and output, and commits those that the model agrees with."""
+    """Yield the steps of a reply: each drafts up to ten tokens copied from prompt and output, and commits
+    those that the model agrees with."""
     prompt_tokens = len(tokens) - 1  # the last one is the reply's first
     occurrences = Occurrences()
     reason = None

@@ -1,16 +1,18 @@
-"""Ranks the successors of a context by what the sampler will draw.
+"""Ranks the successors of a context by how likely the sampler is to draw them.
 
-Greedy text goes on with the likeliest token. Sampled text can be predicted as well, because the noise of each token
-at each position is known beforehand (sampling.py). The sampler draws
+Greedy text continues with the likeliest token. Sampled text can be predicted as well, because the noise of
+each token at each position is known in advance (sampling.py). The sampler draws
 
     argmax of logit / temperature + noise
 
-so the successors of a context are ranked by the same sum. At temperature 1, with tokens 5 and 6 half a logit apart:
+so the successors of a context are ranked by the same sum. At temperature 1, if token 5 is half a logit
+likelier than token 6:
 
-    position 40    noise of 5: 0.1, of 6: 2.0      6 comes, with a lead of 2.0 - 0.1 - 0.5 = 1.4
-    position 41    noise of 5: 0.9, of 6: 0.2      5 comes, with a lead of 0.9 - 0.2 + 0.5 = 1.2
+    position 40    noise of 5: 0.1, of 6: 2.0      6 is drawn, with a lead of 2.0 - 0.1 - 0.5 = 1.4
+    position 41    noise of 5: 0.9, of 6: 0.2      5 is drawn, with a lead of 0.9 - 0.2 + 0.5 = 1.2
 
-Differences are in logits (multiplied by the temperature), so that a lead means the same as in greedy text.
+Differences are converted to logits (multiplied by the temperature), so that a lead means the same as in
+greedy text.
 """
 
 from bisect import bisect_right
@@ -23,19 +25,19 @@ from app.engine.sampling.sampling import noise_key, noise_of
 from app.values.messages import Sampling
 
 Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
-"""(packed successors, likeliest first; position of the guess) -> (token, gap class), the expected one first."""
+"""(packed successors, likeliest first; position of the guess) -> (token, gap class), expected one first."""
 
 SUREST_LEAD = LEADS - 1
 
 _CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
-"""The class of each gap that can be packed."""
+"""The gap class of each packed gap."""
 
 HOPELESS = 12.0
-"""A token this much less likely than the first, over temperature, is drawn six times in a million."""
+"""A token whose logit is this much below the best one, over temperature, is drawn six times in a million."""
 
 
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
-    """Rank for greedy text, which goes on with the likeliest token at any position."""
+    """Rank for greedy text, which continues with the likeliest token at every position."""
     del position
     ranked = [((packed >> 10) - 1, _CLASSES[packed & MOST_GAP]) for packed in packed_successors]
     token, gap = ranked[0]
@@ -44,11 +46,11 @@ def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tup
 
 
 POSITIONS = 128
-"""Positions whose noise is kept: a step looks 31 ahead."""
+"""Number of positions whose noise is kept; a step looks 31 positions ahead."""
 
 
 class _Noise(dict[int, float]):
-    """The noise of one position's tokens, each made when it is first asked for."""
+    """The noise of the tokens at one position; each value is computed when it is first used."""
 
     def __init__(self, key: int) -> None:
         super().__init__()
@@ -60,7 +62,7 @@ class _Noise(dict[int, float]):
 
 
 class SampledRank:
-    """Ranks as a text of this sampling will be drawn; its filters are applied to what is known."""
+    """Ranks successors by what this sampling will draw, filtered by its top-k, top-p and min-p."""
 
     def __init__(self, sampling: Sampling) -> None:
         self._seed = sampling.seed
@@ -73,7 +75,7 @@ class SampledRank:
     def __call__(self, packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
         """Rank by logits over temperature plus noise."""
         survivors = self._survivors(packed_successors)
-        if len(survivors) == 1:  # whatever its noise is
+        if len(survivors) == 1:  # it is drawn whatever its noise is
             return [(survivors[0][0], LEADS + SUREST_LEAD)]
         noise, temperature = self._noise_at(position), self._temperature
         scored = [(noise[token] - behind, token) for token, behind in survivors]
@@ -84,7 +86,7 @@ class SampledRank:
         return ranked
 
     def _noise_at(self, position: int) -> "_Noise":
-        """The noise of a position. Nodes of a depth share it; most positions come again in the next step."""
+        """Return a position's noise, and keep it: nodes of equal depth share it, as does the next step."""
         noise = self._noise.get(position)
         if noise is None:
             if len(self._noise) == POSITIONS:
@@ -93,10 +95,12 @@ class SampledRank:
         return noise
 
     def _survivors(self, packed_successors: Sequence[int]) -> list[tuple[int, float]]:
-        """(token, how far behind the likeliest, over temperature), likeliest first; never none of them."""
+        """Apply the filters; return (token, distance to the best logit over temperature), likeliest first.
+
+        At least one token is left."""
         step = self._step
         behind = [((packed >> 10) - 1, (packed & MOST_GAP) * step) for packed in packed_successors]
-        behind[0] = behind[0][0], 0.0  # its gap is its lead
+        behind[0] = behind[0][0], 0.0  # for the likeliest token, the packed gap is its lead
         kept = len(behind)
         if self._top_k:
             kept = min(kept, self._top_k)
@@ -109,10 +113,10 @@ class SampledRank:
 
 
 def farthest(sampling: Sampling) -> float:
-    """How far behind the likeliest a token may be, over temperature, and still be drawn."""
+    """Return the largest distance to the best logit, over temperature, at which a token can be drawn."""
     return min(-log(sampling.min_p), HOPELESS) if sampling.min_p > 0 else HOPELESS
 
 
 def make_rank(sampling: Sampling) -> Rank:
-    """Choose how to rank for a text of this sampling."""
+    """Return the ranking function for text drawn with this sampling."""
     return SampledRank(sampling) if sampling.temperature > 0 else likeliest_first

@@ -1,21 +1,23 @@
-"""Seconds of a step by its rows, as the tuner sees them: measured at load, refined by every real step.
+"""The seconds of a step by its number of rows, for the tuner: measured at load, refined by every real step.
 
-A drafted step costs more than its forward pass: looking up guesses, checking them and learning from them take time
-on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
+A drafted step costs more than its forward pass, because looking up guesses, checking them and learning from
+them take time on the host. So the time of a plain step (`plain`) is kept separately, and the times of drafted
+steps begin as the measured forward pass plus an estimate of the host's time.
 
-A real step that takes longer than expected may mean two things: the machine is slower just now, which says nothing
-about rows, or steps of this bucket cost more than was measured. So steps are compared with each other, some 32 at a
-time: what all of them have in common is the machine's pace, and only what is left is the bucket's. The curve says
-2.0 ms plain and 2.4 ms for 8 rows, and now come, in medians of a round,
+A real step that takes longer than expected may mean two things: the machine is slower at the moment, or steps
+of this bucket cost more than was measured. So the steps of a round of 32 are compared with each other: what
+all of them have in common is the machine's pace, and only the rest is attributed to the bucket. If the curve
+expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
-    2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; the neighbours of 8 follow
+    2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; close buckets change, too
     4.0 ms plain, and nothing else       the cause is unknown; the curve stays
 
-Each row attends to the whole context, so rows cost more in a long chat. `move_to` tells how long the context is;
-what steps take is compared with what they were expected to take there.
+Each row attends to the whole context, so rows cost more in a long chat. `move_to` sets the length of the
+context, and a step's time is compared with the time that is expected at this length.
 
-It belongs to the model's statistics, goes on learning from reply to reply, and its shape is kept on disk.
+The curve belongs to the model's statistics, keeps learning from reply to reply, and its shape is kept on
+disk.
 """
 
 from bisect import bisect_left
@@ -28,27 +30,28 @@ from statistics import median
 from app.engine.block.step_profile import Buckets, StepTimes, bucket_for
 
 HOST, HOST_ROW = 2e-4, 8e-6
-"""Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
+"""Estimated seconds of the host for a drafted step and for each of its rows, before steps were timed."""
 ROUND = 32
-"""Steps that are held against each other."""
+"""Number of steps that are compared with each other."""
 BELIEF, MOST_BELIEF = 1, 8
-"""Steps that the measure at load counts for, and what was learned since: one more with each round, at most."""
+"""Weight of a bucket's present value, in steps: BELIEF for the value measured at load, one more with each
+round that had steps of the bucket, MOST_BELIEF at most."""
 MOST_SURPRISE = log(2)
-"""Steps of a bucket that took more than twice or less than half of what was expected count as just that."""
+"""Steps of a bucket that took over twice (under half) the expected time count as twice (half) of it."""
 PROOF, STALE = 4, 256
-"""A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
+"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without one."""
 STRIDE = 64
-"""Tokens of context from one drawing of the curve to the next."""
+"""The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
-"""What stands for plain steps among the indexes of buckets."""
+"""Stands for plain steps in place of the index of a bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Row counts that a free block may have: kernels are prepared for each count, so few are better than many."""
+"""Row counts of blocks that are not padded. They are few, because kernels are prepared for each count."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """What real steps made of a curve, in seconds: a plain step, and a drafted one at each measured bucket."""
+    """A curve refined by real steps: seconds of a plain step, and of a drafted one at each bucket."""
 
     plain: float
     drafted: tuple[float, ...]
@@ -59,11 +62,13 @@ class CurveShape:
 
 
 class StepCurve:
-    """`seconds` [rows] up to the largest bucket; padded rows cost as much as their bucket."""
+    """Expected `seconds` [rows] of drafted steps; padded blocks cost as much as their bucket.
+
+    `plain` is the expected seconds of a plain step."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
-        """The shape, if there is one, has the same buckets as the times."""
-        # Memory may be too small for wider blocks.
+        """Start from a stored shape, whose buckets must be those of the times, else from the times."""
+        # Blocks wider than the last measured bucket may not fit in memory.
         self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)
         self._measured_buckets = times.buckets
@@ -71,8 +76,10 @@ class StepCurve:
         self._drafted = PROOF if shape else 0
         shape = shape or _measured(times, padded_to)
         self._plain, self._measured = shape.plain, list(shape.drafted)
-        self._rounds: Counter[int] = Counter()  # in which a bucket was seen
-        self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by bucket
+        self._rounds: Counter[int] = Counter()  # number of rounds that had steps of the bucket, by bucket
+        self._round: defaultdict[int, list[float]] = defaultdict(
+            list
+        )  # logarithms of real over expected seconds
         self._steps = self._newest_drafted = 0
         self._per_token = times.per_token or (0.0,) * len(times.buckets)
         self._context = 0
@@ -80,29 +87,29 @@ class StepCurve:
 
     @property
     def shape(self) -> CurveShape:
-        """What is to be kept on disk."""
+        """The part of the curve that is kept on disk."""
         return CurveShape(self._plain, tuple(self._measured))
 
     def move_to(self, context: int) -> None:
-        """Draw the curve of steps that read `context` tokens, if that is far from before."""
+        """Set the context to `context` tokens and compute the curve, if the change is STRIDE or more."""
         if abs(context - self._context) >= STRIDE:
             self._context = context
             self._draw()
 
     @property
     def is_unproven(self) -> bool:
-        """Whether a drafted step should be tried, to see what it really takes."""
+        """Whether a drafted step should be tried, to measure its real time."""
         return self._drafted < PROOF or self._steps - self._newest_drafted > STALE
 
     def refine(self, rows: int, seconds: float) -> None:
-        """Learn from the seconds of a real step of so many rows."""
+        """Learn from the seconds of a real drafted step of `rows` rows."""
         self._observe(self._bucket_index(rows), seconds / self._expected(rows))
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
-        """Learn from the seconds of a plain step."""
+        """Learn from the seconds of a real plain step."""
         self._observe(PLAIN, seconds / self._at_context(self._plain, self._bucket_index(1)))
 
     def _observe(self, bucket: int, ratio: float) -> None:
@@ -114,7 +121,7 @@ class StepCurve:
             self._draw()
 
     def _settle(self) -> None:
-        """Scale each bucket by how much longer its steps took than all steps of the round."""
+        """Scale each bucket's time by how much longer its steps took than the round's steps on the whole."""
         pace = median(step for steps in self._round.values() for step in steps)
         for bucket, steps in self._round.items():
             belief = min(BELIEF + self._rounds[bucket], MOST_BELIEF)
@@ -129,11 +136,11 @@ class StepCurve:
                 self._measured[other] *= exp(nearness * surprise)
 
     def _bucket_index(self, rows: int) -> int:
-        """The index of the measured bucket that a step of so many rows is counted for."""
+        """Return the index of the measured bucket to which a step of `rows` rows is attributed."""
         return min(bisect_left(self._measured_buckets, self._fed(rows)), len(self._measured_buckets) - 1)
 
     def _expected(self, rows: int) -> float:
-        """Seconds of such a step at this context, on the line between the two nearest measured buckets."""
+        """Return the expected seconds of a step at this context, interpolated between measured buckets."""
         bucket = self._bucket_index(rows)
         few = range(max(bucket - 1, 0), bucket + 1)
         times = StepTimes(
@@ -143,16 +150,17 @@ class StepCurve:
         return times.seconds_for(self._fed(rows))
 
     def _fed(self, rows: int) -> int:
-        """The rows that a block of so many is padded to."""
+        """Return the number of rows to which a block of `rows` rows is padded."""
         return bucket_for(min(rows, self.largest), self._padded_to)
 
     def _at_context(self, measured: float, bucket: int) -> float:
-        """Add what the context costs to the measured seconds of a bucket's step."""
+        """Add the cost of the context to the measured seconds of a bucket's step."""
         return measured + self._per_token[bucket] * self._context
 
     def _draw(self) -> None:
-        # Nothing costs less than a plain step: if the two do not agree, the better known one counts more.
-        first = self._bucket_index(1)  # narrower ones are not fed
+        # No drafted step costs less than a plain one. If the times contradict that, they are averaged, and a
+        # time with more rounds counts more.
+        first = self._bucket_index(1)  # narrower blocks are never fed
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
@@ -175,9 +183,9 @@ def _measured(times: StepTimes, padded_to: Buckets) -> CurveShape:
 
 
 def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The closest times that never fall: neighbours out of order share their mean (pool adjacent violators).
+    """Return the closest times that never fall; neighbours out of order share their mean.
 
-    A step of more rows never takes less time; where it was measured so, that was noise."""
+    A step of more rows never takes less time, so a measurement that shows this is noise."""
     pools: list[tuple[float, float, int]] = []  # mean, weight, size
     for second, weight in zip(seconds, weights, strict=True):
         mean, weighs, size = second, weight, 1

@@ -1,13 +1,15 @@
 """Verification: which draft tokens the model accepts, where the reply ends, and which rows are committed.
 
-Walk down from the current token: sample the model's token there; while that is a child, go on below it. The sampled
-token is always emitted, so the text is the model's own whatever was drafted, and a full match earns one token more
+Verification walks down the tree from the current token. At each node it samples the model's next token; if a
+child guesses that token, the walk continues there, else it ends. Each sampled token is emitted, so the text
+is the model's own whatever was drafted. If a whole line of guesses is right, the step yields one token more
 than was drafted:
 
-    tree 7 -> 8 -> 9, the model says 8, 9, 4:   rows 0 1 2 are kept, tokens 8 9 4 are new
+    tree 7 -> 8 -> 9, the model samples 8, 9, 4:   rows 0 1 2 are kept, tokens 8 9 4 are new
 
-The accepted tokens are cut once, where the reply ends, before cache, text and pool see them. `try_chain` is a whole
-step with one line of guesses, which prompt lookup and Jacobi iteration share: a draft tree without branches.
+The accepted tokens are truncated once, at the end of the reply, before they reach cache, text and pool.
+`try_chain` is a whole step with one line of guesses (a draft tree without branches); prompt lookup and Jacobi
+iteration share it.
 """
 
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """New tokens, who proposed each, and the row in which each was drawn: the rows whose keys are kept."""
+    """New tokens, who proposed each, and the row whose logits each was drawn from; its keys are kept."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -33,9 +35,10 @@ class AcceptedPath:
 
 
 def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
-    """Follow the model through the tree; `history` are all tokens up to the current one, that included.
+    """Follow the model's choices through the tree; `history` ends with the current token.
 
-    While the model is asked, the accepted tokens stand behind them: a long text is not copied."""
+    Accepted tokens are appended to `history` for `choose`, because copying a long text takes time, and
+    removed again before returning."""
     length, rows, origins = len(history), [0], list[Origin]()
     try:
         while True:
@@ -52,7 +55,7 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
 
 @dataclass(frozen=True, slots=True)
 class CommittedTokens:
-    """A step's tokens, who proposed each, the rows that the runner has kept, and why the reply ends with them."""
+    """A step's tokens, who proposed each, the rows that the runner kept, and why the reply ends, if so."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -61,9 +64,10 @@ class CommittedTokens:
 
 
 def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCriteria) -> int:
-    """How many guesses in a line the next step may have.
+    """Return how many guesses in a line the next step may have.
 
-    They end with the reply, before the runner's horizon, and a block is no wider than the runner takes."""
+    Three limits apply: the tokens left in the reply, the runner's horizon, and the largest block that it
+    takes."""
     position = len(tokens) - 1
     return min(stopper.left, runner.horizon(position) - position, runner.max_rows) - 1
 
@@ -71,7 +75,7 @@ def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCri
 def verify_and_commit(
     runner: ModelRunner, tree: DraftTree, choose: Choose, tokens: list[int], stopper: StoppingCriteria
 ) -> CommittedTokens:
-    """Verify, cut, and commit the rows that stay; `tokens` is left as it is."""
+    """Verify, truncate the tokens where the reply ends, commit their rows; `tokens` stays unchanged."""
     accepted = verify(tree, choose, tokens)
     cut = stopper.cut(accepted.tokens)
     rows = accepted.rows[: cut.kept]
@@ -82,7 +86,7 @@ def verify_and_commit(
 def trace_of(
     tree: DraftTree, choices: Choices, accepted: tuple[int, ...], window: tuple[tuple[int, ...], ...] = ()
 ) -> StepTrace:
-    """The step that fed this tree, whose rows are the first of the choices, and this window."""
+    """Make the trace of a step that fed this tree and window; the first rows of `choices` are the tree's."""
     return StepTrace(
         tokens=tuple(tree.tokens),
         parents=tuple(tree.parents),
@@ -101,9 +105,9 @@ def try_chain(
     sampler: Sampler,
     stopper: StoppingCriteria,
 ) -> tuple[Step, Choices]:
-    """Feed the guesses, commit those that the model agrees with and append them to `tokens`.
+    """Feed the guesses; commit those that are right and the model's next token; append them to `tokens`.
 
-    Returns the step and what each row chose."""
+    Returns the step and the choices of its rows."""
     tree = DraftTree(tokens[-1])
     for node, (token, origin) in enumerate(zip(guesses, origins, strict=True)):
         tree.add(node, token, origin)
