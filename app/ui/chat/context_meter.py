@@ -53,9 +53,7 @@ class ContextMeter:
         try:
             self.fit = self._count(thread, state.draft, self._services.settings.options)
             self.first_read = self._first_read(thread, self.fit)
-        except (
-            AppError
-        ):  # the chat is gone, or the template refuses it, which is shown when a message is sent
+        except AppError:  # the chat is gone, or the template refuses it: sending a message shows why
             self.fit, self.first_read = None, 0
         return (self.fit, self.first_read) != before
 

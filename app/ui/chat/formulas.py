@@ -167,7 +167,7 @@ def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read an environment that begins and ends at the ends of lines, without delimiters around it."""
+    """Read an environment that starts a line and ends at the end of a line, without delimiters around it."""
     found = None if state.is_code_block(start) else _ENVIRONMENT.match(_line(state, start))
     if not found or state.bMarks[start] > _last(state.src, rf"\end{{{found[1]}}}"):
         return False

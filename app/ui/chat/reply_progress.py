@@ -41,7 +41,7 @@ class ReplyProgress(TracedReply):
             return False
         self._events_read += len(events)
         if any(isinstance(event, Piece) for event in events) and not self.history.traced:
-            self.reader = self._newest_reader()  # by its first token, the reply's own model is loaded
+            self.reader = self._newest_reader()  # its model was loaded before the first token
         self._so_far.take(events)
         self.state = self._so_far.state
         self.history = extend(self.history, events)

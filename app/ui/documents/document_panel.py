@@ -161,8 +161,7 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _sources(self, chat: int, message: int) -> Sources | None:
-        """Return the message's sources. They come from the running reply, because the store may not have them
-        yet."""
+        """Return the message's sources. The store may not have those of a reply that is still being written."""
         newest = self._conversations.newest_reply(chat)
         if newest and newest.message == message and newest.before.sources:
             return newest.before.sources

@@ -45,8 +45,7 @@ class Press(NamedTuple):
 
 
 def pressed(event: gr.EventData) -> Press:
-    """Return what the page's script sent with an event, because Gradio does not promise that missing values read
-    as ""."""
+    """Return what the page's script sent with an event; a missing value is ""."""
     sent = (event._data.get(key) for key in Press._fields)
     return Press(*("" if each is None else str(each) for each in sent))
 
@@ -127,9 +126,7 @@ def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: A
         app, blocks, path="/", footer_links=[], allowed_paths=[], blocked_paths=[], show_error=False,
         ssr_mode=False, enable_monitoring=False, pwa=False, mcp_server=False, **options,
     )  # fmt: skip
-    blocks.has_launched = (
-        True  # otherwise Gradio does not check a file's folder; only its own `launch` sets this
-    )
+    blocks.has_launched = True  # else Gradio does not check a file's folder; only its own `launch` sets it
     app.add_middleware(NeededRoutes, on_request=pace.speed_up)
 
 

@@ -88,9 +88,7 @@ class PageStream:
         _poll_each([view for view in due if view not in slow])
 
     def _changed(self) -> dict[str, Any]:
-        problems = dict.fromkeys(
-            one.problem for one in self._views if one.problem
-        )  # each problem is shown once
+        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each is shown once
         parts: dict[str, Part] = {"problem": " ".join(problems)}
         for view in self._views:
             parts.update(view.parts)

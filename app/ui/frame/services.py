@@ -134,7 +134,7 @@ class Services:
     ) -> ReplySettings:
         """Return the settings for another answer to the same question.
 
-        The same options would write the same text, because sampling depends on the seed alone. So the next seed
+        The same options would write the same text, because the seed determines what is sampled. So the next seed
         that no version of the answer has is used. If another option was changed (lookahead, for example), the seed
         stays, so that the texts can be compared."""
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()

@@ -155,7 +155,7 @@ def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts)
     corner = end - BETWEEN / 2
     path = f"M{x:.0f} {y}H{end:.0f}"
     if y != down:
-        # The edge is straight up to the end of the parents' column, so that all edges of a parent share this part.
+        # The edge runs level to the end of the parents' column, so that all edges of a parent share this part.
         path = (
             f"M{x:.0f} {y}H{corner - 6:.0f}Q{corner:.0f} {y} {corner:.0f} {y + 6}"
             f"V{down - 6}Q{corner:.0f} {down} {corner + 6:.0f} {down}H{end:.0f}"

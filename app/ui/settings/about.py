@@ -90,7 +90,7 @@ def _model_notes(model: ModelInfo) -> Facts:
 
 
 def folders(app_context: AppContext) -> Facts:
-    """Return the folders of the app's files, and a note if a file of chats could not be read."""
+    """Return the folders of the app's files, and a note if a file could not be read."""
     return [
         ("Data", str(app_context.data_dir)),
         ("Models", str(app_context.hub_cache)),

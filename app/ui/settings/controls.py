@@ -17,7 +17,7 @@ from app.values.model import RowPrice, gigabytes
 from app.values.step_rows import StepRows, step_rows
 
 SWITCHES = (
-    ("rolling_context", "Rolling context", "A chat that gets too long leaves out its oldest messages without asking"),
+    ("rolling_context", "Rolling context", "A long chat continues without its oldest messages; you are not asked"),
     ("keeps_thoughts", "Send earlier reasoning", "The model reads the reasoning of earlier answers, too"),
     ("titles_by_model", "Titles by the model", "The model titles a new chat once it is idle"),
 )  # fmt: skip
