@@ -186,8 +186,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     chat, chat_settings = ChatActions(services, toast), ChatSettingsActions(services, toast)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
-        """Open a session for the page; return it, and the settings that changed since the page was built at the
-        start.
+        """Open a session for the page; return it, and the settings that changed since the page was built.
 
         Boxes that are right already are not changed, because somebody may already be typing in them."""
         page_session = events.pages.open(request.session_hash or "")

@@ -24,8 +24,7 @@ _TRIAL_PREFIX = 5
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
-    """Choose graphs if the device supports them, attention is our own kernel and a trial succeeds; else eager
-    steps."""
+    """Choose graphs if the device supports them, attention is our kernel and a trial succeeds; else eager steps."""
     if model.device.type == "cpu":
         return steps_on_cpu(model, attention)
     if model.device.type != "cuda":
@@ -52,8 +51,9 @@ def tried_graphs(
 
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) -> str:
-    """Try these graphs; return why steps cannot be recorded, "" if they can. Tries 1 row if memory is too
-    small for 8."""
+    """Try these graphs; return why steps cannot be recorded, "" if they can.
+
+    Tries 1 row if memory is too small for 8."""
     note = NO_MEMORY
     for rows in (8, 1):
         if not note.startswith(NO_MEMORY):

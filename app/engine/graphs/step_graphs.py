@@ -165,8 +165,7 @@ class GraphSteps(EagerSteps):
         return self._replayed(cache, block, batch_invariant)
 
     def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """Return the likeliest tokens that the graph found together with the logits; None if the newest block
-        ran eagerly."""
+        """Return the likeliest tokens that the graph found with the logits; None after an eager block."""
         return self._best[:rows, : 2 * self._num_best + 1] if 0 < count <= self._num_best else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
@@ -218,8 +217,7 @@ class GraphSteps(EagerSteps):
         return self._logits[:rows]
 
     def _num_best_of(self, rows: int) -> int:
-        """Return how many of a row's likeliest tokens a graph finds: one in a plain step, else up to
-        `most_best`."""
+        """Return how many of a row's likeliest tokens a graph finds: 1 in a plain step, else up to `most_best`."""
         return min(self._most_best, 1 if rows == 1 else self._logits.shape[1])
 
     def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> torch.cuda.CUDAGraph:
@@ -274,8 +272,7 @@ class GraphSteps(EagerSteps):
         return True
 
     def _is_current(self, cache: BlockCache) -> bool:
-        """Return whether steps were recorded over the cache's current buffers, without a slow look at each
-        layer."""
+        """Return whether steps were recorded over the cache's current buffers, without looking at each layer."""
         return self._cache is cache and self._version == cache.version
 
     def release(self) -> None:

@@ -86,8 +86,9 @@ class MeasurementCache:
             return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Store a value that JSON can hold. Writes the whole file or leaves it as it was; an OSError is only
-        logged."""
+        """Store a value that JSON can hold.
+
+        Writes the whole file or leaves it as it was; an OSError is only logged."""
         if self._folder is None:
             return
         try:

@@ -138,8 +138,7 @@ class StepTimer:
         return replace(self.without_progress(), text=text, prefix=prefix, end=self.clock() + LONGEST / 4)
 
     def with_context(self, times: StepTimes, is_batch_invariant: bool) -> StepTimes:
-        """Add the seconds that each token of context costs, if context and memory are large enough to measure
-        them."""
+        """Add the seconds that each token of context costs, if context and memory are large enough."""
         few, long = tuple(rows for rows in LONG_BUCKETS if rows in times.buckets), self.behind(CONTEXT)
         more = long.prefix - self.prefix
         try:
@@ -194,8 +193,9 @@ def time_in_turn(
 
 
 def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
-    """Run each job `times` times; returns how many jobs ran before memory ran out. Raises if the first job
-    fails."""
+    """Run each job `times` times; returns how many jobs ran before memory ran out.
+
+    Raises if the first job fails."""
     for place in range(jobs):
         try:
             for _ in range(times):
@@ -210,8 +210,7 @@ def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
 def profile_steps(
     runner: MeasuredRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
 ) -> StepProfile:
-    """Measure what a step of this model costs on this machine, and which buckets give bitwise identical
-    results."""
+    """Measure what a model's steps cost on this machine, and which buckets give bitwise identical results."""
     if isinstance(runner, BlockRunner):
         return _profile_blocks(runner, progress, clock)
     return _profile_chains(runner, progress, clock)
@@ -263,8 +262,7 @@ def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListen
 def _batch_invariant_profile(
     runner: BlockRunner, timer: StepTimer, free: StepTimes, comparing: ProgressListener
 ) -> StepProfile:
-    """Add what passes with batch-invariant attention cost, and which buckets give bitwise identical results
-    then."""
+    """Add what batch-invariant passes cost, and which buckets then give bitwise identical results."""
     if note := _refusal_of_same_text(runner, timer, free.buckets):
         return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
@@ -331,8 +329,7 @@ def trial_text(reader: LineReader) -> list[int]:
 
 
 def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float]:
-    """Measure the seconds of a draft model's pass over one token, and the seconds of each further token of
-    the pass."""
+    """Measure the seconds of a draft model's pass over one token, and of each further token of the pass."""
     text = trial_text(reader)
     before = min(BEFORE, len(text) - SHORT)
     reader.read(text[:before], 0)

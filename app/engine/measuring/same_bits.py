@@ -53,8 +53,9 @@ def agree(one: Bits, other: Bits) -> bool:
 
 
 def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Buckets, ...]:
-    """Read the buckets in this order and group those with equal results. A bucket whose reading is [] is left
-    out."""
+    """Read the buckets in this order and group those with equal results.
+
+    A bucket whose reading is [] is left out."""
     bucket_sets: list[tuple[list[int], Bits]] = []
     for bucket in buckets:
         if not (bits := read(bucket)):
@@ -124,8 +125,7 @@ def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
 
 
 def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
-    """Make a block whose rows 0, 3, 6, ... are the text; each row between is a wrong guess after one of these
-    rows."""
+    """Make a block whose rows 0, 3, 6, ... are the text; each row between is a wrong guess after one of them."""
     stride = max(STRIDE, -(-bucket // NEWEST))
     count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))

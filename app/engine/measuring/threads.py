@@ -54,8 +54,7 @@ class ThreadChoice:
         self._saved += SHARE * seconds
 
     def compare(self, seconds: float, of_other: float) -> None:
-        """Compare a step's seconds on `count` threads with those on `other`; after two wins `other` becomes
-        `count`."""
+        """Compare a step's seconds on `count` and on `other` threads; after two wins `other` becomes `count`."""
         self._saved, self._price = 0.0, of_other
         if of_other >= MARGIN * seconds:
             self._turn, self._wins = self._turn + 1, 0

@@ -221,8 +221,7 @@ class BlockCache(Cache):
         self._set_length(end)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy rows from the `sources` slots [n] to the `targets` slots [n] in every layer, without waiting
-        for the host."""
+        """Copy rows from the `sources` slots [n] to the `targets` slots [n] in every layer, on the device alone."""
         for layer in self._rows:
             layer.move(sources, targets)
 
@@ -255,8 +254,7 @@ class BlockCache(Cache):
             raise
 
     def reserve_ahead(self, rows: int, most: int) -> None:
-        """Make room for `rows` rows and AHEAD more, but for no more than `most` in all unless `rows` itself
-        is more."""
+        """Make room for `rows` rows and AHEAD more, but not more than `most` unless `rows` itself is more."""
         self.reserve(max(rows, min(rows + AHEAD, most)))
 
     def give_back(self, rows: int) -> None:
@@ -267,8 +265,9 @@ class BlockCache(Cache):
 
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:
-        """Make layers write rows to these slots [T], inside the context. The buffers must be large enough:
-        none grows."""
+        """Make layers write rows to these slots [T], inside the context.
+
+        The buffers must be large enough: none grows."""
         for layer in self._rows:
             layer.slots = slots
         try:

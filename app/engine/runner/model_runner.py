@@ -61,8 +61,7 @@ class ModelRunner(Protocol):
         understands."""
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """Return `sampling.best_tokens` of at least `count` tokens a row; stored ones if a recorded step
-        found them."""
+        """Return `sampling.best_tokens` of at least `count` tokens a row; stored ones if a graph found them."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""

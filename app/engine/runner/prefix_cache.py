@@ -52,8 +52,7 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix that shares most tokens with these ids, and mark it as used; None if they share
-        too few."""
+        """Return the prefix that shares most tokens with these ids, and mark it as used; None if too few."""
         if not self._kept:
             return None
         best = max(self._kept, key=lambda one: common_length(one.tokens, ids))
@@ -64,8 +63,9 @@ class PrefixCache:
         return best
 
     def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
-        """Copy a prefix. Drops kept prefixes that it continues, and the oldest ones if all together are too
-        large."""
+        """Copy a prefix.
+
+        Drops kept prefixes that it continues, and the oldest ones if all together are too large."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

@@ -34,29 +34,28 @@ ROOMY rows."""
 
 
 class EagerSteps:
-    """Runs blocks after a cache's committed rows, and commits accepted rows. Each kernel of a step is
-    launched anew."""
+    """Runs blocks after a cache's committed rows, and commits accepted rows.
+
+    Each kernel of a step is launched anew."""
 
     buckets: Buckets = ()  # the row counts that steps are captured for
     warm_up = 1  # runs of a block before its time is the usual one
     reads_all_rows = False  # whether each row of a block must be a wanted row
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
-        """Take a `note` that tells why steps are not CUDA graphs although the device supports them; ""
-        otherwise."""
+        """Take a `note` on why steps are not CUDA graphs although the device supports them; else ""."""
         self.model, self.attention, self.note = model, attention, note
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Return logits [R, vocab] of the block's wanted rows, valid until the next block. Other rows skip
-        the LM head.
+        """Return logits [R, vocab] of the block's wanted rows, valid until the next block.
 
-        If `batch_invariant`, a row's exact result depends only on the tokens before it and the number of rows."""
+        Other rows skip the LM head. If `batch_invariant`, a row's exact result depends only on the tokens before
+        it and the number of rows."""
         attend = self.attention.batch_invariant if batch_invariant else self.attention.attend
         return run_block(self.model, cache, block, attend)[0]
 
     def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """Return `sampling.best_tokens` of the newest logits' first `rows` rows, if a graph found `count` of
-        them."""
+        """Return `sampling.best_tokens` of the newest logits' first `rows` rows, if a graph found them."""
         del rows, count
         return None
 
@@ -74,6 +73,7 @@ def run_block(
     model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
 ) -> tuple[Tensor, BlockView]:
     """Run one forward pass; returns logits [R, vocab] of the wanted rows and the view that attention saw.
+
     Commits nothing."""
     device = model.device
     view = BlockView(block, cache.length, attend, device)
@@ -197,15 +197,15 @@ class BlockRunner:
         self._block = None
 
     def rewind(self, length: int) -> None:
-        """Keep only the first `length` tokens of the prefix, for example to take back what a draft model
-        committed."""
+        """Keep only the first `length` tokens of the prefix, for example to drop what a draft model committed."""
         self.cache.rewind(length)
         self._prefix = self._prefix[:length]
         self._block = self._newest = None
 
     def forget(self) -> None:
-        """Drop the prefix and the kept prefixes of other conversations. The buffers stay until a shorter
-        prompt is read."""
+        """Drop the prefix and the kept prefixes of other conversations.
+
+        The buffers stay until a shorter prompt is read."""
         self.rewind(0)
         self._others.clear()
 

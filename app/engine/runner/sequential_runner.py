@@ -159,8 +159,7 @@ class SequentialRunner:
 
     @property
     def max_rows(self) -> int:
-        """Rows that a block may have beside the pending ones; at least 1, so that a full pass can still
-        commit all."""
+        """Rows that a block may have beside the pending ones; at least 1, so that a pass can commit all."""
         return max(self.longest_chain - self.pending, 1)
 
     @property
@@ -176,8 +175,7 @@ class SequentialRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Continue from the current state, or from the one after the newest prompt, if the ids begin with its
-        tokens.
+        """Continue from the current state, or from that after the newest prompt, if the ids begin with its tokens.
 
         Reads in chunks. If the model cannot read a chunk after its state, all but the first chunk is read row
         by row."""
@@ -198,8 +196,9 @@ class SequentialRunner:
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Return logits [R, vocab] of a chain's wanted rows. A single row is committed at once; several rows
-        are not."""
+        """Return logits [R, vocab] of a chain's wanted rows.
+
+        A single row is committed at once; several rows are not."""
         rows, start = len(block), block.positions[0]
         if rows > self.max_rows or block.positions != tuple(range(start, start + rows)):
             raise ValueError(
@@ -258,8 +257,9 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
-        """Feed tokens; returns logits [keep, vocab] of the last `keep` of them. At position 0 the state
-        starts empty."""
+        """Feed tokens; returns logits [keep, vocab] of the last `keep` of them.
+
+        At position 0 the state starts empty."""
         if start == 0:
             self.forget()
         device = self.model.device

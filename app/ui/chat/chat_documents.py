@@ -26,8 +26,9 @@ GONE = "A deleted collection"
 
 
 def chosen_collections_html(documents: Documents, chosen: Sequence[int]) -> str:
-    """Return the picker for a chat that searches the collections in `chosen`. It offers no other chat's
-    attachments."""
+    """Return the picker for a chat that searches the collections in `chosen`.
+
+    It offers no other chat's attachments."""
     collections = [one for one in documents.collections() if one.id in chosen or not one.is_attached]
     attached = [one for one in collections if one.is_attached]
     unread = [each for one in attached for each in documents.documents(one.id) if each.state == "failed"]
@@ -67,8 +68,7 @@ class ChatDocuments:
         self._notify = notify
 
     def attach_files(self, state: ChatState, paths: Sequence[str] | str | None) -> None:
-        """Attach uploaded files to the chat, and delete the uploads, because the documents service keeps
-        copies."""
+        """Attach uploaded files to the chat, and delete the uploads after the documents service copied them."""
         given = [paths] if isinstance(paths, str) else list(paths or ())
 
         def attach(files: list[Path]) -> None:
@@ -106,8 +106,9 @@ class ChatDocuments:
         save_settings(self._services, state, replace(settings, collections=chosen))
 
     def _own_collection(self, state: ChatState, name: str) -> int:
-        """Return the chat's own collection. It is created and chosen when the first file is attached. Raises
-        AppError."""
+        """Return the chat's own collection.
+
+        It is created and chosen when the first file is attached. Raises AppError."""
         if state.is_private or is_private(state.version.chat):
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()

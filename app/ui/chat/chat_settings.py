@@ -63,8 +63,7 @@ class ChatSettingsActions:
         return problem_html("".join(problems))
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
-        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with the
-        schema.
+        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with it.
 
         Does not compile the schema: the engine does that when it is typed or used, not when a chat is opened."""
         settings = try_or_notify(self._notify, lambda: settings_of(self._services, state), None)

@@ -112,8 +112,9 @@ def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = Fa
 
 
 def overflow_html(fit: ContextFit, pending: Press) -> str:
-    """Return the question before anything is left out. Its buttons hold the pending action, which continues after
-    it."""
+    """Return the question before anything is left out.
+
+    Its buttons hold the pending action, which continues after it."""
     return render(
         "overflow_question.html",
         tokens=fit.counted,

@@ -104,8 +104,9 @@ def _text(text: str | None) -> str:
 
 
 def add_formulas(markdown: MarkdownIt) -> None:
-    """Make a parser recognise formulas. Their tokens have the type `formula` and the meta values latex and
-    is_display."""
+    """Make a parser recognise formulas.
+
+    Their tokens have the type `formula` and the meta values latex and is_display."""
     markdown.inline.ruler.before("escape", "formula", _inline_rule)
     options = {"alt": ["paragraph", "blockquote", "list"]}
     markdown.block.ruler.before("fence", "formula", _block_rule, options)  # type: ignore[arg-type]
@@ -126,8 +127,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _find(text: str, start: int) -> tuple[str, int, bool] | None:
-    """Find the formula that begins at `start`: its LaTeX, its length with delimiters, and whether it is
-    displayed."""
+    """Find the formula that begins at `start`: its LaTeX, its length with delimiters, and is_display."""
     opening = text[start : start + 2]
     if opening in CLOSING:
         if start + 2 > _last(text, CLOSING[opening]):
@@ -143,8 +143,9 @@ def _find(text: str, start: int) -> tuple[str, int, bool] | None:
 
 @lru_cache(maxsize=16)
 def _last(text: str, mark: str) -> int:
-    """Return the last index of a delimiter, or -1. The result is cached, so a text full of openings is searched
-    once."""
+    """Return the last index of a delimiter, or -1.
+
+    The result is cached, so a text full of openings is searched once."""
     return text.rfind(mark)
 
 

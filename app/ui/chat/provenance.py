@@ -117,8 +117,9 @@ def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
 
 
 def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
-    """Yield the origin, tooltip and text of each token of a step. Tokens that end inside a character are left
-    out."""
+    """Yield the origin, tooltip and text of each token of a step.
+
+    Tokens that end inside a character are left out."""
     for mark in tokens:
         piece, start = text[start : mark.end], max(start, mark.end)
         if piece:

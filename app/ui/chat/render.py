@@ -117,8 +117,9 @@ class ChatRenderer:
             self._state.reply.read()
 
     def _render_messages(self) -> None:
-        """Render the messages except the running reply, which stands below them. This takes long in a long
-        chat."""
+        """Render the messages except the running reply, which stands below them.
+
+        This takes long in a long chat."""
         thread, unstored = self._thread, self._unstored()
         if unstored:
             others = (message for message in thread.messages if message.id != unstored.writing.message)
@@ -128,8 +129,7 @@ class ChatRenderer:
         self._messages = thread_html(thread, options)
 
     def _current_cut(self) -> tuple[int, bool]:
-        """Return the first message that the model still reads (0 for all), and whether the person allowed leaving
-        out others."""
+        """Return the first message that the model still reads (0 for all), and whether the person allowed it."""
         fit, reply = self._meter.fit, self._state.reply
         if self._is_writing or fit is None:
             return (reply.writing.first_read if reply else 0), True
@@ -194,8 +194,7 @@ def stored_state(message: StoredMessage | None) -> ReplyState:
 
 
 def decoder_of(state: ReplyState, chosen: DecoderName, model: ModelInfo | None) -> DecoderName:
-    """Return how the reply is decoded: a finished reply's own decoder, else the chosen one, or plain if the model
-    needs it."""
+    """Return a finished reply's own decoder, else the chosen one, or plain if the model needs it."""
     if state.finished:
         return state.finished.decoder
     return "plain" if model and model.note("lookahead") else chosen

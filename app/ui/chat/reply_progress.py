@@ -10,8 +10,9 @@ from app.values.messages import Piece
 
 
 class ReplyProgress(TracedReply):
-    """A reply as far as it was read. Only one thread may call `read`; `state` and `history` are immutable
-    values."""
+    """A reply as far as it was read.
+
+    Only one thread may call `read`; `state` and `history` are immutable values."""
 
     def __init__(self, writing: StartedReply, reader: Callable[[], CachedTokenReader]) -> None:
         super().__init__(writing, reader)

@@ -101,8 +101,7 @@ class ChatState:
         self.deletions = (*self.deletions, replace(deletion, at=monotonic()))
 
     def finish(self, version: ChatVersion, opened: int) -> bool:
-        """Show the result of an action that began at `opened`; returns False if the page has changed its chat
-        since."""
+        """Show the result of an action that began at `opened`; returns False if the chat was changed since."""
         if self.opened != opened:
             return False
         self.version, self.draft = version, ""

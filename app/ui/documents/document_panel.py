@@ -168,8 +168,9 @@ class DocumentPanelActions:
         return self._conversations.stores.of(chat).message(message).content.sources
 
     def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
-        """Find the whole document, or where the cited text is now. Raises DocumentNotFound if the text has
-        changed."""
+        """Find the whole document, or where the cited text is now.
+
+        Raises DocumentNotFound if the text has changed."""
         self._documents.words(cited)
         if is_whole:
             return DocumentRef(cited.document, cited.title, heading=WHOLE)

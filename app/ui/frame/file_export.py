@@ -75,8 +75,7 @@ def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> Strea
 
 
 def _copied(stores: ChatStores, data_dir: Path) -> Path:
-    """Copy the database into a new folder below the uploads, because that disk has room for the database
-    itself."""
+    """Copy the database into a new folder below the uploads, on the disk of the database itself."""
     place = uploads_dir(data_dir)
     place.mkdir(parents=True, exist_ok=True)
     copy = Path(tempfile.mkdtemp(dir=place)) / "backup.sqlite"

@@ -97,8 +97,7 @@ class QueuePace:
 
 
 class NeededRoutes:
-    """ASGI middleware that passes our own routes and those of Gradio's that the page needs; all others are not
-    found.
+    """ASGI middleware that passes our own routes and those of Gradio's that the page needs, and no others.
 
     Gradio has many more routes: files of this machine, other addresses through its proxy, its API, its
     monitoring."""
@@ -117,8 +116,7 @@ class NeededRoutes:
 
 
 def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: Any) -> None:
-    """Serve the page at the app's root, with every feature of Gradio's turned off that would give access to
-    more."""
+    """Serve the page at the app's root, with every feature of Gradio's turned off that would open more."""
     # Newer releases keep a history of every run by default; not all releases from 6.22 on have this option.
     if "run_history" in signature(gr.mount_gradio_app).parameters:
         options["run_history"] = False

@@ -151,8 +151,7 @@ def _fraction_box(value: float | None, label: str, name: str) -> gr.Number:
 
 
 def saved_with(control: str) -> Sequence[str]:
-    """Return the names of the values to save when this control changes; the switch and the decoder's box are one
-    option."""
+    """Return the names of the values to save with this control; switch and decoder are one option."""
     decoder = ("lookahead", "decoder")
     return decoder if control in decoder else (control,)
 
@@ -164,8 +163,7 @@ class OptionActions:
         self._services = services
 
     def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
-        """Save the options whose names are in `changed`; returns a message about invalid values of the page, or
-        "".
+        """Save the options named in `changed`; returns a message about invalid values of the page, or "".
 
         The page's other values are not saved: another page may have changed these options since, and these boxes
         may be invalid."""

@@ -96,8 +96,9 @@ def _is_same(given: str, secret: str) -> bool:
 
 
 def _form(problem: str, fetch_site: str) -> Response:
-    """Return the form. The page is loaded twice, because a link on another site comes without the browser's
-    cookie."""
+    """Return the form.
+
+    The page is loaded twice, because a link on another site comes without the browser's cookie."""
     page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",

@@ -28,8 +28,9 @@ class PageValue(Generic[T]):
 
 
 class PageSession:
-    """One page's values. `connections` counts its WebSockets: a page may reconnect before its lost socket is
-    noticed."""
+    """One page's values.
+
+    `connections` counts its WebSockets: a page may reconnect before its lost socket is noticed."""
 
     def __init__(self, session: str) -> None:
         self.session = session
@@ -67,8 +68,7 @@ class Pages:
         return page
 
     def find(self, session: str | None) -> PageSession | None:
-        """Return the page of this session; None if it was opened before the app was restarted, or was lost long
-        ago."""
+        """Return the page of this session; None if it is from before a restart of the app, or was lost long ago."""
         return self._pages.get(session or "")
 
     def connect(self, session: str) -> PageSession | None:
@@ -79,8 +79,9 @@ class Pages:
             return page
 
     def disconnect(self, page: PageSession, is_closed: bool) -> None:
-        """Count the end of a WebSocket. A closed page's values are deleted; a lost page's values are kept for a
-        while."""
+        """Count the end of a WebSocket.
+
+        A closed page's values are deleted; a lost page's values are kept for a while."""
         with self._lock:
             page.connections -= 1
             if is_closed and not page.connections:

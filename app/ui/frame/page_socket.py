@@ -76,8 +76,9 @@ class _Connection:
             await asyncio.wait([drawing, listening])
 
     async def _fail(self, drawing: asyncio.Task[None]) -> int:
-        """Log the error and close the WebSocket of a page that can no longer be drawn. Returns the closing
-        code."""
+        """Log the error and close the WebSocket of a page that can no longer be drawn.
+
+        Returns the closing code."""
         log.error("A page could not be drawn", exc_info=drawing.exception())
         await self._socket.close(FAILED)
         return FAILED

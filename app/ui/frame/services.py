@@ -41,10 +41,10 @@ class AppContext:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address at which the page is served. `token` gives access ("" if none is needed); each code does so
-    once.
+    """The address at which the page is served.
 
-    `quit_requested` ends the app; `raise_requested` brings its own window, if it has one, to the front."""
+    `token` gives access ("" if none is needed); each code does so once. `quit_requested` ends the app;
+    `raise_requested` brings its own window, if it has one, to the front."""
 
     host: str
     port: int
@@ -147,8 +147,9 @@ class Services:
         self.change_options(lambda _: options)
 
     def change_options(self, change: Callable[[Options], Options]) -> None:
-        """Apply `change` to the current options and save the result. Raises SettingsNotSaved, and what `change`
-        raises."""
+        """Apply `change` to the current options and save the result.
+
+        Raises SettingsNotSaved, and what `change` raises."""
 
         def chosen(settings: Settings) -> Settings:
             options = change(settings.options)
@@ -176,8 +177,9 @@ class Services:
         self._choose(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Make the worker load this model and save the choice when it is loaded. Then `ended` is called with
-        whether it is."""
+        """Make the worker load this model and save the choice when it is loaded.
+
+        Then `ended` is called with whether it is."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
 
@@ -212,8 +214,7 @@ class Services:
             self._choose(lambda settings: settings.with_loaded(choice))
 
     def _choose(self, change: Callable[[Settings], Settings]) -> None:
-        """Change the settings under the lock, because the engine's thread may change them at the same time; save
-        them."""
+        """Change and save the settings under a lock, because the engine's thread may change them, too."""
         with self._lock:
             settings = change(self._settings)
             if settings != self._settings:

@@ -32,8 +32,7 @@ RESERVE = 1_000_000
 
 
 def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
-    """Receive the files that the page sends, each request's in its own folder; refuse them if the disk has no
-    room."""
+    """Receive the page's files, each request's in its own folder; refuse them if the disk has no room."""
     from app.ui.frame.gradio_internals import UPLOAD
 
     @app.post(UPLOAD)

@@ -166,8 +166,7 @@ def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts)
 def _node(
     one: Placed, columns: Sequence[float], texts: Texts, chosen: int | None, is_alone: bool
 ) -> dict[str, object]:
-    """Return the template's values of a node; `chosen` is what the model chose after its parent, None if
-    unreached.
+    """Return the template's values of a node; `chosen` is what the model chose after its parent, if anything.
 
     The caption after the model's own token tells whether that token continued the drafts or replaced one."""
     x, y, width = columns[one.depth], _middle(one), _width(one, texts)

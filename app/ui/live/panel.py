@@ -18,8 +18,9 @@ UNKNOWN = "—"
 def panel_html(
     state: ReplyState, history: StepHistory, decoder: DecoderName, model: ModelInfo | None
 ) -> Markup:
-    """Return the whole panel. A low window can hide its part `.more`; before the first step there are no
-    numbers."""
+    """Return the whole panel.
+
+    A low window can hide its part `.more`; before the first step there are no numbers."""
     numbers, hero = state.statistics, hero_number(state.statistics)
     writer = state.finished.model if state.finished else model
     is_remote = writer is not None and bool(writer.server)

@@ -78,8 +78,9 @@ class TracedReply:
 
 
 def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
-    """Return the history with these events added. The prefill's first token belongs to no step and changes
-    nothing."""
+    """Return the history with these events added.
+
+    The prefill's first token belongs to no step and changes nothing."""
     pieces = [event for event in events if isinstance(event, Piece)]
     if not pieces:
         return history

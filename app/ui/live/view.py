@@ -39,8 +39,7 @@ class XrayState:
     shown: int = 0
 
     def number(self, history: StepHistory) -> int:
-        """Return the number of the step to show, 0 if there is none; the oldest kept step if the wanted one is
-        gone."""
+        """Return the number of the step to show, 0 if there is none; the oldest one if the wanted one is gone."""
         if not history.traced:
             return 0
         return history.last if self.is_live else min(max(self.shown, history.first), history.last)
@@ -87,8 +86,9 @@ class XrayRenderer:
 
 
 def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData) -> Any:
-    """Apply a control: a move, `open`, `close` or `export`. Its value is the step on the screen. Returns a file to
-    save."""
+    """Apply a control: a move, `open`, `close` or `export`.
+
+    Its value is the step on the screen. Returns a file to save."""
     do, _, value = pressed(event)
     if do == "export" and reply:
         name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"

@@ -39,8 +39,9 @@ class Cell:
 
 
 def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: ReadTexts) -> Markup:
-    """Return the picture of the step with this number; 0 if there is none. Its data-* attributes set the
-    controls."""
+    """Return the picture of the step with this number; 0 if there is none.
+
+    Its data-* attributes set the controls."""
     step = history.traced[number - history.first] if number else None
     return render(
         "xray.html",

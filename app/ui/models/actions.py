@@ -23,8 +23,9 @@ NO_QUESTION = ""
 
 
 class ModelsActions:
-    """The event handlers. Those of buttons return the HTML of a question that must be answered first, if there is
-    one."""
+    """The event handlers.
+
+    Those of buttons return the HTML of a question that must be answered first, if there is one."""
 
     def __init__(self, services: Services, inventory: InventoryCache, notify: Notify) -> None:
         self._services = services

@@ -114,8 +114,7 @@ def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -
 
 
 def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit: Fit | None) -> ModelChoice:
-    """Return the options with which this model was last loaded; else use the fastest quantisation for the
-    repository."""
+    """Return the options with which this model was last loaded; else use the fastest quantisation."""
     choice = settings.choice_of(name)
     if settings.was_loaded(name):
         return choice
@@ -129,8 +128,7 @@ def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit, one per line; models that are too big come
-    last."""
+    """Render the models of the catalogue that the filters admit, one per line; the too big ones last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     return render_macro(
         TEMPLATE,
@@ -201,8 +199,7 @@ def quantisation_of(name: str) -> str:
 
 
 def best_gguf(files: Sequence[FileProgress], free: int) -> str:
-    """Return the largest of these files that fits the free disk space, preferably one of at most 8 bits; "" if
-    none fits.
+    """Return the largest file that fits the free disk space, preferably of at most 8 bits; "" if none fits.
 
     All files take the same memory when loaded, but larger files round less."""
     fitting = [file for file in files if file.size + DISK_RESERVE <= free]

@@ -80,8 +80,9 @@ class InventoryCache:
         return precision_of(self._services.engine.status().model if is_auto else None)
 
     def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
-        """Estimate whether a model fits in memory when loaded with these options. Raises ModelError for invalid
-        files."""
+        """Estimate whether a model fits in memory when loaded with these options.
+
+        Raises ModelError for invalid files."""
         precision, context = precision_for(choice, self.precision), choice.context or USUAL_CONTEXT
         return self._services.models.judge(model, memory, precision, context, choice.draft_model)
 
@@ -114,8 +115,7 @@ class InventoryCache:
         self._inventory = self._find()
 
     def _current_version(self) -> object:
-        """Return what makes the inventory out of date when it changes: finished downloads, and the loaded
-        model."""
+        """Return what makes the inventory out of date: the finished downloads, and the loaded model."""
         downloads = self._services.models.downloads.snapshot()
         return {one.name for one in downloads if one.state == "done"}, self._services.engine.status().model
 

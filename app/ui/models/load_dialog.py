@@ -75,8 +75,7 @@ class LoadOptions:
     attention: tuple[Option, ...]
 
     def allowed(self, choice: ModelChoice) -> ModelChoice:
-        """Return the choice with values that this machine does not have replaced; it may come from another
-        machine."""
+        """Return the choice without values that this machine lacks, because it may come from another machine."""
         for field in fields(self):
             known = [option.value for option in getattr(self, field.name)]
             if getattr(choice, field.name) not in known:
@@ -179,8 +178,7 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Open the dialog for this model, with the options it was last loaded with, else with the best
-        quantisation."""
+        """Open the dialog for this model, with the options of its last load, else with the best quantisation."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))

@@ -129,8 +129,7 @@ class ConnectActions:
 def build_connect(
     services: Services, api: ApiSwitch, endpoint: Endpoint, opening: gr.Button, events: PageEvents
 ) -> None:
-    """Build the section inside the current Blocks, and connect its events; `opening` leads to the Settings
-    view."""
+    """Build the section inside the current Blocks and connect its events; `opening` leads to the view."""
     actions = ConnectActions(services, api, endpoint, toast, success_toast)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Connect</h3>", js_on_load=None)

@@ -47,8 +47,7 @@ class SamplingDefaults:
     def connect(
         self, options: OptionActions, controls: Sequence[gr.components.Component], events: PageEvents
     ) -> None:
-        """Connect the boxes with the settings, and with the other boxes in `controls`, which has all of
-        `OptionValues`."""
+        """Connect the boxes with the settings and with their twins in `controls`, which has all options."""
         own = dict(zip(SAMPLING, self.boxes, strict=True))
         values = [own.get(name, other) for name, other in zip(OptionValues._fields, controls, strict=True)]
         for name, other in zip(OptionValues._fields, controls, strict=True):
@@ -143,8 +142,7 @@ def presets_html() -> Markup:
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """Return the rows of a step with these sizes, and their memory; `price` is a row's memory with the loaded
-    `model`."""
+    """Return the rows of a step with these sizes and their memory; `price` is a row's, with the loaded model."""
     rows = step_rows(decoding)
     return render_macro(
         "settings.html",

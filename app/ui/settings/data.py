@@ -120,8 +120,9 @@ class DataActions:
         self._with_upload(path, self._stage)
 
     def delete_chats(self) -> tuple[str, str]:
-        """Delete all chats with attached documents, uploads and backups. Returns the data folder, and the
-        question."""
+        """Delete all chats with attached documents, uploads and backups.
+
+        Returns the data folder, and the question."""
         succeeded(self._notify, self._delete_chats)
         return self.folder(), delete_chats_html()
 

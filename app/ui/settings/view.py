@@ -95,8 +95,9 @@ class SettingsActions:
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
-        """Return the memory that a row takes with the loaded model; None for a server. Each model is looked up
-        once."""
+        """Return the memory that a row takes with the loaded model; None for a server.
+
+        Each model is looked up once."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
         if model is None or model.server:
             return None
@@ -165,8 +166,9 @@ def _section(name: str) -> gr.Column:
 
 
 def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, gr.HTML]:
-    """Build the buttons that restore the defaults and quit. Also returns the component that shows what was
-    restored."""
+    """Build the buttons that restore the defaults and quit.
+
+    Also returns the component that shows what was restored."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Defaults</h3><p class='hint'>Sampling, decoder and appearance. The model stays.</p>",

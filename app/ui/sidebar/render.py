@@ -153,8 +153,7 @@ def group_of(chat: ChatSummary, today: date) -> str:
 
 
 def _day(moment: float) -> date:
-    """Return the day of a time stamp; the first of all days if it is invalid, so that the list can always be
-    drawn."""
+    """Return the day of a time stamp; the first of all days if it is invalid, so that the list can be drawn."""
     try:
         return datetime.fromtimestamp(moment).date()
     except (ValueError, OverflowError, OSError):
@@ -169,8 +168,7 @@ def excerpt_html(excerpt: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An offer to undo something: the sentence about it, when it was done, and the id of a replaced document, or
-    0."""
+    """An offer to undo something: a sentence about it, when it was done, and a replaced document's id, or 0."""
 
     message: str
     at: float

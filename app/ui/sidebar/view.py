@@ -92,8 +92,7 @@ class SidebarActions:
             state.new_chat()
 
     def _undo(self, state: ChatState, document: int) -> None:
-        """Undo a document's replacement; without a document undo the last deletion, after which the one before can
-        be undone."""
+        """Undo the replacement of this document; with 0 undo the last deletion that is left."""
         if document:
             self._services.documents.undo_replacement(document)
             return
