@@ -39,8 +39,8 @@ ROWS = (8, 4096)
 PASSES = 3
 """Maximum number of blocks in one reading of the text."""
 STRIDE = 3
-"""Every third row is real in the drafted reading; fewer rows are if their chain would be deeper than any
-draft tree."""
+"""Every third row is real in the drafted reading. The stride is larger if the chain of real rows would otherwise be
+deeper than any draft tree."""
 
 MakeBlock = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
 """(the rest of the text, its position) -> a block, and the indices of its rows that hold the text."""
