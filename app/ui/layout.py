@@ -1,11 +1,11 @@
-"""The page: builds the bar at the top and all views, joins them with their events, and makes a web app of them.
+"""The page: builds the bar at the top and all views, connects them with their events, and makes a web app of them.
 
 top      brand  status                       Chat  Models  Documents  Race  Settings
-#notice  what must be known first, if anything
+#notice  what the person must know first, if anything
 #main    sidebar | thread, message box | the panel's tabs: settings, live numbers, X-ray
 #models, #documents, #race, #settings    the other views;   #reading opens beside any, questions over them
 
-All views are built, and one of them is shown at a time: see assets/ui/foresight.js.
+All views are built, but only one is shown at a time: see assets/ui/foresight.js.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,8 +73,8 @@ TABS = (("settings", "Settings"), ("live", "Live"), ("xray", "X-ray"))
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What others need of the page. `session` tells the page's script its session; `fill` is an event by which the
-    script asks for boxes to be filled anew."""
+    """The components and values that the rest of the app needs. `session` gives the page's script its session;
+    `fill` is an event by which the script asks for new values in boxes."""
 
     chat_state: PageValue[ChatState]
     session: gr.HTML
@@ -99,7 +99,7 @@ class Page:
 def build_page(
     services: Services, app_context: AppContext, endpoint: Endpoint, notice: Notice, events: PageEvents
 ) -> Page:
-    """Build everything inside the current Blocks, as it was chosen last."""
+    """Build everything inside the current Blocks, with the settings chosen last."""
     settings, new_chat = services.settings, services.new_chat_settings
     chat_state = PageValue(lambda: ChatState(settings=new_chat(), new_settings=new_chat))
     session = _hidden("session", "foresight.connect(element)")
@@ -134,9 +134,9 @@ def _hidden(name: str, script: str) -> gr.HTML:
 
 
 def _build_side_panel(options: Options) -> tuple[OptionPanel, ChatSettingsPanel, XrayView]:
-    """Build the panel beside the chat: tabs with what is chosen for replies, the live numbers, and the X-ray.
+    """Build the panel beside the chat: tabs with the settings of replies, the live numbers, and the X-ray.
 
-    assets/ui/side.js goes between them, closes the panel and keeps its width."""
+    assets/ui/side.js switches between the tabs, closes the panel and remembers its width."""
     with gr.Column(elem_id="side", scale=0, min_width=256):
         gr.HTML(_tabs(), elem_id="side-tabs", js_on_load=None)
         with gr.Column(elem_id="side-live", elem_classes="side-page"):
@@ -169,7 +169,7 @@ def _tabs() -> str:
 def connect_page(
     blocks: gr.Blocks, page: Page, services: Services, inventory: InventoryCache, events: PageEvents
 ) -> None:
-    """Join the events that concern several views with their actions."""
+    """Connect the events that concern several views with their actions."""
     _connect_boxes(blocks, page, services, events)
     _connect_chat(page, services, events)
     _connect_options(page, services, events)
@@ -186,16 +186,16 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     chat, chat_settings = ChatActions(services, toast), ChatSettingsActions(services, toast)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
-        """Return the page's session, and what was chosen since the page was built, when the app started.
+        """Open a session for the page; return it, and the settings that changed since the page was built.
 
-        Boxes that are right already are left alone: somebody may be typing in them by now."""
+        Boxes that are right already are not changed, because somebody may already be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
         chat.open_last(page_session.get(page.chat_state))
         now = zip(_chosen(services), built, strict=True)
         return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return another chat's draft or settings, or the temperature of another model."""
+        """Return the draft or settings of the chat that is shown now, or the temperature of the new model."""
         draft = temperature = gr.skip()
         shown = (gr.skip(),) * len(settings)
         do, left, typed = pressed(event)
@@ -215,7 +215,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
 
 
 def _chosen(services: Services) -> tuple[Any, ...]:
-    """Return the values of all boxes, in their order."""
+    """Return the saved values of all boxes, in their order."""
     return (*to_values(services.settings.options), services.settings.library.is_offline)
 
 
@@ -232,8 +232,8 @@ def _connect_options(page: Page, services: Services, events: PageEvents) -> None
     options = OptionActions(services)
     for name, control in zip(OptionValues._fields, page.controls, strict=True):
         panel = page.options if control in page.options.controls else page.decoder
-        # `input` is the person's own change; `change` would also fire when a page is filled at load.
-        # While a slider moves only its last place counts.
+        # `input` fires only when the person changes a control; `change` would also fire when a page is loaded.
+        # While a slider moves, only its last value counts.
         events.on(
             control.input,  # type: ignore[attr-defined]
             partial(options.choose_options, saved_with(name)),
@@ -252,7 +252,7 @@ def _listed_collections(services: Services) -> ListCollections:
 def views_of(
     page: Page, services: Services, inventory: InventoryCache, getter: ModelGetter, notice: Notice
 ) -> Callable[[PageSession], list[PolledRenderer]]:
-    """Return what draws each page."""
+    """Return a function that makes the renderers of a page."""
     collections, semantic_search = _listed_collections(services), SemanticSearch(services)
     stored = services.conversations.stores.stored
 
@@ -294,7 +294,7 @@ def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -
 
     @app.post("/foresight/raise")
     def bring_to_front() -> fastapi.Response:
-        """Bring the app's own window to the front, or return an address that a second start can open."""
+        """Bring the app's own window to the front, or return an address for the second start to open."""
         endpoint.raise_requested.set()
         if endpoint.is_native:
             return fastapi.Response(status_code=204)
@@ -310,7 +310,7 @@ def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -
 def build_blocks(
     services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
 ) -> tuple[PageBlocks, Callable[[PageSession], Sequence[PolledRenderer]]]:
-    """Return the page as Gradio Blocks, and what draws each page."""
+    """Return the page as Gradio Blocks, and a function that makes the renderers of a page."""
     inventory, notice = InventoryCache(services), Notice(app_context.note)
     events, getter = PageEvents(pages, toast), ModelGetter(services, inventory)
     blocks = PageBlocks(

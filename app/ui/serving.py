@@ -20,16 +20,17 @@ from app.web.server_thread import ServerThread, WebSocketProtocol
 OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
 API_PATHS = "/v1/"
 LARGEST_MESSAGE = 4096
-"""Bytes that a page may say at once over its WebSocket."""
+"""Maximum size in bytes of a message that a page may send over its WebSocket."""
 PING_SECONDS = 5.0
-"""A page whose browser does not answer pings for so long is gone."""
+"""A page is considered lost if its browser does not answer a ping within this time."""
 
 
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
-    """Set what Gradio reads while it is imported: no GRADIO_* of the shell, no telemetry, uploads in `data_dir`.
+    """Set the variables that Gradio reads at import: none of the shell's GRADIO_*, no telemetry, uploads in
+    `data_dir`.
 
-    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS left from another program must not open this one, nor must it take
-    this machine for a Space of Hugging Face."""
+    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS that was set for another program must not give access to this app, and
+    Gradio must not take this machine for a Space of Hugging Face."""
     for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -49,12 +50,12 @@ class Running:
         self.note = f"Port {requested_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
-        """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
+        """Wait until the page is closed for good or somebody presses Quit. A KeyboardInterrupt passes through."""
         while self._server.is_alive and not self.endpoint.quit_requested.wait(0.5):
             pass
 
     def close(self) -> None:
-        """Stop answering. Replies under way are the engine's and go on. Safe to call twice."""
+        """Stop answering requests. Replies being written continue in the engine. It can be called twice."""
         self._server.close()
 
 
@@ -66,9 +67,9 @@ def serve(
     is_native: bool = False,
     has_token: bool = True,
 ) -> Running:
-    """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort.
+    """Serve the page on 127.0.0.1 at `port` or the next free one, to everybody with the token. Raises NoFreePort.
 
-    The API is served beside it: it has its own key."""
+    The API is served at the same address, but has its own key."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
@@ -95,7 +96,7 @@ def serve(
 
 
 def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
-    """Serve both at one address: the API's paths begin with /v1."""
+    """Serve page and API at one address: paths that begin with /v1 are the API's."""
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)
@@ -106,7 +107,7 @@ def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
 
 @contextmanager
 def collecting_later() -> Iterator[None]:
-    """Spare the collector the many objects that come now and stay: a sixth of the time to the page."""
+    """Turn the garbage collector off while many lasting objects are made, which saves 1/6 of the start's time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,8 @@
-"""Capturing work as CUDA graphs, and replaying it: the seam between steps and torch.cuda.
+"""Captures work as CUDA graphs. All calls of torch.cuda that steps need for it are here.
 
-A graph repeats every kernel with the addresses and numbers of its capture. So whatever changes must be read from
-tensors that keep their addresses, nothing may wait for the device during a capture, and tensors that the graph
-reads must live as long as the graph.
+A graph repeats every kernel with the addresses and numbers of its capture. So everything that changes between
+steps is read from tensors that keep their addresses, nothing may wait for the device during a capture, and
+tensors that the graph reads must live as long as the graph.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from app.engine.machine.memory import clear_workspaces
 
 
 class GraphCapturer:
-    """Captures CUDA graphs that share one memory pool: they are replayed one after the other, never at once."""
+    """Captures CUDA graphs. They share one memory pool, because they never run at the same time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -26,19 +26,20 @@ class GraphCapturer:
     def capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         """Do the work once, then capture it.
 
-        Raises whatever goes wrong, and RuntimeError if the host waits for the device; then nothing is left of it.
-        The first run finds that out, because an interrupted capture leaves a bad state."""
+        Raises any error of the work, and RuntimeError if the host waits for the device; no graph is left then. The
+        run before the capture finds such errors, because an interrupted capture leaves torch in a bad state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():
                 work()
         finally:  # kernels of a run that failed must not meet those of the eager step that follows
             torch.cuda.synchronize(self._device)
-        torch.cuda.empty_cache()  # what the first run took on that stream serves no other
+        torch.cuda.empty_cache()  # memory that the first run took on that stream cannot be reused by other streams
         graph = torch.cuda.CUDAGraph()
         # Not torch.cuda.graph: when the end of a capture fails, that leaves the stream as the current one.
         with torch.cuda.stream(self._stream), own_workspaces():
-            # Of this thread alone: what others do, such as asking for free memory, is no matter.
+            # Only calls of this thread can break the capture; other threads may, for example, query free
+            # memory.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             run_and_end(work, lambda: self._end(graph))
         return graph
@@ -48,11 +49,12 @@ class GraphCapturer:
         self._pool = torch.cuda.graph_pool_handle()
 
     def _end(self, graph: torch.cuda.CUDAGraph) -> None:
-        """End a capture. Where that fails, torch (up to 2.13) leaves the pool open: it is closed here."""
+        """End a capture. If that fails, torch (up to 2.13) leaves the memory pool open, so it is closed here."""
         try:
             graph.capture_end()
         except RuntimeError:
-            # Refused where torch closed the pool, or under other names: then there is nothing to release, either.
+            # These calls fail if torch closed the pool itself or renamed them; then there is nothing to
+            # release.
             with suppress(RuntimeError, AttributeError):
                 torch._C._cuda_endAllocateToPool(self._stream.device_index, self._pool)
                 torch._C._cuda_releasePool(self._stream.device_index, self._pool)
@@ -62,20 +64,21 @@ class GraphCapturer:
 
 @contextmanager
 def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[None]:
-    """Have cuBLAS take the workspace that a graph will write to from the graphs' own memory.
+    """Make cuBLAS allocate the workspace that a graph writes to from the graphs' own memory.
 
-    One that was there before would be freed with the next model, or where memory runs out, under the graphs."""
+    A workspace from before would be freed with the next model or when memory runs out, while graphs still use
+    it."""
     clear()
     try:
         yield
     finally:
-        clear()  # what is computed next must not write to the graphs' memory
+        clear()  # later work outside the graphs must not write to their memory
 
 
 def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
-    """Do the work between the two ends of a capture. An error of the work is raised as it is.
+    """Do the work, then end the capture. An error of the work is raised as it is.
 
-    The capture that it broke cannot be ended well: that error is only its consequence."""
+    A second error, from ending the capture that it broke, is suppressed as a mere consequence."""
     try:
         work()
     except BaseException:
@@ -87,7 +90,7 @@ def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
 
 @contextmanager
 def _waiting_refused() -> Iterator[None]:
-    """Everything that makes the host wait for the device raises RuntimeError."""
+    """Make everything that waits for the device raise RuntimeError, inside the context."""
     before = torch.cuda.get_sync_debug_mode()
     _set_waiting("error")
     try:
@@ -98,5 +101,5 @@ def _waiting_refused() -> Iterator[None]:
 
 def _set_waiting(mode: int | str) -> None:
     with catch_warnings():
-        simplefilter("ignore")  # torch says that it does not find all of it
+        simplefilter("ignore")  # torch warns that it does not detect every wait
         torch.cuda.set_sync_debug_mode(mode)

@@ -1,4 +1,4 @@
-"""Tries whether steps can be CUDA graphs on this device: a tiny block must have the same logits by both ways."""
+"""Tries whether steps can be CUDA graphs on this device: a tiny block must have the same logits as eagerly."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,27 +24,26 @@ _TRIAL_PREFIX = 5
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
-    """Choose graphs if the device has them, our kernels attend and they pass a trial; else eager steps."""
+    """Choose graphs if the device supports them, attention is our kernel and a trial succeeds; else eager steps."""
     if model.device.type == "cpu":
         return steps_on_cpu(model, attention)
     if model.device.type != "cuda":
         return EagerSteps(model, attention)
     if attention.name != "triton":
-        return EagerSteps(model, attention, f"they need the triton attention, and {attention.name} attends")
+        return EagerSteps(
+            model, attention, f"they need Triton attention, but {attention.name} attention is in use"
+        )
     return tried_graphs(model, attention, rotary, GraphCapturer(model.device), context)
 
 
 def tried_graphs(
     model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
 ) -> EagerSteps:
-    """Graphs, if a tiny block has the same logits by a graph as eagerly; else eager steps and a note."""
+    """Return graphs if a tiny block has the same logits by a graph as eagerly; else eager steps with a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""
-    for most_best in (
-        SUCCESSORS,
-        0,
-    ):  # a card's library may be unable to look for likeliest tokens in a graph
+    for most_best in (SUCCESSORS, 0):  # on some GPUs the search for the likeliest tokens cannot be captured
         make = partial(GraphSteps, model, attention, capturer, most_best=most_best)
         if not (note := _note_of_trials(make, capturer)):
             return make(context=context)
@@ -52,7 +51,9 @@ def tried_graphs(
 
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) -> str:
-    """Why steps cannot be these graphs; "" if they can. If memory is too small for 8 rows, one row must do."""
+    """Try these graphs; return why steps cannot be recorded, "" if they can.
+
+    Tries 1 row if memory is too small for 8."""
     note = NO_MEMORY
     for rows in (8, 1):
         if not note.startswith(NO_MEMORY):
@@ -60,7 +61,7 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) ->
         steps = make(context=len(_TRIAL))
         try:
             is_same = _writes_the_same(steps, rows)
-            note = steps.note or ("" if is_same else "a graph said something else")
+            note = steps.note or ("" if is_same else "a graph gave other logits than an eager step")
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -71,7 +72,7 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) ->
 
 @torch.inference_mode()
 def _writes_the_same(steps: GraphSteps, rows: int) -> bool:
-    """Read so many rows after a prefix that grows, until they come from a graph made for other tokens."""
+    """Run blocks of `rows` rows after a growing prefix; return whether graphs and eager steps agree each time."""
     model, attention = steps.model, steps.attention
     cache, eager = BlockCache(), EagerSteps(model, attention)
     text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]

@@ -1,21 +1,23 @@
 """Steps as CUDA graphs: a whole forward pass that the host starts with one call.
 
-Launch by launch, a Llama of 32 layers is some 1200 kernels, and the host may need longer to name them than the
-device to run them. A graph is recorded once for each bucket of rows and then replayed:
+One pass of a Llama of 32 layers is some 1200 kernels, and the host may need longer to launch them one by one
+than the device to run them. A graph is recorded once for each bucket (a row count that blocks are padded to),
+then replayed:
 
     block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
                                      -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted,
-                                                                       and of each row the likeliest tokens
+                                                                       and the likeliest tokens of each row
 
-What a graph has baked in must stay true. Its inputs are tensors that stay (`StepInputs`); keys are written to
-slots, and attention finds them by the table of paths in the whole buffers (`kv_cache.py`, `attention/paths.py`), so
-neither prefix nor rewinding are seen by the graph. When the cache grows, its buffers are others: all graphs are
-dropped and recorded anew. A bucket's first steps are eager, so that rare ones are never recorded, as are blocks
-without a prefix and blocks that are too deep or too wide.
+A graph keeps the addresses and sizes of its recording, so these must stay valid. Its inputs are tensors that
+are kept (`StepInputs`). Keys are written to slots, and attention finds them in the whole buffers by the table
+of paths (`kv_cache.py`, `attention/paths.py`), so a graph does not depend on the prefix's length or on
+rewinding. When the cache grows, it gets new buffers, and all graphs are dropped and recorded anew. A bucket's
+first steps are eager, so that rare buckets are never recorded. Blocks without a prefix and blocks that are
+too deep or too wide are eager, too.
 
-Whatever goes wrong when a step is recorded, the model runs launch by launch from then on, and `note` says why.
-If memory ran out, only steps of that many rows do; if it was too small for a cache that grows far at once, steps do
-until the cache has grown by little.
+If recording a step fails, the model runs eagerly from then on, and `note` holds the reason. If memory ran out
+while recording, only steps of that row count stay eager. If memory is too small to let the cache grow far at
+once, steps are eager until the cache has grown by little.
 """
 
 from collections import Counter
@@ -43,18 +45,18 @@ from app.engine.sampling.sampling import best_tokens
 from app.values.messages import MAX_ROWS
 
 WIDTH = SLOTS + NEWEST
-"""Columns of the table. Blocks whose rows find keys in more places are not for recorded steps."""
+"""Columns of the table of paths. A block whose table needs more columns is not recorded."""
 LINES = 4
-"""Lines of int64 numbers before the table."""
+"""Lines of int64 numbers before the table of paths: tokens, positions, slots, wanted rows."""
 MOVES = MAX_DEPTH + 1
-"""Rows that a recorded commit moves at most: row 0 and one for each guess in a line."""
+"""Maximum number of rows that a recorded commit moves: row 0 and the deepest chain of guesses."""
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""
 EAGER_STEPS = 2
-"""Steps of a bucket before it is recorded."""
+"""Steps of a bucket that run eagerly before it is recorded."""
 
 NO_MEMORY = "memory ran out"
-_NO_ROOM = f"{NO_MEMORY} when the cache was to grow for recorded steps"
+_NO_ROOM = f"{NO_MEMORY} while the cache was growing for recorded steps"
 
 
 class StepInputs:
@@ -63,8 +65,8 @@ class StepInputs:
         int64 [rows]    tokens | positions | slots | wanted
         int32           the table of paths [rows, 2 + NEWEST], after them
 
-    The slots say where the rows' keys are written. One copy fills the buffer; its source is pinned memory, which
-    torch does not reuse before the copy is done, so that nothing waits."""
+    The slots are the cache rows that the block's keys are written to. One copy fills the buffer, without
+    waiting: its source is pinned memory, which torch does not reuse before the copy is done."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._rows = rows
@@ -75,7 +77,9 @@ class StepInputs:
         self.paths = self._buffer[LINES * rows :].view(torch.int32).view(rows, WIDTH)
 
     def fill(self, block: Block, prefix_length: int) -> bool:
-        """Send a block of which all rows are read; sends nothing and returns False if the table is too small."""
+        """Copy a block of wanted rows to the device; returns False if its table of paths is too large.
+
+        Raises ValueError if it has another number of rows or wanted rows."""
         if len(block) != self._rows or len(block.wanted) != self._rows:
             raise ValueError(
                 f"inputs are for {self._rows} rows, got {len(block)}, of which {len(block.wanted)} are wanted"
@@ -90,16 +94,16 @@ class StepInputs:
 
 
 class CapturedMoves:
-    """The commit of accepted rows that are not in place yet, as one CUDA graph that moves them in every layer.
+    """A recorded commit: one CUDA graph that moves accepted rows to their places in every layer.
 
-    It is valid as long as the cache keeps its buffers."""
+    The graph is valid as long as the cache keeps its buffers."""
 
     def __init__(self, cache: BlockCache, capturer: GraphCapturer, device: torch.device) -> None:
         numbers = self._numbers = torch.zeros((2, MOVES), dtype=torch.long, device=device)
         self._graph = capturer.capture(lambda: cache.move(numbers[0], numbers[1]))
 
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows, at most MOVES; the first is row 0."""
+        """Commit these rows, at most MOVES of them; the first is row 0."""
         rest = [0] * (MOVES - len(rows))
         moves = np.array(((*rows, *rest), (*range(len(rows)), *rest)), dtype=np.int64) + cache.length
         upload_into(self._numbers, moves)
@@ -109,14 +113,14 @@ class CapturedMoves:
 
 @dataclass(slots=True)
 class _Bucket:
-    """One row count: what its graph reads, and the graph once there is one."""
+    """One row count: the inputs that its graph reads, and the graph after it is recorded."""
 
     inputs: StepInputs
     graph: torch.cuda.CUDAGraph | None = None
 
 
 class GraphSteps(EagerSteps):
-    """Replays a graph where there is one, else runs eagerly. It serves one cache at a time."""
+    """Replays a graph if one is recorded, else runs eagerly. It serves one cache at a time."""
 
     warm_up = EAGER_STEPS + 1
     reads_all_rows = True
@@ -129,9 +133,9 @@ class GraphSteps(EagerSteps):
         context: int,
         most_best: int = SUCCESSORS,
     ) -> None:
-        """The attention backend must read the mask from the table of paths alone.
+        """Require an attention backend that reads the mask from the table of paths alone.
 
-        Graphs look for the `most_best` likeliest tokens of each row; 0: for none."""
+        Graphs also find up to `most_best` likeliest tokens of each row; with 0 they find none."""
         super().__init__(model, attention)
         self.buckets = BUCKETS
         self._capturer = capturer
@@ -142,30 +146,30 @@ class GraphSteps(EagerSteps):
         self._moves: CapturedMoves | None = None
         self._can_record_moves = True
         self._cache: BlockCache | None = None
-        self._version = self._capacity = 0  # of that cache, when it was looked at last
+        self._version = self._capacity = 0  # of `_cache` when it was last checked
         self._logits = self._best = torch.empty(0)
         self._most_best = most_best
         self._num_best = 0  # of the newest block
 
     @property
     def num_graphs(self) -> int:
-        """How many row counts are recorded now."""
+        """The number of row counts that are recorded now."""
         return len(self._captured)
 
     @torch.inference_mode()
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
+        """Return logits [R, vocab] of the wanted rows; the next block overwrites them."""
         self._num_best = 0
         if not self._has_graph_for(cache, block):
             return super().forward(cache, block, batch_invariant)
         return self._replayed(cache, block, batch_invariant)
 
     def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """The likeliest tokens that the graph found beside the logits, if the newest block was run by one."""
+        """Return the likeliest tokens that the graph found with the logits; None after an eager block."""
         return self._best[:rows, : 2 * self._num_best + 1] if 0 < count <= self._num_best else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
-        """Whether a block of so many rows is captured by now, or may be in this step."""
+        """Count the block; return whether one of its size is recorded or may be recorded in this step."""
         rows = len(block)
         if not self.buckets or rows > self.buckets[-1] or len(block.wanted) != rows:
             return False
@@ -176,14 +180,14 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block; moving them is recorded as well."""
+        """Keep these rows of the newest block. If rows must be moved, that is recorded as a graph, too."""
         is_recorded = self._captured and self._is_current(cache)
         if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             super().commit(cache, rows)
             return
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
-        except Exception as error:  # as with steps, which stay recorded if memory ran out
+        except Exception as error:  # as for steps; recorded steps are kept if memory ran out
             if is_out_of_memory(error):
                 self._can_record_moves = False
                 self.note = f"{NO_MEMORY} when a commit was recorded"
@@ -200,8 +204,8 @@ class GraphSteps(EagerSteps):
             return super().forward(cache, block, batch_invariant)
         try:
             bucket.graph = bucket.graph or self._capture(cache, block, bucket.inputs)
-        except Exception as error:  # a driver's, a compiler's, a model's own: each has types of its own
-            if is_out_of_memory(error):  # narrower ones may have room
+        except Exception as error:  # drivers, compilers and models raise errors of many types
+            if is_out_of_memory(error):  # steps with fewer rows may fit
                 self._refused.add(rows)
                 self.note = f"{NO_MEMORY} when a step of {rows} rows was recorded"
             else:
@@ -213,12 +217,12 @@ class GraphSteps(EagerSteps):
         return self._logits[:rows]
 
     def _num_best_of(self, rows: int) -> int:
-        """How many of a row's likeliest tokens a graph looks for: one in a plain step, else 8 to teach."""
+        """Return how many of a row's likeliest tokens a graph finds: 1 in a plain step, else up to `most_best`."""
         return min(self._most_best, 1 if rows == 1 else self._logits.shape[1])
 
     def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> torch.cuda.CUDAGraph:
         if not len(self._logits):
-            # One buffer for the graphs of all row counts: each step's logits are read before the next.
+            # All graphs share one buffer, because each step's logits are read before the next step.
             logits = super().forward(cache, block)
             self._logits = logits.new_empty((self.buckets[-1], logits.shape[-1]))
             self._best = self._logits.new_empty((len(self._logits), 2 * SUCCESSORS + 1), dtype=torch.float32)
@@ -246,9 +250,9 @@ class GraphSteps(EagerSteps):
         return self._capturer.capture(step)
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
-        """Make room after the prefix, unless memory runs out: an eager step needs less of it.
+        """Make room after the prefix; return False if memory runs out, because an eager step needs less of it.
 
-        What was recorded over other buffers is dropped, before they grow."""
+        Graphs that were recorded over other buffers are dropped before the cache grows."""
         needed = cache.length + rows
         if self._is_current(cache) and needed <= self._capacity:
             return True
@@ -268,18 +272,18 @@ class GraphSteps(EagerSteps):
         return True
 
     def _is_current(self, cache: BlockCache) -> bool:
-        """Whether the buffers are those that steps were recorded over: a look at each layer would cost time."""
+        """Return whether steps were recorded over the cache's current buffers, without looking at each layer."""
         return self._cache is cache and self._version == cache.version
 
     def release(self) -> None:
-        """Drop all graphs: they are recorded anew."""
+        """Drop all graphs; later steps record them anew."""
         if self._captured:
             self._captured.clear()
             self._moves = None
             self._capturer.release()
 
     def _give_up(self, error: Exception) -> None:
-        """Record nothing any more. The step itself still runs eagerly."""
+        """Stop recording for good and note why. The step itself still runs eagerly."""
         self.release()
         self._logits = self._best = torch.empty(0)
         self._cache = None

@@ -1,8 +1,8 @@
 """Measurements of a model, cached in JSON files: one for each model, machine and set of library versions.
 
-A file names what it was measured for and is used only for exactly that, so that another model, precision, device,
-number of threads or release of a library is measured again. A folder that cannot be written and an invalid file
-cost a measurement, never a reply.
+A file names what it was measured for and is used only for exactly that, so that another model, precision,
+device, number of threads or library version is measured again. If the folder cannot be written or a file is
+invalid, the measurement is repeated; a reply never fails because of it.
 """
 
 import json
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CacheKey = dict[str, str]
-"""What a measurement is valid for: all that a step's time and bits depend on."""
+"""What a measurement is valid for: everything that a step's time and exact results depend on."""
 
 
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
-    """Names the model, how its layers are made, where it runs, and with which libraries and kernels."""
+    """Describe the model, how its layers are made, where it runs, and with which libraries and kernels."""
     config = model.config.to_json_string(use_diff=False)
     layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
     return {
@@ -54,7 +54,7 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    # Older torch releases of the supported range do not tell what the processor can do.
+    # Older supported torch releases do not report the processor's capabilities.
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     kind = capabilities.get("cpu_name") or platform.processor() or platform.machine()
     return f"{kind} {_digest(str(sorted(capabilities.items())))} {torch.get_num_threads()} threads"
@@ -65,9 +65,9 @@ def _digest(*words: str) -> str:
 
 
 class MeasurementCache:
-    """One value of each kind for each key, in files of a folder, which is made with the first one.
+    """Stores one value of each kind for each key, in files of a folder that is made when the first one is written.
 
-    Without a folder it stores nothing."""
+    If the folder is None, it stores nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -86,7 +86,9 @@ class MeasurementCache:
             return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Store a value that JSON can hold: write its file whole, or leave it as it was."""
+        """Store a value that JSON can hold.
+
+        Writes the whole file or leaves it as it was; an OSError is only logged."""
         if self._folder is None:
             return
         try:

@@ -1,10 +1,11 @@
-"""Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by bucket.
+"""Measures a loaded model's steps by bucket, on the path that decoding takes: their time and their exact results.
 
-Seconds: one block of each bucket, never committed, round after round (C B A, C B A); the median of the rounds. Two
-buckets are timed after a longer context as well, because each row attends to each of its tokens. A slow model is
-timed at fewer buckets. On a busy machine the rounds end early, so that nobody waits long for a chat to begin.
+Time: each round runs one block of each bucket, from the largest to the smallest, without committing it; the
+median of the rounds counts. Two buckets are timed after a longer context as well, because each row attends to
+all of its tokens. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that
+nobody waits long for a chat.
 
-Bits: `same_bits.py` compares them, the most useful buckets first.
+Exact results: `same_bits.py` compares them bit by bit, the most useful buckets first.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,30 +41,33 @@ from app.engine.runner.sequential_runner import SequentialRunner
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)
 SLOW, SLOW_ON_CPU = 0.1, 0.01
-"""Seconds of a step of one row from which on few buckets must do. On a CPU wide blocks take many times as long."""
+"""If a step of one row takes longer than this many seconds, only FEW_BUCKETS are measured. The limit is lower
+on a CPU, because blocks of many rows take many times as long there."""
 PREFIX = 24
-"""Tokens before every measured block."""
+"""Number of tokens before every measured block."""
 CONTEXT = 1024
-"""Tokens before the blocks that show what context costs."""
+"""Number of tokens before the blocks that show what a longer context costs."""
 LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
-"""About how long each mode is timed, within these bounds of rounds."""
+"""About how many seconds each attention mode is timed, with at least ROUNDS[0] and at most ROUNDS[1] rounds."""
 LONGEST = 8.0
-"""Seconds after which nothing more is begun, half of them for the times."""
+"""Seconds after which no more measurement begins; half of them are for timing."""
 
 LONG_PREFIX = 2048
-"""Tokens before the blocks that show what batch-invariant attention costs in a long chat."""
+"""Number of tokens before the blocks that show what batch-invariant attention costs in a long chat."""
 _SAME_TEXT = "{}: the same text with lookahead on and off"
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
-"""Buckets of models in which no row meets another: almost no block is padded."""
+"""Buckets of models that compute each row independently. They are so fine-grained that almost no block is
+padded."""
 ALWAYS_READ = 2
-"""Buckets that are compared however late it is: plain steps of a slow model must not be padded to 32 rows."""
+"""Number of buckets that are compared even if time is up, because plain steps of a slow model must not be
+padded to 32 rows."""
 SHORT, LONG, BEFORE = 1, 33, 24
-"""Rows of a draft model's passes that are timed, and tokens before them."""
+"""Rows of a draft model's two timed passes, and the number of tokens before them."""
 QUESTION_SECONDS = 0.2
-"""About how long they are timed."""
+"""About how many seconds a draft model's passes are timed."""
 
 MeasuredRunner = BlockRunner | SequentialRunner
 ProgressListener = Callable[[int, int], None]
@@ -71,18 +75,18 @@ ProgressListener = Callable[[int, int], None]
 
 
 def measured_text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
-    """Make a varied text, whatever the model, no longer than the rotary table stays the same."""
+    """Make a varied token sequence for any model, short enough that the rotary table stays the same."""
     return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
 
 
 def random_tokens(vocabulary: int, length: int) -> list[int]:
-    """Draw tokens, the same ones each time."""
+    """Draw random tokens, the same ones each time."""
     return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
 
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """Times blocks behind the text's first `prefix` tokens, until `end`."""
+    """Times blocks after the text's first `prefix` tokens, until `end`."""
 
     runner: MeasuredRunner
     text: Sequence[int]
@@ -92,7 +96,7 @@ class StepTimer:
     prefix: int = PREFIX
 
     def affordable(self, is_padded: bool = True) -> Buckets:
-        """The buckets to measure: fewer if a step takes long, and none that the text is too short for."""
+        """Return the buckets to measure: fewer if a step takes long, and none that the text is too short for."""
         on_cpu = self.runner.model.device.type == "cpu"
         is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
@@ -102,16 +106,16 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """The same timer, reporting only its start (so that loading can be cancelled)."""
+        """Return the same timer, reporting only its start (so that loading can be cancelled)."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
-        """Time steps of these buckets."""
+        """Measure the median seconds of a step of each bucket, up to the first that memory is too small for."""
         self.runner.forget()
         for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
             pass
         if self.prefix > PREFIX:
-            assert isinstance(self.runner, BlockRunner), "a state has no length"
+            assert isinstance(self.runner, BlockRunner), "only a KV cache can be lengthened"
             lengthen(self.runner.cache, self.prefix)
         warm_up, done = self.runner.warm_up, count(1)
         most = len(buckets) * (warm_up + ROUNDS[1])
@@ -119,7 +123,7 @@ class StepTimer:
         def run(place: int) -> None:
             line = self.text[self.prefix : self.prefix + buckets[place]]
             logits = self.runner.forward(chain_block(line, self.prefix, tuple(range(len(line)))))
-            # As a decoder does, and a device is waited for.
+            # Sample as a decoder does. This also waits for the device, so that its work is timed.
             positions = range(self.prefix + 1, self.prefix + 1 + len(line))
             self.runner.sampler(GREEDY)(logits, 1 if len(line) == 1 else SUCCESSORS, positions)
             self.progress(next(done), most)
@@ -128,13 +132,13 @@ class StepTimer:
         return StepTimes(buckets[: len(times)], tuple(times))
 
     def behind(self, prefix: int) -> "StepTimer":
-        """A timer of blocks after so many tokens, or as many as the model's context holds."""
+        """Return a timer of blocks after `prefix` tokens, or after fewer if the model's context is shorter."""
         text = measured_text(self.runner, prefix)
         prefix = max(len(text) - MEASURED_BUCKETS[-1], PREFIX)
         return replace(self.without_progress(), text=text, prefix=prefix, end=self.clock() + LONGEST / 4)
 
     def with_context(self, times: StepTimes, is_batch_invariant: bool) -> StepTimes:
-        """Add to the times what each token of context costs, if the context and memory let it be measured."""
+        """Add the seconds that each token of context costs, if context and memory are large enough."""
         few, long = tuple(rows for rows in LONG_BUCKETS if rows in times.buckets), self.behind(CONTEXT)
         more = long.prefix - self.prefix
         try:
@@ -153,7 +157,7 @@ class StepTimer:
 
 @torch.inference_mode()
 def lengthen(cache: BlockCache, length: int) -> None:
-    """Commit what the cache holds again and again, because what a step costs after it depends on no text."""
+    """Repeat the cache's committed rows up to `length` rows; a step's time does not depend on their content."""
     cache.reserve(length + MEASURED_BUCKETS[-1])
     times = -(-length // cache.length)
     cache.restore([states.repeat(1, 1, times, 1) for states in cache.committed()], length)
@@ -167,11 +171,12 @@ def time_in_turn(
     clock: Callable[[], float] = perf_counter,
     warm_up: int = 1,
 ) -> list[float]:
-    """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
+    """Return the median seconds of the jobs 0, 1, 2, ..., run in turn in as many rounds as fit into `seconds`.
 
-    Each round ends with job 0, the smallest: after a wide block a step of one row takes up to a third longer. A job
-    first runs `warm_up` times untimed; if memory is too small for one, it and those after it are left out. After
-    `end` there is only one more round."""
+    Runs at least ROUNDS[0] and at most ROUNDS[1] rounds; after `end` no round begins except the first. Each
+    round runs the jobs backwards, so that job 0 comes after the second smallest: after a wide block a step of
+    one row takes up to a third longer. A job first runs `warm_up` times untimed; if memory is too small for a
+    job, it and all later jobs are left out."""
     possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
     begin = clock()
@@ -188,7 +193,9 @@ def time_in_turn(
 
 
 def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
-    """Run each job this often; returns how many ran before memory was out. The first must succeed."""
+    """Run each job `times` times; returns how many jobs ran before memory ran out.
+
+    Raises if the first job fails."""
     for place in range(jobs):
         try:
             for _ in range(times):
@@ -203,7 +210,7 @@ def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
 def profile_steps(
     runner: MeasuredRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
 ) -> StepProfile:
-    """Measure what a step of this model costs on this machine, and which buckets write the same bits."""
+    """Measure what a model's steps cost on this machine, and which buckets give bitwise identical results."""
     if isinstance(runner, BlockRunner):
         return _profile_blocks(runner, progress, clock)
     return _profile_chains(runner, progress, clock)
@@ -226,7 +233,9 @@ def _profile_blocks(
         if exact:
             return StepProfile(free, note=_SAME_TEXT.format(dtype))
         if parts == 1:
-            return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
+            return StepProfile(
+                free, note=f"{dtype}: the model's experts process tokens in groups, so the text may differ"
+            )
         timer = replace(timer, progress=_part(progress, 1, parts))
         return _batch_invariant_profile(runner, timer, free, _part(progress, 2, parts))
     finally:
@@ -236,24 +245,24 @@ def _profile_blocks(
 def _profile_chains(
     runner: SequentialRunner, progress: ProgressListener, clock: Callable[[], float]
 ) -> StepProfile:
-    """Measure what chains cost. Kernels for chunks round in other ways than those for one row."""
+    """Measure what chains cost. Their text may differ, because they round differently from single rows."""
     dtype = dtype_name(runner.model.dtype)
     timer = StepTimer(runner, measured_text(runner), progress, clock, clock() + LONGEST / 2)
     free = timer.times(timer.affordable(), is_batch_invariant=False)
     runner.forget()
-    differs = f"{dtype}: chains round in other ways than single rows, so the text may differ"
+    differs = f"{dtype}: steps with several tokens round differently from single ones, so the text may differ"
     return StepProfile(free, note=_SAME_TEXT.format(dtype) if is_exact(runner.model) else differs)
 
 
 def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListener:
-    """Report one of several parts, from number 0, as progress of the whole."""
+    """Report part `number` (from 0) of several equal parts as progress of the whole."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 
 def _batch_invariant_profile(
     runner: BlockRunner, timer: StepTimer, free: StepTimes, comparing: ProgressListener
 ) -> StepProfile:
-    """Add what passes with batch-invariant attention cost, and which buckets write the same bits then."""
+    """Add what batch-invariant passes cost, and which buckets then give bitwise identical results."""
     if note := _refusal_of_same_text(runner, timer, free.buckets):
         return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
@@ -268,12 +277,12 @@ def _batch_invariant_profile(
 
 
 def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Buckets) -> str:
-    """Why batch-invariant attention is too slow here, timed after a long prefix; "" if it is not."""
+    """Tell why batch-invariant attention is too slow here, timed after a long prefix; return "" if it is not."""
     limit, dtype = runner.attention.same_text_limit, dtype_name(runner.model.dtype)
     if limit == inf:
         return ""
     if not limit:
-        return f"{dtype}: the text may differ with lookahead on and off on this device"
+        return f"{dtype}: the text may differ between lookahead on and off on this device"
     long = timer.behind(LONG_PREFIX)
     few = tuple(bucket for bucket in LONG_BUCKETS if bucket in buckets)
     free, invariant = (long.times(few, is_batch_invariant=which) for which in (False, True))
@@ -281,8 +290,8 @@ def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Bucket
     if ratio < limit:
         return ""
     return (
-        f"{dtype}: the text may differ with lookahead on and off, for without the triton "
-        f"attention a step that prevents it takes {ratio:.1f} times as long behind {long.prefix:,} tokens"
+        f"{dtype}: the text may differ between lookahead on and off. Preventing that needs Triton attention; "
+        f"without it a step takes {ratio:.1f} times as long after {long.prefix:,} tokens"
     )
 
 
@@ -307,20 +316,20 @@ def _find_bucket_sets(
 
 
 def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
-    """Describe which buckets write the same bits, for a person to read."""
+    """Describe, for a person to read, which buckets give bitwise identical results."""
     if not bucket_sets:
-        return f"{dtype}: no number of rows writes batch-invariant bits, so the text may differ"
+        return f"{dtype}: results depend on the number of rows in a step, so the text may differ"
     each = (", ".join(str(bucket) for bucket in buckets) for buckets in bucket_sets)
-    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
+    return f"{dtype}: the text is identical among steps of " + ", and among steps of ".join(each) + " rows"
 
 
 def trial_text(reader: LineReader) -> list[int]:
-    """Make random tokens for a draft model to read while a clock runs."""
+    """Make random tokens that a draft model reads while it is timed."""
     return random_tokens(reader.vocabulary, min(BEFORE + LONG, reader.context))
 
 
 def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float]:
-    """Time a question to a draft model, and each further token that is read with it."""
+    """Measure the seconds of a draft model's pass over one token, and of each further token of the pass."""
     text = trial_text(reader)
     before = min(BEFORE, len(text) - SHORT)
     reader.read(text[:before], 0)
@@ -328,7 +337,7 @@ def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float
 
     def run(place: int) -> None:
         logits = reader.read(text[: before + sizes[place]], before)
-        logits.argmax(dim=-1).tolist()  # a device is waited for
+        logits.argmax(dim=-1).tolist()  # waits for the device
 
     short, long = time_in_turn(run, len(sizes), QUESTION_SECONDS, warm_up=warm_up)
     reader.forget()

@@ -1,18 +1,18 @@
-"""Which buckets write the same bits: the same rows at every bucket, compared value by value.
+"""Finds which buckets give bitwise identical results: reads the same rows at every bucket and compares all values.
 
-There are two comparisons, because rounding differs seldom: on a layer of 64 by 64, with one row or sixteen, one
-value in 30,000 differs.
+There are two comparisons, because rounding seldom differs: of a layer of 64 by 64, run with one row or with
+sixteen, one value in 30,000 differs.
 
-Each layer alone: the inputs of a real pass, varied, in blocks of every bucket; some 100,000 values each.
+1. Each layer alone gets varied inputs of a real pass, in blocks of every bucket: some 100,000 values a layer.
 
-The whole model with attention: the same text read at every bucket, each time twice:
+2. The whole model, with attention, reads the same text at every bucket, each time in two ways:
 
-    chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, each sees those before it
+    chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, and sees the rows before it
     drafted    t0 x  y  t1 | t2 x  y  t3        real rows stand between wrong guesses, which are not committed
 
-So a row meets other neighbours and other places of its block, and a key lies now in the prefix, now in the block.
-If both readings of a bucket agree, that one bucket is enough for the same text. Buckets whose readings and layers
-agree with each other are a set.
+So a row has other neighbours and another index in its block, and a key lies in the prefix or in the block. If
+both readings of a bucket agree, the text is the same as long as all blocks are padded to that bucket. Buckets
+whose readings and layers agree with each other form a set.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,28 +31,31 @@ from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.runner.runner import BlockRunner
 
 Bits = list[Tensor]
-"""Tensors of one row for each token; how many tokens were read may differ from bucket to bucket."""
+"""Tensors with one row for each token that was read; the number of tokens may differ from bucket to bucket."""
 
 VALUES = 100_000
-"""Values of a layer that are compared, within these bounds of rows."""
+"""About how many values of each layer are compared, in at least ROWS[0] and at most ROWS[1] rows."""
 ROWS = (8, 4096)
 PASSES = 3
-"""The most blocks in one reading of the text."""
+"""Maximum number of blocks in one reading of the text."""
 STRIDE = 3
-"""Every third row is real in the drafted reading, fewer if they would be deeper than a tree ever is."""
+"""Every third row is real in the drafted reading. The stride is larger if the chain of real rows would otherwise be
+deeper than any draft tree."""
 
 MakeBlock = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
-"""(the rest of the text, its position) -> a block, and which of its rows are the text."""
+"""(the rest of the text, its position) -> a block, and the indices of its rows that hold the text."""
 
 
 def agree(one: Bits, other: Bits) -> bool:
-    """Whether two readings are the same as far as both go."""
+    """Return whether two readings are equal in the tokens that both have read."""
     lengths = [min(len(a), len(b)) for a, b in zip(one, other, strict=True)]
     return all(torch.equal(a[:n], b[:n]) for a, b, n in zip(one, other, lengths, strict=True))
 
 
 def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Buckets, ...]:
-    """Read the buckets in this order and group them by what they write; those that write nothing are in no set."""
+    """Read the buckets in this order and group those with equal results.
+
+    A bucket whose reading is [] is left out."""
     bucket_sets: list[tuple[list[int], Bits]] = []
     for bucket in buckets:
         if not (bits := read(bucket)):
@@ -67,10 +70,10 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
 
 
 def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
-    """Whether attention and all products are our own kernels for CPUs, in which no row meets another.
+    """Return whether attention and all products are our own CPU kernels, which compute each row independently.
 
-    Other layers of int4, for one, are torch's products, beside a head of 8 bits that is ours. A layer with a window
-    is not one call: torch attends there."""
+    An int4 model, for example, multiplies with torch in its layers, although its 8-bit head is our kernel. A
+    layer with a sliding window uses torch's attention."""
     ours = (NativeInt8Linear, QuantisedEmbedding, nn.Embedding)
     others = (module for module in model.modules() if not isinstance(module, ours))
     whole = sum(isinstance(module, NativeLayer) for module in model.modules())
@@ -79,19 +82,21 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
 
 
 def _multiplies(module: nn.Module) -> bool:
-    """Whether it has a matrix of its own, as a parameter or in a form that a kernel reads."""
+    """Return whether the module has a matrix of its own, as a parameter or in a form that a kernel reads."""
     tensors = (*module.parameters(recurse=False), *module.buffers(recurse=False))
     return hasattr(module, "out_features") or any(tensor.dim() > 1 for tensor in tensors)
 
 
 def has_experts(model: PreTrainedModel) -> bool:
-    """Whether layers group rows by expert: what a row meets there depends on its neighbours."""
+    """Return whether layers group rows by expert, because a row's result then depends on its neighbours."""
     stacked = any(parameter.dim() > 2 for parameter in model.parameters())
     return stacked or any(name.endswith("experts") for name, _ in model.named_modules())
 
 
 def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
-    """Logits, keys and values of the text after `start`, in blocks of so many rows; [] if both readings differ."""
+    """Return logits, keys and values of the text after `start`, read in blocks of `bucket` rows.
+
+    Returns [] if the chained and the drafted reading differ."""
     chained = _read(runner, text, start, bucket, lambda line, place: _chained(line[:bucket], place))
     drafted = _read(runner, text, start, bucket, lambda line, place: _drafted(line, place, bucket))
     return chained if agree(chained, drafted) else []
@@ -110,7 +115,7 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, bucket: int, mak
         done += len(rows)
     # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
     kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.cache.committed()]
-    # Every set keeps a reading: on the host, because a card has no room to spare.
+    # A reading of every set is kept for comparison: on the host, because a GPU has no memory to spare.
     return [each.cpu() for each in (torch.cat(logits), *kept)]
 
 
@@ -120,7 +125,7 @@ def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
 
 
 def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
-    """Real rows 0, 3, 6, ... see those before them; the rows between see these and themselves."""
+    """Make a block whose rows 0, 3, 6, ... are the text; each row between is a wrong guess after one of them."""
     stride = max(STRIDE, -(-bucket // NEWEST))
     count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))
@@ -132,10 +137,11 @@ def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple
 
 @torch.inference_mode()
 def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits:
-    """Each layer's output for its rows [rows, size], fed in blocks of so many rows."""
+    """Return each layer's output for its rows [rows, size], fed in full blocks of `bucket` rows."""
     found = []
     for layer, rows in layers:
-        # Blocks [1, T, size] as in the model, all of them full: another row count would be another bucket.
+        # Blocks [1, T, size] as in the model. All are full, because another row count would be another
+        # bucket.
         enough = _repeated(rows, bucket)
         starts = range(0, len(enough) // bucket * bucket, bucket)
         found.append(torch.cat([layer(enough[None, start : start + bucket])[0] for start in starts]).cpu())
@@ -144,7 +150,7 @@ def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits
 
 @torch.inference_mode()
 def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.Module, Tensor]]:
-    """One layer of each kind and shape, with varied rows [rows, size] like those it gets."""
+    """Run the model once to find one layer of each kind and shape, with varied rows [rows, size] of its inputs."""
     captured: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
 
     def capture(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
@@ -163,13 +169,13 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
 
 
 def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
-    outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no weight to tell it
+    outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no weight that shows it
     shapes = (parameter.shape for parameter in layer.parameters(recurse=False))
     return (type(layer), states.shape[-1], outputs, *shapes)
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:
-    """Make more rows like these [T, .., size], so many that enough values are compared."""
+    """Make random multiples of these rows [T, .., size], until enough values are compared."""
     size = max(
         (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
     )
@@ -180,5 +186,5 @@ def _varied(states: Tensor, layer: nn.Module) -> Tensor:
 
 
 def _repeated(rows: Tensor, count: int) -> Tensor:
-    """Repeat these rows until there are at least so many; a row may have heads, as a norm of queries gets them."""
+    """Repeat these rows until there are at least `count`. A row may have several dimensions, such as heads."""
     return rows.repeat(-(-count // len(rows)), *(1 for _ in rows.shape[1:]))

@@ -1,11 +1,11 @@
-"""How many threads a CPU's step takes: all, or fewer while other programs keep the cores busy.
+"""Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
-Threads wait for each other at every product. While another program has one of their cores, each wait lasts until
-the system gives it back, and fewer threads are faster. Only a trial shows it: now and then a step is run twice, on
-another number of threads and on the chosen one.
+Threads wait for each other at every product. While another program uses one of their cores, each wait lasts
+until the system gives the core back, and fewer threads are faster. Only a trial shows that: now and then a
+step is run twice, on another number of threads and on the chosen one.
 
-The text must not depend on it. So this is for float32 without rounded activations, whose last digits depend on the
-rows of a step anyway, and for models whose rows never meet.
+The text must not depend on the number of threads. So this is used for float32 without rounded activations,
+whose last digits depend on the rows of a step anyway, and for models that compute each row independently.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import EagerSteps
 
 SHARE = 0.01
-"""The share of all time that trials may take."""
+"""The share of all decoding time that trials may take."""
 MARGIN = 0.9
-"""A number that takes less than this share of the time is better, if it does so twice in a row."""
+"""Another number of threads is better if it takes less than this share of the time, twice in a row."""
 
 
 class ThreadChoice:
-    """`count` threads are the best that is known; `other` is tried whenever a trial is due."""
+    """Chooses a number of threads: `count` is the best one known, and `other` is tried when a trial is due."""
 
     def __init__(self, most: int) -> None:
         self.count = self._most = most
@@ -38,22 +38,23 @@ class ThreadChoice:
 
     @property
     def other(self) -> int:
-        """One less, half, twice as many and all, in turn. On a free machine none of them takes much longer."""
+        """The next number to try: one less, half, twice as many and all, in turn. On a free machine none
+        takes much longer."""
         near = {self.count - 1, self.count // 2, min(2 * self.count, self._most), self._most}
         others = sorted(near - {0, self.count}, reverse=True)
         return others[self._turn % len(others)]
 
     @property
     def is_trial_due(self) -> bool:
-        """Whether the last trial is paid for. Who won it is tried again at once."""
+        """Whether saved time pays for the next trial. A number that won its first trial is tried again at once."""
         return self._wins > 0 or self._saved >= self._price
 
     def observe(self, seconds: float) -> None:
-        """Save a share of the seconds of a step for the next trial."""
+        """Add a share of a step's seconds to the time saved for the next trial."""
         self._saved += SHARE * seconds
 
     def compare(self, seconds: float, of_other: float) -> None:
-        """Compare a step's seconds on `count` threads with those on `other`; two wins make that the choice."""
+        """Compare a step's seconds on `count` and on `other` threads; after two wins `other` becomes `count`."""
         self._saved, self._price = 0.0, of_other
         if of_other >= MARGIN * seconds:
             self._turn, self._wins = self._turn + 1, 0
@@ -64,7 +65,7 @@ class ThreadChoice:
 
 
 class ThreadedSteps(EagerSteps):
-    """Runs steps eagerly on as many threads as pay."""
+    """Runs steps eagerly on the fastest number of threads that was found."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class ThreadedSteps(EagerSteps):
         self._choice, self._clock = choice, clock
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Run a step, or twice if it is a trial: until it is committed nothing of it counts."""
+        """Run a step; in a trial run it twice, because a step changes nothing until it is committed."""
         choice = self._choice
         if not choice.is_trial_due:
             logits, seconds = self._timed(choice.count, cache, block, batch_invariant)
@@ -91,7 +92,7 @@ class ThreadedSteps(EagerSteps):
     def _timed(
         self, threads: int, cache: BlockCache, block: Block, batch_invariant: bool
     ) -> tuple[Tensor, float]:
-        """Logits and seconds of the block on so many threads. Setting what is set takes microseconds, too."""
+        """Run the block on this number of threads; returns its logits and seconds."""
         before = torch.get_num_threads()
         if threads != before:
             torch.set_num_threads(threads)
@@ -105,7 +106,7 @@ class ThreadedSteps(EagerSteps):
 
 
 def steps_on_cpu(model: PreTrainedModel, attention: Attention) -> EagerSteps:
-    """Steps on as many threads as pay, if there are several and the text does not depend on them."""
+    """Make steps that choose their number of threads, if there are several and the text does not depend on it."""
     most = torch.get_num_threads()
     if most > 1 and (is_exact(model) or takes_rows_one_by_one(model, attention)):
         return ThreadedSteps(model, attention, ThreadChoice(most))

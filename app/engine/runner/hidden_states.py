@@ -1,9 +1,9 @@
 """Hidden states of a model, kept for every committed row, because heads that guess further tokens read them.
 
-The states lie in the KV cache as more layers, whose values have no width. So they follow commits, rewinds and
-prefixes that were kept, and a recorded step writes them to its slots like all other layers:
+The states are stored in the KV cache as additional layers, whose values have width 0. So they are committed,
+rewound and kept with prefixes like all other layers, and a recorded step writes them to its slots:
 
-    layer       0 .. n - 1              n, and more where a head reads several states
+    layer       0 .. n - 1              n, and more if a head reads several states
     keys        [1, heads, rows, size]  [1, 1, rows, width]
     values      [1, heads, rows, size]  [1, 1, rows, 0]
 """
@@ -21,7 +21,7 @@ from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, layer_windows
 
 
 class HiddenStates:
-    """The states of a cache's committed rows; those of several layers lie side by side."""
+    """The states of a cache's committed rows; the states of several layers are concatenated."""
 
     def __init__(self, cache: BlockCache, *layers: int) -> None:
         self._cache, self._layers = cache, layers
@@ -30,24 +30,24 @@ class HiddenStates:
         return self._cache.length
 
     def rows(self, begin: int, end: int) -> Tensor:
-        """The states of these committed rows [1, n, layers * width]."""
+        """Return the states of these committed rows [1, n, layers * width]."""
         found: list[Any] = [self._cache.layers[layer] for layer in self._layers]
         return torch.cat([layer.keys[:, 0, begin:end] for layer in found], dim=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenStates:
-    """States that each pass of a model writes to these layers of its cache, until that is ended."""
+    """States that each pass of a model writes to these layers of its cache, until `end` is called."""
 
     layers: tuple[int, ...]
     handles: tuple[RemovableHandle, ...]
 
     def of(self, cache: BlockCache) -> HiddenStates:
-        """The states of the rows that this cache of the model has committed."""
+        """Return the states of the rows that are committed in this cache of the model."""
         return HiddenStates(cache, *self.layers)
 
     def end(self) -> None:
-        """Stop writing states."""
+        """Remove the hooks, so that passes no longer write states."""
         for handle in self.handles:
             handle.remove()
 
@@ -65,17 +65,17 @@ def write_last_states(model: PreTrainedModel) -> WrittenStates:
 
 
 def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> WrittenStates:
-    """Make every forward pass also store the hidden states after each of these numbers of layers.
+    """Make every forward pass also store the hidden states after these layers (1 is the first layer).
 
-    Raises ValueError for numbers of layers that the model does not have."""
+    Raises ValueError for layers that the model does not have."""
     inside = _layers_of(model)
     if not all(0 < number <= len(inside) for number in layers):
-        raise ValueError(f"it reads the states behind layers {list(layers)} of {len(inside)}")
+        raise ValueError(f"it reads the states after layers {list(layers)} of {len(inside)}")
     return _written_by(model, [inside[number - 1] for number in layers])
 
 
 def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """Find the decoder's layers, whatever they are called."""
+    """Return the decoder's layers, whatever their list is called; [] if there is none."""
     count = len(layer_windows(model.config.get_text_config(decoder=True)))
     decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
     lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
@@ -83,7 +83,7 @@ def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
 
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
-    """Store what these parts of the model return, in cache layers after those of the model itself."""
+    """Make passes store what these modules return, in cache layers after the model's own layers."""
     begin = len(layer_windows(model.config.get_text_config(decoder=True)))
     layers = tuple(range(begin, begin + len(modules)))
     hooks = zip(modules, map(_writer, layers), strict=True)

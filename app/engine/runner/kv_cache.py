@@ -7,10 +7,11 @@ its block after the committed rows; a commit moves the accepted rows down and fo
     A B C    | d e f g               A B C d f
     length=3   rows 0..3             length=5
 
-Nothing counts until it is committed, so a step that was stopped or failed leaves the cache as it was.
-A recorded step cannot know where the prefix ends: it writes to slots that it reads from the device (`writing_at`)
-and is given the whole buffers. Another `version` says that a buffer was made anew: recordings of the old are void.
-Sliding-window layers keep every row, too: their window is applied by the attention, by position.
+Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. A
+recorded step cannot know where the prefix ends: it writes to slots that it reads from the device
+(`writing_at`) and is given the whole buffers. When a buffer is allocated anew, `version` changes, and steps
+that were recorded over the old buffer are no longer valid. Sliding-window layers keep every row, too, because
+the attention applies their window by position.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,13 +37,14 @@ from app.engine.block.block import CacheSlots
 from app.engine.machine.hardware import uploaded
 
 CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
-"""What models and their layers call their cache: `cache` since transformers 5.24."""
+"""The argument by which models and their layers take a cache: `cache` since transformers 5.24."""
 
 CHUNK = 512
 """Rows by which a full buffer grows."""
 
 AHEAD = 2048
-"""Rows that are reserved after a prompt: a buffer that grows is copied, and recorded steps are lost with it."""
+"""Rows that are reserved after a prompt, because a buffer that grows is copied and recorded steps are lost
+with it."""
 
 Allocate = Callable[[Tensor, int], Tensor]
 """States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""
@@ -55,7 +57,7 @@ def empty_rows(states: Tensor, capacity: int) -> Tensor:
 
 @dataclass(slots=True)
 class _Room:
-    """What all layers share: the allocator, the least rows of a buffer, how often any buffer was made anew."""
+    """What all layers share: the allocator, a buffer's minimum rows, and `version`, which counts allocations."""
 
     allocate: Allocate
     rows: int = 0
@@ -63,7 +65,7 @@ class _Room:
 
 
 def layer_windows(config: PreTrainedConfig) -> list[int]:
-    """Each layer's sliding window, 0 for a full layer; [] when some layer keeps more than keys and values."""
+    """List each layer's sliding window, 0 for a full layer; [] if some layer keeps more than keys and values."""
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
         layers = DynamicCache(config=config).layers
@@ -75,7 +77,7 @@ def layer_windows(config: PreTrainedConfig) -> list[int]:
 
 
 def stock_cache(config: PreTrainedConfig) -> Cache:
-    """transformers' own cache for a model, whatever its layers keep."""
+    """Make transformers' own cache for a model; it supports every kind of layer."""
     return DynamicCache(config=config)
 
 
@@ -107,7 +109,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return slots.up_to(key_states.shape[2])
 
     def slots_for(self, key_states: Tensor, value_states: Tensor) -> CacheSlots:
-        """Find where states like these are to be written."""
+        """Return the slots for states of this shape. Allocates or grows the buffers if needed."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         rows = 0 if self.slots is not None else self.length + key_states.shape[2]
@@ -120,7 +122,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy rows from these slots to those."""
+        """Copy rows from the `sources` slots to the `targets` slots."""
         for buffer in self.buffers(0):
             buffer.index_copy_(2, targets, buffer.index_select(2, sources))
 
@@ -138,7 +140,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     @property
     def capacity(self) -> int:
-        """Rows that both buffers have room for: one of them may have failed to grow."""
+        """Rows that fit into both buffers. Their sizes differ if one of them failed to grow."""
         if self.keys is None or self.values is None:
             return 0
         return min(self.keys.shape[2], self.values.shape[2])
@@ -153,7 +155,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return -1
 
     def buffers(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Return both buffers, grown so that they have room for so many rows."""
+        """Return both buffers, grown if needed to hold `rows` rows."""
         assert self.keys is not None and self.values is not None
         if rows > self.capacity:
             self._resize(self.keys, self.values, _whole_chunks(max(rows, self._room.rows)))
@@ -174,7 +176,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
 
 def are_in_place(rows: Sequence[int]) -> bool:
-    """Whether a commit of these rows has nothing to move."""
+    """Return whether these rows are 0, 1, 2, ..., so that a commit of them moves nothing."""
     return all(row == place for place, row in enumerate(rows))
 
 
@@ -194,13 +196,13 @@ class BlockCache(Cache):
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers with their own type; transformers adds one whenever another is first written to."""
+        """The layers with their own type, because transformers adds a layer when it is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
 
     def slots_for(self, layer: int, key_states: Tensor, value_states: Tensor) -> CacheSlots:
-        """Find where a layer is to write states like these, for kernels that write them themselves."""
+        """Return the slots for a layer's states of this shape, for kernels that write states themselves."""
         while len(self.layers) <= layer:
             self.layers.append(_Layer(self._room))
         return self._rows[layer].slots_for(key_states, value_states)
@@ -208,7 +210,7 @@ class BlockCache(Cache):
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block, in this order, and forget its other rows."""
         end = self.length + len(rows)
-        # Rows 0, 1, 2, ... are in place already: the usual case of plain decoding and prefill.
+        # Rows 0, 1, 2, ... are in place already, as usual in plain decoding and prefill.
         if not are_in_place(rows):
             moved = np.array(rows, dtype=np.int64) + self.length
             on: dict[torch.device, Tensor] = {
@@ -219,12 +221,12 @@ class BlockCache(Cache):
         self._set_length(end)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy rows from slots [n] to others in every layer, without the host."""
+        """Copy rows from the `sources` slots [n] to the `targets` slots [n] in every layer, on the device alone."""
         for layer in self._rows:
             layer.move(sources, targets)
 
     def advance(self, count: int) -> None:
-        """Commit rows that lie after the committed ones already."""
+        """Commit the next `count` rows, which already lie directly after the committed ones."""
         self._set_length(self.length + count)
 
     @property
@@ -234,11 +236,11 @@ class BlockCache(Cache):
 
     @property
     def version(self) -> int:
-        """Changes whenever a buffer is allocated anew."""
+        """A number that changes whenever a buffer is allocated anew."""
         return self._room.version
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many rows in every layer, now or when it is first written to.
+        """Make room for `rows` rows in every layer, now or when the layer is first written to.
 
         If that fails, no layer has more room than before."""
         before, self._room.rows = self.capacity, rows
@@ -252,18 +254,20 @@ class BlockCache(Cache):
             raise
 
     def reserve_ahead(self, rows: int, most: int) -> None:
-        """Make room for so many rows and for AHEAD more, but not for more than `most` if these are enough."""
+        """Make room for `rows` rows and AHEAD more, but not more than `most` unless `rows` itself is more."""
         self.reserve(max(rows, min(rows + AHEAD, most)))
 
     def give_back(self, rows: int) -> None:
-        """Shrink the buffers to so many rows, at least the committed ones."""
+        """Shrink the buffers to `rows` rows, but never below the committed rows."""
         capacity = self._room.rows = _whole_chunks(max(rows, self.length))
         for layer in self._rows:
             layer.give_back(capacity)
 
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:
-        """Have rows written to these slots [T] of buffers that are large enough, so that nothing grows."""
+        """Make layers write rows to these slots [T], inside the context.
+
+        The buffers must be large enough: none grows."""
         for layer in self._rows:
             layer.slots = slots
         try:
@@ -273,18 +277,18 @@ class BlockCache(Cache):
                 layer.slots = None
 
     def rewind(self, length: int) -> None:
-        """Forget all rows from `length` on; raises ValueError when there are not that many."""
+        """Forget all rows from `length` on; raises ValueError if fewer rows than that are committed."""
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind a cache of {self.length} rows to {length}")
         self._set_length(length)
 
     def committed(self) -> list[Tensor]:
-        """Each layer's keys and then its values [1, heads, L, size], as views of the committed rows."""
+        """Return each layer's keys and then its values [1, heads, L, size], as views of the committed rows."""
         buffers = [buffer for layer in self._rows for buffer in (layer.keys, layer.values)]
         return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
 
     def restore(self, states: Sequence[Tensor], end: int) -> None:
-        """Commit rows up to `end` of what `committed` gave; there is room for them."""
+        """Commit rows up to `end` of states that `committed` returned. The caller has reserved room for them."""
         for layer, keys, values in zip(self._rows, states[::2], states[1::2], strict=True):
             layer.restore(keys, values, end)
         self._set_length(end)

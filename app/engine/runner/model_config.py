@@ -1,4 +1,4 @@
-"""What a model's config tells: its context, the shape of its attention, its end tokens, its rotary tables."""
+"""What a model's config holds: its context, the shape of its attention, its end tokens, its rotary tables."""
 
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,7 +14,7 @@ from app.values.model import UNKNOWN_CONTEXT
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
-    """The shape of a model's attention; that of the largest heads if layers differ, as Gemma 4's do."""
+    """Return the shape of a model's attention; that of the largest heads if layers differ, as in Gemma 4."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
     windows = tuple(sorted(set(layer_windows(config)))) or (0,)
@@ -28,7 +28,7 @@ def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """How many positions the model has; dynamic rotary tables stretch them by their factor."""
+    """Return how many positions the model has; dynamic rotary tables multiply them by their factor."""
     positions = getattr(config, "max_position_embeddings", None)
     if not positions:
         return UNKNOWN_CONTEXT
@@ -38,7 +38,7 @@ def context_of(config: PreTrainedConfig) -> int:
 
 
 def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every id that ends a reply, by the generation config, the config and the tokenizer."""
+    """Collect every id that ends a reply, from the generation config, the config and the tokenizer."""
     generation = model.generation_config.eos_token_id if model.generation_config else None
     given = (generation, model.config.eos_token_id, getattr(tokenizer, "eos_token_id", None))
     several = ([ids] if isinstance(ids, int) else ids or () for ids in given)
@@ -49,41 +49,41 @@ def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
 class Rotary:
     """How a model's rotary table depends on the farthest position of a pass.
 
-    Two kinds of model turn all their positions differently once a pass reaches beyond a length S:
+    Two kinds of model rotate all positions differently as soon as a pass reaches beyond a length S:
 
         longrope   two tables, the short one while every position is below S, else the long one (Phi-3)
         dynamic    beyond S a new table for every length (dynamic NTK)
 
-    So a block must not lie across S, or its drafts would change the rows before them: `horizon` tells how far a
-    block may reach. And a prompt that is longer than S must be read with the one table throughout, although it is
-    read in chunks: each chunk then carries an anchor, a row at a far position that nobody sees and that is never
-    committed. `switch` is S, or the context if nothing depends on the pass."""
+    So a block must not lie across S, because its drafts would change the rows before them: `horizon` returns
+    how far a block may reach. And a prompt that is longer than S must be read with the same table throughout,
+    although it is read in chunks. Each chunk then carries an anchor: a row at a far position that no other
+    row sees and that is never committed. `switch` is S, or the context if the table is fixed."""
 
     kind: Literal["fixed", "longrope", "dynamic"]
     switch: int
 
     def horizon(self, position: int, context: int) -> int:
-        """The first position that a block may not reach whose current token stands at `position`."""
+        """Return the first position that a block must not reach if its current token is at `position`."""
         if position < self.switch:
             return self.switch
         return position + 1 if self.kind == "dynamic" else context
 
     def is_long(self, length: int) -> bool:
-        """Whether a text of this length is read with another table than a short one."""
+        """Return whether a token sequence of this length needs another rotary table than a short one."""
         return self.kind != "fixed" and length > self.switch
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """The table that the config describes; the one with the smallest switch if layers differ."""
+    """Return the rotary table that the config describes; the one with the smallest switch if layers differ."""
     parameters = getattr(config, "rope_parameters", None) or {}
-    one_set = "rope_type" in parameters  # for all layers, else one for each kind of layer
+    one_set = "rope_type" in parameters  # for all layers, else one set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]
     found = [_rotary(each, config) for each in sets]
     return min(filter(None, found), key=lambda rotary: rotary.switch, default=Rotary("fixed", context))
 
 
 def anchored(block: Block, position: int) -> Block:
-    """The block with one more row, at `position`, that sees only itself and is seen by nobody."""
+    """Append a row at `position` to the block. It sees only itself, and no other row sees it."""
     tokens, positions = (*block.tokens, block.tokens[0]), (*block.positions, position)
     return Block(tokens, positions, (*block.parents, -1), block.wanted)
 

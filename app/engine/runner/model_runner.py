@@ -1,7 +1,8 @@
-"""A model behind three verbs: prefill a prompt, forward a block, commit the rows that were accepted.
+"""The interface of a model's runner: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` in `runner.py` takes any block; models whose state cannot branch have one that takes chains, or one
-row after the other (`sequential_runner.py`). Which one a model gets is decided at load, by `compatibility.py`.
+`BlockRunner` in `runner.py` takes any block. Models whose state cannot branch have a `SequentialRunner`
+(`sequential_runner.py`), which takes chains or single rows. `compatibility.py` decides at load which runner a
+model gets.
 """
 
 from collections.abc import Generator, Sequence
@@ -16,17 +17,17 @@ from app.values.messages import Prefilling, Sampling
 
 
 class ModelRunner(Protocol):
-    """One model with its cache. `context` is the number of positions it has."""
+    """One model with its cache. `context` is the number of positions that the model supports."""
 
     context: int
     is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
-    max_branches: int  # guesses in one place that a block may hold; 1 where it must be a chain
-    pending: int  # accepted rows that the next block feeds once more, beside its own
+    max_branches: int  # guesses that a block may hold at one position; 1 if it must be a chain
+    pending: int  # accepted rows that are fed once more together with the next block
 
     @property
     def same_text_buckets(self) -> Buckets:
-        """What the newest prefill was given."""
+        """The `same_text_buckets` argument of the newest prefill."""
 
     @property
     def buckets(self) -> Buckets:
@@ -34,32 +35,33 @@ class ModelRunner(Protocol):
 
     @property
     def max_rows(self) -> int:
-        """The most rows that a block may have."""
+        """Maximum number of rows of a block."""
 
     def horizon(self, position: int) -> int:
-        """The first position that a block may not reach whose current token stands at `position`."""
+        """Return the first position that a block must not reach if its current token is at `position`."""
 
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
         """Make `ids` the committed prefix; returns the logits [vocab] after its last token.
 
-        With `same_text_buckets` the blocks after it are padded to them, and a row's bits depend on nothing but the
-        text before it, so that the text is the same for every decoder."""
+        With `same_text_buckets` later blocks are padded to these row counts. A row's exact result then
+        depends only on the tokens before it, so that the text is the same for every decoder."""
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of the block's wanted rows, good until the next forward. Nothing is committed."""
+        """Return logits [R, vocab] of the block's wanted rows, valid until the next forward. Commits nothing."""
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
-        """Logits [n, vocab] behind the prefix and each of these tokens alone. Nothing is committed."""
+        """Return logits [n, vocab]: row i follows the prefix and `tokens[i]` alone. Commits nothing."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Samples from what `prefill` and `forward` return from now on.
+        """Return a sampler for what `prefill` and `forward` return from now on.
 
-        That is logits if it shall be, else whatever suits the two."""
+        `from_logits` demands that they are logits; otherwise they may have any form that the sampler
+        understands."""
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """`best_tokens`, of at least so many: for `forward`'s newest logits maybe found by now."""
+        """Return `sampling.best_tokens` of at least `count` tokens a row; stored ones if a graph found them."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""

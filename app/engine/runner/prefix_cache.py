@@ -1,9 +1,9 @@
 """Prefixes of other conversations, so that two clients, or a client and the page, do not drop each other's cache.
 
-The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied here, and
-a prompt that goes on from one of them takes them back: they are copies, bit for bit. The least recently used ones
-go first when all together are larger than a share of the memory that is free. All of them go when memory runs out
-and with the model.
+The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied
+here, and a prompt that continues such a prefix copies them back unchanged. When all kept prefixes together
+are larger than a share of the free memory, the least recently used ones are dropped. All of them are dropped
+when memory runs out or the model is unloaded.
 """
 
 import logging
@@ -20,24 +20,24 @@ from app.system.machine import PREFIX_SHARE, ram
 log = logging.getLogger(__name__)
 
 WORTH_KEEPING = 32
-"""Shorter prefixes are read again instead of copied."""
+"""Minimum length in tokens of a prefix that is kept; shorter prefixes are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPrefix:
-    """Tokens, and every layer's keys and values [1, heads, tokens, size] of them."""
+    """A prefix's tokens, and their keys and values [1, heads, tokens, size] in every layer."""
 
     tokens: tuple[int, ...]
     states: list[Tensor]
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The states' total size in bytes."""
         return sum(state.nbytes for state in self.states)
 
 
 class PrefixCache:
-    """An LRU of prefixes. `limit` tells how many bytes they may take, given how many they take now."""
+    """An LRU cache of prefixes. `limit` returns how many bytes they may take, given how many they take now."""
 
     def __init__(self, limit: Callable[[int], int] = lambda _taken: 0) -> None:
         self._limit = limit
@@ -48,11 +48,11 @@ class PrefixCache:
 
     @property
     def size(self) -> int:
-        """Bytes of all of them."""
+        """The total size of all kept prefixes in bytes."""
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Find the prefix that has most in common with these ids; it is the most recently used one now."""
+        """Return the prefix that shares most tokens with these ids, and mark it as used; None if too few."""
         if not self._kept:
             return None
         best = max(self._kept, key=lambda one: common_length(one.tokens, ids))
@@ -63,7 +63,9 @@ class PrefixCache:
         return best
 
     def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
-        """Copy a prefix; drop those that it goes on from, and the oldest ones if all together are too large."""
+        """Copy a prefix.
+
+        Drops kept prefixes that it continues, and the oldest ones if all together are too large."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]
@@ -78,11 +80,10 @@ class PrefixCache:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            log.info("no memory is left to keep a prefix: %s", error)
+            log.info("a prefix was not kept, because memory ran out: %s", error)
             self.clear()
 
     def clear(self) -> None:
-        """Drop all of them."""
         self._kept = []
 
 

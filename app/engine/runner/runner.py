@@ -1,7 +1,7 @@
 """Runs blocks of any form on a transformers model, and keeps the prefix that it has committed.
 
-Steps run a decoder's blocks: eagerly here, or as CUDA graphs (`step_graphs.py`). Which of the two a model gets is
-chosen once, at load. Prompts are always read eagerly."""
+Steps run a decoder's blocks: eagerly here, or as CUDA graphs (`step_graphs.py`). Which of the two a model
+gets is decided once, at load. Prompts are always read eagerly."""
 
 from collections.abc import Generator, Iterator, Sequence
 
@@ -23,35 +23,39 @@ from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
-"""Prompt tokens per forward pass: after each pass the person can stop, and sees progress. With so many, a card
-multiplies for much longer than it reads weights and the host launches kernels."""
+"""Prompt tokens per forward pass. After each pass the person sees progress and can stop. A pass of 1024
+tokens keeps a GPU multiplying for much longer than it reads weights and the host launches kernels."""
 
 ENOUGH = 512
-"""Rows of room after a prompt, such as a chat's next turn: it keeps the buffers and what was recorded."""
+"""Rows of room after a prompt (such as a chat's next turn) that suffice to keep the buffers and recorded steps."""
 MUCH, ROOMY = 4, 4096
-"""A prompt gives room of the cache back if that has MUCH times what the prompt needs, and more than ROOMY rows."""
+"""Before a prompt the cache is shrunk if it has over MUCH times the rows that the prompt needs, and over
+ROOMY rows."""
 
 
 class EagerSteps:
-    """Runs blocks after what a cache holds, and commits rows of them. It launches each kernel of a step anew."""
+    """Runs blocks after a cache's committed rows, and commits accepted rows.
+
+    Each kernel of a step is launched anew."""
 
     buckets: Buckets = ()  # the row counts that steps are captured for
-    warm_up = 1  # runs of a block after which the next ones cost what all later ones do
-    reads_all_rows = False  # whether it needs blocks of which all rows are wanted
+    warm_up = 1  # runs of a block before its time is the usual one
+    reads_all_rows = False  # whether each row of a block must be a wanted row
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
-        """`note` says why steps are no graphs although this device has them; "" otherwise."""
+        """Take a `note` on why steps are not CUDA graphs although the device supports them; else ""."""
         self.model, self.attention, self.note = model, attention, note
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Logits [R, vocab] of the block's wanted rows, good until the next block; only these reach the LM head.
+        """Return logits [R, vocab] of the block's wanted rows, valid until the next block.
 
-        If `batch_invariant`, a row's bits depend on nothing but the text before it and the number of rows."""
+        Other rows skip the LM head. If `batch_invariant`, a row's exact result depends only on the tokens before
+        it and the number of rows."""
         attend = self.attention.batch_invariant if batch_invariant else self.attention.attend
         return run_block(self.model, cache, block, attend)[0]
 
     def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """`batched_sampling.best_tokens` of the newest logits' first rows, if so many were found already."""
+        """Return `sampling.best_tokens` of the newest logits' first `rows` rows, if a graph found them."""
         del rows, count
         return None
 
@@ -61,14 +65,16 @@ class EagerSteps:
         cache.commit(rows)
 
     def release(self) -> None:
-        """Let go of what is kept for the cache's buffers, which are about to be made anew."""
+        """Release what depends on the cache's buffers, which are about to be allocated anew."""
 
 
 @torch.inference_mode()
 def run_block(
     model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
 ) -> tuple[Tensor, BlockView]:
-    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed."""
+    """Run one forward pass; returns logits [R, vocab] of the wanted rows and the view that attention saw.
+
+    Commits nothing."""
     device = model.device
     view = BlockView(block, cache.length, attend, device)
     output = model(
@@ -105,9 +111,9 @@ class BlockRunner:
         cache: BlockCache | None = None,
         others: PrefixCache | None = None,
     ) -> None:
-        """`steps` run the decoders' blocks; by default eagerly. `cache` is an empty one.
+        """Take `steps` that run the decoders' blocks (by default eagerly) and an empty `cache`.
 
-        `others` keeps the prefixes of other conversations; by default none."""
+        `others` keeps prefixes of other conversations; by default it keeps none."""
         self.context = context
         self.reused = 0
         self.same_text_buckets: Buckets = ()
@@ -120,7 +126,7 @@ class BlockRunner:
         self._chunk = prefill_chunk(model.device)
         self.is_asynchronous = model.device.type == "cuda"
         self._prefix: list[int] = []
-        self._farthest = 0  # position that the prefix was last read up to
+        self._farthest = 0  # the position whose rotary table the prefix was read with
         self._block: Block | None = None
         self._newest: Tensor | None = None  # what `forward` returned last
 
@@ -138,11 +144,11 @@ class BlockRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Read only what differs from the prefix the cache holds, or from one that was kept, in chunks."""
+        """Read only the tokens after the longest prefix shared with the cache or with a kept prefix, in chunks."""
         self.same_text_buckets = same_text_buckets
         if self._rotary.kind == "fixed":
             self._reuse(ids[:-1])
-        else:  # keys of a table that depends on the text's length fit no text of another length
+        else:  # the rotary table depends on the text's length, so keys cannot be reused in a text of another length
             self.rewind(0)
         self.reused = len(self._prefix)
         self._make_room(len(ids))
@@ -155,7 +161,8 @@ class BlockRunner:
     def forward(self, block: Block) -> Tensor:
         is_long = self._rotary.is_long(block.positions[0] + 1)
         if self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1):
-            # As transformers does for Phi-3: beyond the switch the whole text is read anew with the long table.
+            # Beyond the switch the whole text is read again with the long table, as transformers does for
+            # Phi-3.
             prefix = self._prefix
             self.rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
@@ -177,12 +184,12 @@ class BlockRunner:
         return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """Take what a recorded step found beside these logits; of other logits, look for them now."""
+        """Return what a recorded step found together with these logits; for other logits, find the tokens now."""
         known = self.steps.best_tokens(len(logits), count) if logits is self._newest else None
         return best_tokens(logits, count) if known is None else known
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
+        """Reduce the cache to the prefix and the accepted rows; raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block to commit rows {list(rows)} of")
         self.steps.commit(self.cache, rows)
@@ -190,29 +197,31 @@ class BlockRunner:
         self._block = None
 
     def rewind(self, length: int) -> None:
-        """Keep the first `length` tokens of the prefix: what a draft model committed may be taken back."""
+        """Keep only the first `length` tokens of the prefix, for example to drop what a draft model committed."""
         self.cache.rewind(length)
         self._prefix = self._prefix[:length]
         self._block = self._newest = None
 
     def forget(self) -> None:
-        """Drop the prefix, and those of other conversations; the buffers stay until a shorter text is read."""
+        """Drop the prefix and the kept prefixes of other conversations.
+
+        The buffers stay until a shorter prompt is read."""
         self.rewind(0)
         self._others.clear()
 
     @property
     def has_fixed_positions(self) -> bool:
-        """Whether a row's position turns it the same in every text."""
+        """Whether a position's rotary angles are the same in every text."""
         return self._rotary.kind == "fixed"
 
     @property
     def length(self) -> int:
-        """Tokens of the prefix."""
+        """The number of tokens of the prefix."""
         return len(self._prefix)
 
     @property
     def warm_up(self) -> int:
-        """Runs of a block after which the next ones cost what all later ones do."""
+        """Runs of a block before its time is the usual one."""
         return self.steps.warm_up
 
     @property
@@ -223,7 +232,7 @@ class BlockRunner:
     def _padded(self, block: Block) -> Block:
         """Pad the block to the smallest bucket that holds it. Nothing else pads blocks.
 
-        CUDA graphs read the logits of every row; blocks that are too wide for them are not padded."""
+        CUDA graphs compute the logits of every row. Blocks with more rows than any graph are not padded."""
         buckets, rows, wanted = self.buckets, len(block), len(block.wanted)
         if not buckets or (not self.same_text_buckets and max(rows, wanted) > buckets[-1]):
             return block
@@ -232,10 +241,10 @@ class BlockRunner:
         return padded(block, bucket_for(rows, buckets), bucket_for(wanted, buckets))
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
-        """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""
+        """Read and commit the rest of `ids` in chunks, with the rotary table for position `farthest`."""
         farthest = self._farthest = max(farthest, len(ids) - 1)
         if self._rotary.kind == "dynamic" and not self._prefix:
-            # A pass at position 0 sets the table back, whatever lengths were read before.
+            # A pass at position 0 resets the rotary table, whatever lengths were read before.
             self._run(chain_block(ids[:1], 0, wanted=(0,)))
         for start in range(len(self._prefix), len(ids), self._chunk):
             chunk = ids[start : start + self._chunk]
@@ -246,9 +255,9 @@ class BlockRunner:
 
     @torch.inference_mode()
     def _reuse(self, ids: Sequence[int]) -> None:
-        """Go back to what the prefix has in common with these ids, then on with a kept prefix that has more of it.
+        """Rewind to what the prefix shares with these ids, then restore from a kept prefix if that shares more.
 
-        What is lost of the prefix is kept."""
+        If much of the current prefix would be lost, it is kept in `others` first."""
         common, kept = common_length(self._prefix, ids), self._others.find(ids)
         if len(self._prefix) - common >= WORTH_KEEPING:
             self._others.keep(self._prefix, self.cache.committed())
@@ -260,7 +269,7 @@ class BlockRunner:
 
     @torch.inference_mode()
     def _make_room(self, rows: int) -> None:
-        """Reserve what a prompt and much of its reply need, once; a cache far too large gives the rest back."""
+        """Reserve room for a prompt and much of its reply at once; shrink a cache that is far too large."""
         if self.cache.capacity > max(ROOMY, MUCH * rows):
             self.steps.release()
             self.cache.give_back(rows + AHEAD)
@@ -268,7 +277,7 @@ class BlockRunner:
         most = self.context + MAX_ROWS
         if self.cache.capacity >= max(rows, min(rows + ENOUGH, most)):
             return
-        self.steps.release()  # their memory is free before the buffers grow
+        self.steps.release()  # so that the graphs' memory is free before the buffers grow
         try:
             self.cache.reserve_ahead(rows, most)
         except Exception as error:
@@ -284,5 +293,5 @@ class BlockRunner:
 
 
 def prefill_chunk(device: torch.device) -> int:
-    """How many prompt tokens a forward pass reads on this device."""
+    """Return how many prompt tokens a forward pass reads on this device."""
     return CUDA_PREFILL_CHUNK if device.type == "cuda" else PREFILL_CHUNK

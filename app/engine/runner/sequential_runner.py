@@ -1,14 +1,15 @@
-"""The runner of models that take no draft trees: chains of tokens, with transformers' own attention and cache.
+"""The runner of models that cannot check draft trees: it feeds chains, with transformers' own attention and cache.
 
-A recurrent state cannot branch, and it cannot be cut like keys and values. So the state is copied before a chain is
-fed. If all of it is accepted, the state is what it should be; else the copy takes its place, and what was accepted
-is fed once more together with the next chain: it is `pending`. Nobody waits for a pass of its own.
+A recurrent state cannot branch, and it cannot be truncated like keys and values. So the state is copied
+before a chain is fed. If the whole chain is accepted, the new state is right. Otherwise the copy is restored,
+and the accepted tokens are `pending`: they are fed once more together with the next chain, which saves a pass
+of their own.
 
-    state after A, fed B c d, B c are right      the state after A comes back     pending: B c
+    state after A, fed B c d, B c are right      the state after A is restored    pending: B c
     next step: fed B c and D e f, all right      the state after D e f            pending: nothing
 
-Which models those are is decided at load, by `compatibility.py`. Those that fail its trial are fed one row at a
-time, which needs no copy.
+`compatibility.py` decides at load which models get this runner. Models that fail its trial are fed one row at
+a time, which needs no copy.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -31,12 +32,12 @@ from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import Prefilling, Sampling
 
 State = dict[str, Any]
-"""What a model returns to be handed to the next pass, by the argument's name: a cache, or a list of tensors."""
+"""What a model returns for its next pass, by the argument's name: a cache, or a list of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The number of rows of keys or values that a state had."""
+    """The number of rows that keys or values had when a state was copied."""
 
     count: int
 
@@ -45,24 +46,24 @@ class _Rows:
 
 
 class Snapshot:
-    """A copy of what a model keeps of a text, so that tokens that it was fed can be taken back.
+    """A copy of a model's state, so that tokens that are fed later can be undone.
 
         recurrent and convolution states    overwritten by every pass: copied
-        keys and values of full layers      only grow: their number of rows is enough, cutting costs nothing
-        keys and values of sliding layers   made anew by every pass: the old ones are kept
+        keys and values of full layers      only grow: their number of rows is enough, and truncating is free
+        keys and values of sliding layers   replaced by every pass: the old tensors are kept
 
-    What a layer calls its states does not matter: all its attributes are kept. Whether this takes a pass of a model
-    back is tried at load (`compatibility.py`). A snapshot is good for one `restore`, of the same state after some
-    passes."""
+    All attributes of a layer are kept, so the names of its states do not matter. `compatibility.py` tries at
+    load whether this really undoes a pass of the model. A snapshot can be restored once, into the same state
+    after some passes."""
 
     def __init__(self, state: State) -> None:
         self._state = {name: _copied(value) for name, value in state.items()}
         self._attributes = [(vars(holder), _kept(holder)) for holder in _holders(state)]
 
     def restore(self, rows: int = 0) -> State:
-        """Put the state back: caches and layers are the same objects, with what they held.
+        """Restore the state into the same cache and layer objects, and return it.
 
-        If it `only_grows`, it may keep the first `rows` that it was fed since."""
+        If the state `only_grows`, the first `rows` rows that were fed after the snapshot may stay in it."""
         for attributes, kept in self._attributes:
             for name, value in kept.items():
                 attributes[name] = value.of(attributes[name], rows) if isinstance(value, _Rows) else value
@@ -77,7 +78,7 @@ class Snapshot:
 
 
 def _holders(state: State) -> Iterator[Any]:
-    """Yield each cache of a state, and its layers."""
+    """Yield each cache of a state, and the cache's layers."""
     for cache in state.values():
         if hasattr(cache, "__dict__") and not isinstance(cache, Tensor):
             yield cache
@@ -85,7 +86,7 @@ def _holders(state: State) -> Iterator[Any]:
 
 
 def _kept(holder: Any) -> dict[str, Any]:
-    """Copy the attributes of a cache or a layer."""
+    """Copy the attributes of a cache or a layer; of keys and values that only grow, keep the number of rows."""
     kept = {name: value for name, value in vars(holder).items() if name in ("keys", "values")}
     if not getattr(holder, "is_sliding", False):
         for name, value in kept.items():
@@ -99,7 +100,7 @@ def _holds_tensors(value: object) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """Copy tensors wherever they lie in lists and dictionaries; everything else is returned as it is."""
+    """Copy tensors, also those inside lists, tuples and dictionaries; return everything else as it is."""
     match value:
         case Tensor():
             return value.clone()
@@ -112,14 +113,14 @@ def _copied(value: Any) -> Any:
 
 
 PROGRESS_ROWS = 16
-"""Rows between two reports of progress, where a prompt is read row by row."""
+"""Rows between two reports of progress while a prompt is read row by row."""
 LONGEST_CHAIN = MAX_DEPTH + 1
-"""Rows of a pass: pending ones, the current token and its guesses."""
+"""Maximum rows of a pass: pending rows, the current token and its guesses."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ReadPrompt:
-    """A prompt, the state after it, and the logits [vocab] of what comes next."""
+    """A prompt, the state after it, and the logits [vocab] of the next token."""
 
     ids: tuple[int, ...]
     logits: Tensor
@@ -127,38 +128,38 @@ class _ReadPrompt:
 
 
 class SequentialRunner:
-    """Runs chains on a model with transformers' own attention and cache.
+    """Runs chains of tokens on a model with transformers' own attention and cache.
 
-    A chain of one row is committed by being fed: nothing is copied where nothing is drafted."""
+    A chain of one row is committed when it is fed, so without drafts no state is copied."""
 
     max_branches = 1
-    same_text_buckets: Buckets = ()  # chains round in other ways than single rows, whatever they are padded to
+    same_text_buckets: Buckets = ()  # none, because chains round differently from single rows
     buckets: Buckets = ()
-    warm_up = 1  # runs of a chain after which the next ones cost what all later ones do
+    warm_up = 1  # runs of a chain before its time is the usual one
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
         self.reused = 0
         self.is_asynchronous = model.device.type == "cuda"
-        self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
+        self.chunk = PREFILL_CHUNK  # rows that the model can read in one pass after its state
         self.longest_chain = 1
         self.pending = 0
         self.makes_cache = True
         self.model = model
-        # Keys of a table that depends on the text's length fit no text of another length.
+        # If the rotary table depends on the text's length, keys cannot be reused in a text of another length.
         self.has_fixed_positions = (
             rotary_of(model.config.get_text_config(decoder=True), context).kind == "fixed"
         )
         self._accepts = frozenset(signature(model.forward).parameters)
         self._state: State = {}
-        self._prefix: list[int] = []  # committed; the state holds all but the pending ones
+        self._prefix: list[int] = []  # committed tokens; the state holds all but the pending ones
         self._block: Block | None = None
         self._before: Snapshot | None = None  # the state before that block
         self._prompt: _ReadPrompt | None = None
 
     @property
     def max_rows(self) -> int:
-        """The rows that pending ones leave of a pass. At the latest a pass of them and one more commits all."""
+        """Rows that a block may have beside the pending ones; at least 1, so that a pass can commit all."""
         return max(self.longest_chain - self.pending, 1)
 
     @property
@@ -167,16 +168,17 @@ class SequentialRunner:
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     def horizon(self, position: int) -> int:
-        """The context's end."""
+        """Return the end of the context, whatever the position."""
         del position
         return self.context
 
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Go on from the state that is there, or from the one after the newest prompt, if the ids begin with it.
+        """Continue from the current state, or from that after the newest prompt, if the ids begin with its tokens.
 
-        Reads in chunks. If the model takes none after its state, all but the first is read row by row."""
+        Reads in chunks. If the model cannot read a chunk after its state, all but the first chunk is read row
+        by row."""
         del same_text_buckets
         done = self.reused = self._resume(ids)
         logits = self._prompt.logits if self._prompt else torch.empty(0)
@@ -187,14 +189,16 @@ class SequentialRunner:
             done += len(tokens)
             if done < len(ids) and (len(tokens) > 1 or done % PROGRESS_ROWS == 0):
                 yield Prefilling(done, len(ids))
-        # If chains cannot be taken back, a copy of the state is not known to be one.
+        # The state is copied only for models whose chains can be undone, because only for them was that tried.
         if self.has_fixed_positions and self.longest_chain > 1:
             self._prompt = _ReadPrompt(tuple(ids), logits.clone(), self.snapshot())
         yield Prefilling(len(ids), len(ids))
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of a chain's wanted rows. A single row is committed; several are not."""
+        """Return logits [R, vocab] of a chain's wanted rows.
+
+        A single row is committed at once; several rows are not."""
         rows, start = len(block), block.positions[0]
         if rows > self.max_rows or block.positions != tuple(range(start, start + rows)):
             raise ValueError(
@@ -210,12 +214,12 @@ class SequentialRunner:
             self.commit((0,))
         if block.wanted == tuple(range(rows)):
             return logits
-        # The device would be waited for if this were a list.
+        # An uploaded array, because indexing with a list would wait for the device.
         return logits[uploaded(np.array(block.wanted, dtype=np.int64), logits.device)]
 
     @torch.inference_mode()
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
-        """Feed them as a batch of texts."""
+        """Feed the prefix with each of these tokens as one batch, without the state."""
         texts = np.array([[*self._prefix, token] for token in tokens])
         wanted = {"logits_to_keep": 1} if "logits_to_keep" in self._accepts else {}
         output = self.model(input_ids=uploaded(texts, self.model.device), use_cache=False, **wanted)
@@ -230,7 +234,7 @@ class SequentialRunner:
         return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keep the state if all rows stay, else put back the old one. A single row was committed as it was fed."""
+        """Keep the state if all rows are accepted, else restore the old one. A single row is committed already."""
         if self._block is None:
             return
         tokens = self._block.tokens[: len(rows)]
@@ -246,14 +250,16 @@ class SequentialRunner:
         return Snapshot(self._state)
 
     def forget(self) -> None:
-        """Drop the state. The model makes itself a new one of its kind, or gets transformers' usual cache."""
+        """Drop the state. The model makes a new one of its own kind, or gets transformers' usual cache."""
         self._state = {} if self.makes_cache else {CACHE_NAME: stock_cache(self.model.config)}
         self._prefix, self.pending = [], 0
         self._block = self._before = self._prompt = None
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
-        """Logits [keep, vocab] after the last of these tokens; at position 0 the state begins anew."""
+        """Feed tokens; returns logits [keep, vocab] of the last `keep` of them.
+
+        At position 0 the state starts empty."""
         if start == 0:
             self.forget()
         device = self.model.device
@@ -270,14 +276,14 @@ class SequentialRunner:
         # Mamba called its state cache_params before transformers 5.24; RWKV calls it state.
         names = (CACHE_NAME, "cache_params", "state")
         self._state = {name: value for name, value in output.items() if name in names} or self._state
-        if not self._state and CACHE_NAME in self._accepts:  # RecurrentGemma: it only writes to one
+        if not self._state and CACHE_NAME in self._accepts:  # RecurrentGemma never makes a cache itself
             self.makes_cache = False
             return self.feed(tokens, start, keep)
         logits: Tensor = output.logits[0, -keep:]
         return logits
 
     def _resume(self, ids: Sequence[int]) -> int:
-        """Go back to a state that holds only some of these ids: as it is, or as it was after the newest prompt.
+        """Return to a state that holds a prefix of these ids: the current one, or the one after the newest prompt.
 
         Returns how many ids it holds."""
         self._take_back()
@@ -296,7 +302,9 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def _take_back(self, rows: int = 0) -> int:
-        """Undo the newest pass, unless it was committed, but keep its first rows; returns how many are lost."""
+        """Undo the newest pass if it is not committed, but keep its first `rows` rows if the state only grows.
+
+        Returns how many of these rows could not be kept."""
         kept = 0
         if self._before is not None:
             kept = rows if self._before.only_grows else 0

@@ -1,10 +1,10 @@
-"""What a decoder yields, in which order the parts of its steps run, and the numbers that a reply adds up to.
+"""The steps that a decoder yields, the order in which their parts run, and a reply's statistics.
 
     in turn       launch 1, finish 1, report 1, show 1, launch 2, finish 2, ...
     overlapped    launch 1, finish 1, launch 2, report 1, show 1, finish 2, ...
 
-A card computes while the host reports a step (its trace, what it teaches) and shows it. On a CPU a pass is over
-when it was launched, so each step is shown before the next one is launched.
+A GPU computes the next pass while the host reports a step (makes its trace, learns from it) and shows it. On
+a CPU a pass is over as soon as its launch returns, so each step is shown before the next one is launched.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -21,7 +21,7 @@ from app.values.trace import NO_TRACE, StepTrace
 
 @dataclass(frozen=True, slots=True)
 class FirstToken:
-    """The token that the prefill gave. It counts in neither tokens nor steps."""
+    """The token that the prefill sampled. It counts neither as a token nor as a step."""
 
     token: int
     reused: int
@@ -43,7 +43,9 @@ class Step:
 
     def __post_init__(self) -> None:
         if not self.tokens or len(self.tokens) != len(self.origins):
-            raise ValueError(f"a step commits tokens with an origin each, got {self.tokens} {self.origins}")
+            raise ValueError(
+                f"a step needs tokens and one origin for each of them, got {self.tokens} {self.origins}"
+            )
 
     @property
     def is_hit(self) -> bool:
@@ -61,7 +63,7 @@ class Decoder(Protocol):
 
 
 class StatisticsMeter:
-    """Adds up one reply's steps. Time runs from when the meter is made."""
+    """Adds up one reply's steps. Time is measured from the creation of the meter."""
 
     def __init__(self, prompt_tokens: int) -> None:
         self._begin = perf_counter()
@@ -79,7 +81,7 @@ class StatisticsMeter:
         return self.statistics
 
     def add(self, step: Step) -> Statistics:
-        """Add a step; returns the new numbers."""
+        """Add a step; returns the new statistics."""
         before = self.statistics
         self.statistics = replace(
             before,
@@ -96,12 +98,13 @@ class StatisticsMeter:
 
 
 StepInParts = Generator[StopReason | None, None, Step]
-"""One step, written down from its launch to its report. It pauses twice and returns the step: after its forward
-pass was launched it yields None, after its tokens were committed why the reply ends with them, if it does."""
+"""One step as a generator from its launch to its report, which returns the finished step. It pauses twice: it
+yields None after its forward pass was launched, and after its tokens were committed the reason why the reply
+ends, or None."""
 
 
 def run_steps(begin: Callable[[], StepInParts], runner: ModelRunner) -> Iterator[Step]:
-    """Run the steps of a reply, each made by `begin`, in the order that suits the runner."""
+    """Run the steps of a reply, each made by `begin`, overlapped if the runner is asynchronous, else in turn."""
     return overlapped(begin) if runner.is_asynchronous else in_turn(begin)
 
 
@@ -120,7 +123,7 @@ def overlapped(begin: Callable[[], StepInParts]) -> Iterator[Step]:
     while next(step) is None:
         try:
             following = launched(begin)
-        except Exception:  # what was committed is shown before the reply ends
+        except Exception:  # committed tokens are shown before the error ends the reply
             yield reported(step)
             raise
         yield reported(step)
@@ -136,7 +139,7 @@ def launched(begin: Callable[[], StepInParts]) -> StepInParts:
 
 
 def reported(step: StepInParts) -> Step:
-    """Run a step from its second pause to its end; returns what it came to."""
+    """Run a step from its second pause to its end; returns the finished step."""
     try:
         next(step)
     except StopIteration as end:

@@ -1,6 +1,6 @@
-"""The documents of a chat: the collections that it asks, and files and long texts that are attached to it.
+"""The documents of a chat: the collections that it searches, and the files and long texts that are attached to it.
 
-What is attached goes into a collection that this chat alone lists and searches."""
+Attachments go into a collection that only this chat lists and searches."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,9 @@ GONE = "A deleted collection"
 
 
 def chosen_collections_html(documents: Documents, chosen: Sequence[int]) -> str:
-    """Return the picker for a chat that asks these collections: it may choose all but those of other chats."""
+    """Return the picker for a chat that searches the collections in `chosen`.
+
+    It offers no other chat's attachments."""
     collections = [one for one in documents.collections() if one.id in chosen or not one.is_attached]
     attached = [one for one in collections if one.is_attached]
     unread = [each for one in attached for each in documents.documents(one.id) if each.state == "failed"]
@@ -36,10 +38,10 @@ def chosen_collections_html(documents: Documents, chosen: Sequence[int]) -> str:
 def collection_picker_html(
     collections: Sequence[Collection], chosen: Sequence[int], unread: Sequence[Document] = ()
 ) -> str:
-    """Return the button above the message box with the collections that the chat asks, and those to choose from.
+    """Return the button above the message box: the collections that the chat searches, and those to choose from.
 
-    A collection without documents is not offered. `unread` are attached documents that could not be read.
-    assets/ui/documents.js opens it."""
+    Collections without documents are not offered. `unread` are attached documents that could not be read.
+    assets/ui/documents.js opens the picker."""
     names = {one.id: _name(one, unread) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     if not names:
@@ -51,7 +53,7 @@ def collection_picker_html(
 
 
 def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """Name a collection; an attached one by its first document, without the number that tells it from others."""
+    """Name a collection; an attached one by its first document, without the number that makes its name unique."""
     if not collection.is_attached:
         return collection.name
     more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
@@ -59,14 +61,14 @@ def _name(collection: Collection, unread: Sequence[Document]) -> str:
 
 
 class ChatDocuments:
-    """What the paperclip, a drop on the chat, a long first message and the picker do."""
+    """The event handlers of the paperclip, a drop on the chat, a long first message, and the picker."""
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
 
     def attach_files(self, state: ChatState, paths: Sequence[str] | str | None) -> None:
-        """Attach uploaded files to the chat, and delete the uploads: the documents service copies them."""
+        """Attach uploaded files to the chat, and delete the uploads after the documents service copied them."""
         given = [paths] if isinstance(paths, str) else list(paths or ())
 
         def attach(files: list[Path]) -> None:
@@ -76,12 +78,12 @@ class ChatDocuments:
             succeeded(self._notify, lambda: use_uploads(given, attach))
 
     def attach_text(self, state: ChatState, text: str) -> bool:
-        """Attach a text, and return whether it is attached."""
+        """Attach a text to the chat; returns whether that succeeded."""
         paste = self._services.documents.paste
         return succeeded(self._notify, lambda: paste(self._own_collection(state, title_of(text)), text))
 
     def remove(self, state: ChatState, document: int) -> None:
-        """Remove an attached document. With the last one the chat no longer asks its collection."""
+        """Remove an attached document. After the last one the chat no longer searches its own collection."""
         documents = self._services.documents
         documents.remove(document)
         empty = [one.id for one in documents.collections() if one.is_attached and not one.documents]
@@ -90,7 +92,7 @@ class ChatDocuments:
         save_settings(self._services, state, replace(settings, collections=others))
 
     def choose_collection(self, state: ChatState, event: gr.EventData) -> None:
-        """Have this chat ask a collection of documents, or no longer; or remove a document that is attached."""
+        """Add a collection to those that the chat searches, or take it away; or remove an attached document."""
         do, name, _ = pressed(event)
         if do == "choose-collection":
             succeeded(self._notify, lambda: self._toggle_collection(state, int(name)))
@@ -104,7 +106,9 @@ class ChatDocuments:
         save_settings(self._services, state, replace(settings, collections=chosen))
 
     def _own_collection(self, state: ChatState, name: str) -> int:
-        """Return the chat's collection, created and chosen when the first file is attached."""
+        """Return the chat's own collection.
+
+        It is created and chosen when the first file is attached. Raises AppError."""
         if state.is_private or is_private(state.version.chat):
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()

@@ -25,7 +25,7 @@ def settings_of(services: Services, state: ChatState) -> ChatSettings:
 
 
 def save_settings(services: Services, state: ChatState, settings: ChatSettings) -> None:
-    """Save the settings of that chat; a chat that is not begun yet will have them."""
+    """Save the settings of the chat that the page shows; a chat that has not begun gets them when it begins."""
     chat = state.version.chat
     if not chat:
         state.settings = settings
@@ -34,12 +34,12 @@ def save_settings(services: Services, state: ChatState, settings: ChatSettings) 
 
 
 def typed_in(settings: ChatSettings) -> str:
-    """Return what is typed in the panel's boxes of a chat's settings, as one text."""
+    """Return what is typed into the boxes of a chat's settings, as one string."""
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 
 class ChatSettingsActions:
-    """What the controls do, for any page."""
+    """The event handlers of the controls, shared by all pages."""
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
@@ -51,21 +51,21 @@ class ChatSettingsActions:
         self._change(state, lambda settings: replace(settings, system=system))
 
     def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
-        """Save whether the chat's answers are JSON, and their schema. Return what is wrong with that, as HTML."""
+        """Save whether the chat's answers are JSON, and their schema. Returns what is wrong with it, as HTML."""
         json_answers, problems = JsonAnswers(is_on, schema), list[str]()
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
 
         def check() -> None:
-            if grammar := json_answers.grammar:  # which raises BadOption for a schema that is none
+            if grammar := json_answers.grammar:  # raises BadOption if the schema is invalid JSON
                 self._services.engine.check_grammar(grammar)
 
         succeeded(problems.append, check)
         return problem_html("".join(problems))
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
-        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and whether that is no JSON.
+        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with it.
 
-        The engine is not asked: a schema is compiled when it is typed or used, never because a chat is opened."""
+        Does not compile the schema: the engine does that when it is typed or used, not when a chat is opened."""
         settings = try_or_notify(self._notify, lambda: settings_of(self._services, state), None)
         if settings is None:
             return (gr.skip(),) * 4
@@ -82,11 +82,11 @@ class ChatSettingsActions:
         succeeded(self._notify, save)
 
     def list_presets(self) -> Any:
-        """List the presets in their box."""
+        """Return the box of presets with their current names."""
         return try_or_notify(self._notify, lambda: gr.update(choices=self._names()), gr.skip())
 
     def apply_preset(self, state: ChatState, name: str | None) -> tuple[Any, ...]:
-        """Take over a preset. The results are the system prompt's box, then the option controls."""
+        """Apply and save a preset. Returns the system prompt's box, then the option controls."""
         unchanged = (gr.skip(),) * (1 + len(OptionValues._fields))
         preset = try_or_notify(self._notify, lambda: self._preset(name), None)
         if preset is None:
@@ -100,7 +100,7 @@ class ChatSettingsActions:
         return (preset.settings.system, *to_values(self._services.settings.options))
 
     def save_preset(self, state: ChatState, name: str | None, system: str, *controls: Any) -> Any:
-        """Save this system prompt and this sampling as a preset. One that it replaces can be brought back."""
+        """Save this system prompt and this sampling as a preset. Undo restores the preset that it replaces."""
         stripped = " ".join((name or "").split())
         if not stripped:
             self._notify("Type a name for the preset into its box, then save.")
@@ -109,7 +109,7 @@ class ChatSettingsActions:
         return self.list_presets()
 
     def delete_preset(self, state: ChatState, name: str | None) -> Any:
-        """Delete a preset. It can be brought back."""
+        """Delete a preset, which Undo can restore."""
 
         def delete() -> Any:
             before = self._preset(name)
@@ -136,7 +136,7 @@ class ChatSettingsActions:
 
 @dataclass(frozen=True, slots=True)
 class ChatSettingsPanel:
-    """The components."""
+    """The components of one chat's settings."""
 
     system: gr.Textbox
     presets: gr.Dropdown
@@ -148,7 +148,7 @@ class ChatSettingsPanel:
 
     @property
     def boxes(self) -> list[gr.components.Component]:
-        """What shows the settings of another chat, in the order of `ChatSettingsActions.shown`."""
+        """The components that show a chat's settings, in the order of `ChatSettingsActions.shown`."""
         return [self.system, self.is_json, self.schema, self.problem]
 
     def connect(
@@ -158,7 +158,7 @@ class ChatSettingsPanel:
         controls: list[gr.components.Component],
         events: PageEvents,
     ) -> None:
-        """Join the components' events with their actions."""
+        """Connect the components' events with their actions."""
         system, presets = self.system, self.presets
         events.on(system.input, actions.change_system_prompt, [state, system], trigger_mode="always_last")
         for listener in (self.is_json.input, self.schema.input):

@@ -1,4 +1,4 @@
-"""Blocks of code: a header with the language and a button that copies, and colours by kind of word."""
+"""Blocks of code: a header with the language and a button to copy, and colours by kind of word."""
 
 import re
 from collections.abc import Iterator
@@ -13,14 +13,15 @@ from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 LONGEST = 20_000
-"""Characters from which on code keeps one colour: reading it would take longer than showing it."""
+"""Code with more characters keeps one colour, because colouring it would take too long."""
 LONGEST_LINE = 1_000
-"""Characters of a line from which on the same holds: what looks ahead looks to the line's end."""
+"""Code with a longer line keeps one colour, because lexers may look ahead to the end of the line at each word."""
 TIME_LIMIT = 0.25
-"""Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that; a page of
-words, told to be C#, would take minutes."""
+"""Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that, but a
+page of prose that is labelled as C# would take minutes."""
 _GAP = re.compile(r"\s{200}")
-"""White space from which on code keeps one colour: lexers for C look through all of it from each of its places."""
+"""Code with this much white space keeps one colour, because lexers for C scan all of it from each of its
+positions."""
 
 KINDS: dict[_TokenType, str] = {
     Token.Keyword: "k",
@@ -41,7 +42,8 @@ KINDS: dict[_TokenType, str] = {
     Token.Generic.Deleted: "d",
     Token.Generic.Inserted: "i",
 }
-"""Kinds of words that have a colour, by the classes of assets/ui/chat.css; the rest is ink."""
+"""The kinds of words that have a colour, with their classes in assets/ui/chat.css; all others have the text's
+colour."""
 
 
 def code_html(code: str, info: str) -> str:
@@ -52,7 +54,7 @@ def code_html(code: str, info: str) -> str:
 
 
 def language_of(info: str) -> str:
-    """Return the language: "python" for "python title=x"."""
+    """Return the language from the text after a fence: "python" for "python title=x"."""
     return (info.split() or [""])[0][:30]
 
 
@@ -60,7 +62,7 @@ CODE_END = "</code></pre></div>"
 
 
 def code_opening(language: str) -> str:
-    """Return the header, and everything before the code itself."""
+    """Return the HTML before the code itself: the header with the language and the button to copy."""
     name = escape(language)
     return (
         f'<div class="code"><div class="code-top"><span>{name or "text"}</span>'
@@ -71,12 +73,12 @@ def code_opening(language: str) -> str:
 
 @lru_cache(maxsize=128)
 def highlighted(code: str, language: str) -> str:
-    """Return code as HTML, coloured if the language is known; kept for the next time."""
+    """Return code as HTML, coloured if the language is known. The result is cached."""
     return coloured(code, language)
 
 
 def coloured(code: str, language: str) -> str:
-    """Return the same HTML without keeping it. The code's text stays as it is, tabs included."""
+    """Return the same HTML without caching it. The code's text stays as it is, tabs included."""
     lexer = _lexer_class(language.lower())
     if lexer is None or not _is_tame(code):
         return escape(code)
@@ -85,14 +87,14 @@ def coloured(code: str, language: str) -> str:
 
 
 def _is_tame(code: str) -> bool:
-    """Return whether no lexer takes long to find its next word."""
+    """Return whether every lexer finds the next word of this code quickly."""
     if len(code) > LONGEST or _GAP.search(code):
         return False
     return all(len(line) <= LONGEST_LINE for line in code.split("\n"))
 
 
 def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tuple[_TokenType, str]]:
-    """Yield the words that come in time, and the rest of the code as one word."""
+    """Yield the words until the time limit, then the rest of the code as one word."""
     start, end = 0, thread_time() + TIME_LIMIT
     for token, text in words:
         yield token, text
@@ -104,7 +106,7 @@ def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tup
 
 @cache
 def _kind(token: _TokenType) -> str:
-    """Return the class of a kind of word: that of its nearest ancestor with a colour."""
+    """Return the CSS class of a kind of word: that of its nearest ancestor with a colour."""
     while token is not Token:
         if token in KINDS:
             return KINDS[token]
@@ -113,7 +115,7 @@ def _kind(token: _TokenType) -> str:
 
 
 def _runs(words: Iterator[tuple[_TokenType, str]]) -> Iterator[tuple[str, str]]:
-    """Join neighbours of one kind: fewer elements for the browser."""
+    """Join neighbouring words of one kind, so that the browser gets fewer elements."""
     kinds = ((_kind(token), text) for token, text in words)
     return (
         (kind, "".join(text for _, text in run)) for kind, run in groupby(kinds, key=lambda word: word[0])

@@ -14,20 +14,20 @@ from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
 
 COUNT_SECONDS = 0.4
-"""The context is counted no more often than this while somebody types."""
+"""Minimum seconds between two counts of the context while somebody types."""
 CHARACTERS_PER_TOKEN = 16
-"""More than a token has on average in any text."""
+"""An upper bound of the mean number of characters per token in any text."""
 LEAST_SHARE = 0.8
-"""The text ends at a blank if one is in the last fifth of what fits."""
+"""The text that is sent ends at a blank if there is a blank in the last fifth of what fits."""
 
 
 class ContextMeter:
-    """Counts the chat and what is being typed, when either changed and not too often."""
+    """Counts the tokens of the chat and the text being typed, after either changed, but not too often."""
 
     def __init__(self, services: Services, seconds: float) -> None:
         self.fit: ContextFit | None = None
         self.first_read = 0
-        """The first message that the model reads where not all of them fit, else 0."""
+        """The first message that the model reads if not all messages fit, else 0."""
         self._services = services
         self._seconds = seconds
         self._key: tuple[object, ...] = ()
@@ -35,7 +35,7 @@ class ContextMeter:
         self._due = 0.0
 
     def is_due(self, thread: Thread, state: ChatState, status: EngineStatus) -> bool:
-        """Return whether it is time to count."""
+        """Return whether the chat must be counted again now."""
         # A reply that is being written is counted at its end, unless its chat was opened meanwhile.
         is_growing = (
             self._services.conversations.is_writing(thread.version.chat) and thread.version.chat == self._chat
@@ -44,7 +44,7 @@ class ContextMeter:
         return not is_known and not is_growing and monotonic() >= self._due
 
     def update(self, thread: Thread, state: ChatState, status: EngineStatus) -> bool:
-        """Count if it is time, and return whether the count changed."""
+        """Count if it is due; returns whether the count changed."""
         if not self.is_due(thread, state, status):
             return False
         self._key, self._chat = self._current_key(thread, state, status), thread.version.chat
@@ -53,7 +53,7 @@ class ContextMeter:
         try:
             self.fit = self._count(thread, state.draft, self._services.settings.options)
             self.first_read = self._first_read(thread, self.fit)
-        except AppError:  # the chat is gone, or the model's template refuses it: sending a message says so
+        except AppError:  # the chat is gone, or the template refuses it: sending a message shows why
             self.fit, self.first_read = None, 0
         return (self.fit, self.first_read) != before
 
@@ -82,9 +82,10 @@ class ContextMeter:
 
 
 def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: bool = False) -> str:
-    """Return the meter, or nothing while no model is loaded. `leaves_out` as in `Conversations`.
+    """Return the meter; nothing while no model is loaded. `leaves_out` is as in `Conversations`.
 
-    `has_documents`: passages for the next question, which are not known before it is sent, come on top."""
+    `has_documents` adds a note that passages for the next question will take more, which is unknown until it is
+    sent."""
     if fit is None:
         return ""
     is_cut = leaves_out and not fit.fits and fit.fits_without_oldest
@@ -98,7 +99,7 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
 
 
 def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:
-    """Compare the chat with the context; where it is too long, say what will be asked."""
+    """Compare the chat with the context in a sentence; if it is too long, announce the question."""
     used = f"{fit.counted[:1].upper()}{fit.counted[1:]} of {fit.context:,} tokens"
     if fit.fits:
         return f"{used}, plus documents" if has_documents else used
@@ -111,7 +112,9 @@ def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = Fa
 
 
 def overflow_html(fit: ContextFit, pending: Press) -> str:
-    """Return the question before anything is left out. Its buttons carry the pending press that they allow."""
+    """Return the question before anything is left out.
+
+    Its buttons hold the pending action, which continues after it."""
     return render(
         "overflow_question.html",
         tokens=fit.counted,
@@ -127,7 +130,7 @@ def overflow_html(fit: ContextFit, pending: Press) -> str:
 def beginning_that_fits(
     conversations: Conversations, settings: ChatSettings, text: str, options: Options
 ) -> str:
-    """Return as much of a text as fits the context and leaves room for a reply; "" if nothing does."""
+    """Return as much of the text's beginning as fits the context with room for a reply; "" if nothing fits."""
     whole = conversations.fit(settings, (Message("user", text[:1]),), options)
     if whole is None:
         return text

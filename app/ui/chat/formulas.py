@@ -1,11 +1,11 @@
-"""LaTeX as MathML: where formulas stand in Markdown, and what of a formula reaches the page.
+"""LaTeX as MathML: finds formulas in Markdown, and lets only safe parts of them reach the page.
 
 Formulas are $x$, \\(x\\) within a line, $$x$$, \\[x\\] and \\begin{align}…\\end{align} on their own. A
-price is no formula: "$5 and $6" has a space before its second $, "$5-$10" a digit behind it, and so has "CA$6" a
-letter before its first.
+price is not a formula: "$5 and $6" has a space before the second $, "$5-$10" a digit after it, and "CA$6" a letter
+before the first $.
 
-latex2mathml's own text output undoes the escaping of what stands in \\text{…}. So only its tree is used, and
-written here: tags and attributes from a list, every text escaped.
+latex2mathml's own output as text undoes the escaping inside \\text{…}. So only its tree is used, and is written
+here: tags and attributes from a list, every text escaped.
 """
 
 import re
@@ -19,14 +19,14 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
 LONGEST = 2_000
-"""Characters of LaTeX from which on a formula is shown as it is written."""
+"""A formula with more characters of LaTeX is shown as its source."""
 DEEPEST = 80
-"""Elements within elements up to which it is drawn."""
+"""Maximum nesting depth of the elements of a formula that is drawn."""
 MOST_LINES = 60
-"""Lines that a formula may have: further down nobody looks for its end."""
+"""Maximum number of lines of a formula, because its end is not searched further."""
 
 CLOSING = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
-"""What ends a formula that begins so; a single $ has rules of its own."""
+"""The closing delimiter of each opening delimiter; a single $ has rules of its own."""
 
 TAGS = frozenset(
     """math mrow mi mn mo mtext ms mspace msub msup msubsup munder mover munderover mfrac msqrt mroot mtable mtr
@@ -38,21 +38,21 @@ ATTRIBUTES = frozenset(
     rowalign rowspacing columnspacing columnlines rowlines frame notation mathcolor mathbackground""".split()  # noqa: SIM905
 )
 PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
-"""Elements that must have so many parts."""
+"""Elements that must have a fixed number of parts, with that number."""
 _ENVIRONMENT = re.compile(
     r"\\begin\{((?:align|aligned|alignat|equation|gather|gathered|multline|split|cases)\*?)\}"
 )
 _ALIGNED = re.compile(r"\\(begin|end)\{(?:align|aligned|gather|gathered|multline|split)\*?\}")
 _PLAIN = re.compile(r"\\(?:begin|end)\{equation\*?\}")
 _PLAIN_VALUE = re.compile(r"[\w .,#%+-]{0,60}")
-# Macros can grow without end when they are expanded.
+# Formulas that define macros are refused, because macros can grow without end when they are expanded.
 _REFUSED = re.compile(r"\\(?:re)?newcommand|\\def\b|\\let\b|\\DeclareMathOperator")
-# Behind an opening $ comes no space; before a closing one neither, and behind it no letter or digit.
+# No space follows an opening $ or comes before a closing $, and no letter or digit follows a closing $.
 _INLINE = re.compile(r"\$(?![\s$])((?:\\.|[^\\$])*?(?<!\s))\$(?![\w$])", re.DOTALL)
 
 
 def formula_html(latex: str, source: str, is_display: bool) -> str:
-    """Return a formula as MathML; one that cannot be read, or is very long, as the source that it was."""
+    """Return a formula as MathML; if it is invalid or very long, return its source as code."""
     mathml = _mathml(latex.strip(), is_display)
     if not mathml:
         return f'<code class="tex">{escape(source)}</code>'
@@ -66,20 +66,20 @@ def _mathml(latex: str, is_display: bool) -> str:
     try:
         tree = convert_to_element(_known(latex), display="block" if is_display else "inline")
     except Exception:
-        # Its errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
+        # latex2mathml's errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
         return ""
     return _written(tree) if _is_whole(tree) else ""
 
 
 def _known(latex: str) -> str:
-    """Replace environments whose equations latex2mathml would number by those that it knows."""
+    """Replace environments that latex2mathml would number, or does not know, by those that it knows."""
     if "\\begin" not in latex:
         return latex
     return _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex))
 
 
 def _is_whole(tree: Element) -> bool:
-    """Return whether no part is missing, as in "\\frac{a", and nothing is nested too deeply."""
+    """Return whether no element lacks a part, as in "\\frac{a", and nothing is nested too deeply."""
     level, depth = [tree], 0
     while level and depth <= DEEPEST:
         if any(len(element) != PARTS.get(element.tag, len(element)) for element in level):
@@ -89,7 +89,7 @@ def _is_whole(tree: Element) -> bool:
 
 
 def _written(element: Element) -> str:
-    """Return an element as HTML; an unknown one leaves its texts and children."""
+    """Return an element as HTML; of an unknown element only its texts and children."""
     inside = _text(element.text) + "".join(_written(child) + _text(child.tail) for child in element)
     if element.tag not in TAGS:
         return inside
@@ -99,12 +99,14 @@ def _written(element: Element) -> str:
 
 
 def _text(text: str | None) -> str:
-    """Escape a text of the tree, in which symbols are entities."""
+    """Escape a text of the tree after turning its entities into symbols."""
     return escape(unescape(text or ""))
 
 
 def add_formulas(markdown: MarkdownIt) -> None:
-    """Teach a parser where formulas stand. Its tokens are `formula`, with (latex, is it displayed) as meta."""
+    """Make a parser recognise formulas.
+
+    Their tokens have the type `formula` and the meta values latex and is_display."""
     markdown.inline.ruler.before("escape", "formula", _inline_rule)
     options = {"alt": ["paragraph", "blockquote", "list"]}
     markdown.block.ruler.before("fence", "formula", _block_rule, options)  # type: ignore[arg-type]
@@ -125,7 +127,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _find(text: str, start: int) -> tuple[str, int, bool] | None:
-    """Find the formula that begins here: its LaTeX, its length with its marks, and whether it is displayed."""
+    """Find the formula that begins at `start`: its LaTeX, its length with delimiters, and is_display."""
     opening = text[start : start + 2]
     if opening in CLOSING:
         if start + 2 > _last(text, CLOSING[opening]):
@@ -141,12 +143,14 @@ def _find(text: str, start: int) -> tuple[str, int, bool] | None:
 
 @lru_cache(maxsize=16)
 def _last(text: str, mark: str) -> int:
-    """Find the last place of a mark, or -1. It is kept, so that a text full of openings is searched once."""
+    """Return the last index of a delimiter, or -1.
+
+    The result is cached, so a text full of openings is searched once."""
     return text.rfind(mark)
 
 
 def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a formula that begins and ends with a line of its own and has no blank line inside."""
+    """Read a formula whose delimiters begin its first and end its last line, with no blank line inside."""
     if state.is_code_block(start):
         return False
     opening = _line(state, start)[:2]
@@ -164,7 +168,7 @@ def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read an environment that begins and ends with a line of its own, without marks around it."""
+    """Read an environment that starts a line and ends at the end of a line, without delimiters around it."""
     found = None if state.is_code_block(start) else _ENVIRONMENT.match(_line(state, start))
     if not found or state.bMarks[start] > _last(state.src, rf"\end{{{found[1]}}}"):
         return False

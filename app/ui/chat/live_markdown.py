@@ -1,15 +1,16 @@
-"""Markdown as HTML while it arrives, many times a second, without rendering all of it each time.
+"""Renders a growing Markdown text as HTML, many times a second, without rendering all of it each time.
 
-Markdown is read by lines, from left to right, and what ends a block stands in the next one: so all top-level
-blocks but the last two are final, whatever follows, and are rendered once. But a formula of several lines may hold
-what looks like blocks until it ends; only a blank line rules that out. So what is settled ends with one.
+Markdown is parsed line by line, and the end of a block is known when the next one begins. So all top-level blocks
+but the last two are final, whatever follows, and are rendered once. But an open formula of several lines may
+contain what looks like blocks, and only a blank line rules that out. So blocks are settled only up to a blank
+line.
 
-    "# A\\n\\nb\\n\\nc"    A is settled; b and c are rendered anew with every update
-    "```py\\nlong…"     an open block of code only grows: what is new is coloured, the rest is kept
+    "# A\\n\\nb\\n\\nc"    A is settled; b and c are rendered again with every update
+    "```py\\nlong…"     an open block of code only grows: new code is coloured, the rest is kept
 
-Formulas that are not closed yet are closed for show. A very long last block, a list of a hundred items, is
-shown a little later rather than at any cost: rendering takes no more than a share of the time. When all has come,
-the HTML is that of `render`.
+Formulas that are not closed yet are shown as if they were. A very long last block (a list of a hundred items, for
+example) is updated less often, because rendering may take only a share of the time. When the text is complete, the
+HTML is that of `markdown.render`.
 """
 
 import re
@@ -25,13 +26,13 @@ from app.ui.chat.markdown import parser
 from app.ui.chat.plain_text import LivePlain, rendered_part
 
 OPEN_BLOCKS = 2
-"""Top-level blocks at the end that may still change."""
+"""Number of top-level blocks at the end that may still change."""
 CHUNK = 300
-"""Characters of code after which a piece of an open block is coloured for the last time."""
+"""Minimum characters of a piece of an open block of code, which is coloured once when it is complete."""
 SHARE = 1 / 25
-"""How much of the time may go into rendering."""
+"""The share of the time that rendering may take."""
 QUICK = 2_000
-"""Characters of open blocks that are rendered within milliseconds."""
+"""Open blocks with up to this many characters are rendered within milliseconds."""
 
 _BREAK = re.compile(r"\r\n?")
 _FENCE_LINE = re.compile(r"^[^\S\n]*+(?:```|~~~)", re.MULTILINE)
@@ -39,7 +40,7 @@ _FORMULA_MARK = re.compile(r"\$\$|\\[\[\]()]")
 
 
 class LiveMarkdown:
-    """A text's HTML as far as it has come."""
+    """The HTML of a growing text in Markdown."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
@@ -55,21 +56,21 @@ class LiveMarkdown:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Settled blocks, and what is still open; behind them the rest of a very long text."""
+        """The settled blocks, then the block that is still open, then the rest of a very long text."""
         return (*self._settled, self._tail, *self._plain.blocks)
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next update may take more than some milliseconds."""
+        """Whether the next update may take more than a few milliseconds."""
         return len(self._open) > QUICK
 
     @property
     def html(self) -> str:
-        """All of it."""
+        """All blocks joined to one string."""
         return "".join(self.blocks)
 
     def update(self, text: str, is_done: bool = False) -> None:
-        """Take the text that there is now. One that does not continue the former begins anew."""
+        """Render the text so far. If it does not continue the former text, everything is rendered anew."""
         part = rendered_part(text)
         rest = text[len(part) :]
         if not (part.startswith(self._text) and rest.startswith(self._rest)):
@@ -97,7 +98,9 @@ class LiveMarkdown:
             self._rests_until = now + (self._clock() - now) / SHARE
 
     def _taken(self, text: str, is_done: bool) -> str:
-        """Return the new text. A carriage return at the end waits for the line feed that may belong to it."""
+        """Return the new part of the text.
+
+        A final carriage return is held back, because a line feed may follow."""
         piece = self._held + text[len(self._text) :]
         self._text = text
         self._held = "\r" if piece.endswith("\r") and not is_done else ""
@@ -115,9 +118,11 @@ class LiveMarkdown:
             self._tail = self._before + self._code.html
 
     def _settle(self, tokens: list[Token]) -> list[Token]:
-        """Render for good what nothing can change any more; the tokens and the text of the rest are left."""
+        """Render blocks that can no longer change, and remove them from the open text.
+
+        Returns the other blocks' tokens."""
         starts = [index for index, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
-        # An open block of code has its first line: nothing below can change what comes before it.
+        # After the first line of an open block of code nothing can change the blocks before it.
         count = len(starts) - (1 if self._code else OPEN_BLOCKS)
         lines = self._open.split("\n")
         while count > 0 and lines[_line(tokens[starts[count]]) - 1].strip():
@@ -136,7 +141,7 @@ class LiveMarkdown:
 
 
 class OpenCode:
-    """A block of code that is not closed yet. Its pieces are coloured each on their own until it is."""
+    """A block of code that is not closed yet. Each of its pieces is coloured independently until it is closed."""
 
     def __init__(self, fence: Token) -> None:
         mark = re.escape(fence.markup[0])
@@ -146,7 +151,7 @@ class OpenCode:
         self._rest = ""
 
     def push(self, code: str) -> None:
-        """Add more of the code."""
+        """Add more code to the block, and colour the pieces that are complete."""
         self._rest += code
         if self.is_closed:
             return
@@ -160,22 +165,22 @@ class OpenCode:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the line that ends it is there, or seems to be."""
+        """Whether the closing fence has come, or seems to have."""
         return self._end.search(self._rest) is not None
 
     @property
     def html(self) -> str:
-        """The block, closed for show."""
+        """The block's HTML, closed so that it can be shown."""
         return f"{self._settled}{coloured(self._rest, self._language)}{CODE_END}"
 
 
 def _line(block: Token) -> int:
-    """Return the line on which a block begins."""
+    """Return the number of the line on which a block begins."""
     return (block.map or [0])[0]
 
 
 def _open_code(fence: Token, text: str) -> OpenCode | None:
-    """Return the block of code at the text's end, if it is open and begins at the margin."""
+    """Return the block of code at the text's end; None if it is closed or is indented."""
     opening, has_end, code = text.split("\n", _line(fence))[-1].partition("\n")
     if not has_end or not opening.startswith(fence.markup):
         return None
@@ -185,7 +190,7 @@ def _open_code(fence: Token, text: str) -> OpenCode | None:
 
 
 def _missing_mark(text: str) -> str:
-    """Return the mark that would close the formula that is open in the last paragraph; "" if none is."""
+    """Return the delimiter that closes the open formula in the last paragraph; "" if none is open."""
     if len(_FENCE_LINE.findall(text)) % 2:
         return ""
     opened = ""

@@ -1,13 +1,13 @@
 """Markdown as HTML that is safe to show, whoever wrote it.
 
-CommonMark with tables, strikethrough, task lists and bare links. Tags show as they are written, pictures as their
-words (nothing is ever fetched), links lead to http, https and mailto alone. Definitions like "[1]: there" are text,
-since replies list their sources so; with that every block of the text means the same whatever comes before it, and
-a text can be rendered in parts:
+CommonMark with tables, strikethrough, task lists and bare links. HTML tags are shown as they are written, pictures
+as their alternative text (nothing is ever fetched), and links lead only to http, https and mailto. Definitions
+like "[1]: there" are text, because replies list their sources in this form. So no block depends on the blocks
+before it, and a text can be rendered in parts:
 
     render("# A\\n\\nb\\n") == render("# A\\n") + render("\\nb\\n")
 
-Line breaks and the indentation behind them stay: small models write code without fences.
+Line breaks and the indentation after them are kept, because small models write code without fences.
 """
 
 import re
@@ -29,25 +29,25 @@ from app.ui.chat.formulas import add_formulas, formula_html
 from app.ui.chat.plain_text import plain_html, rendered_part
 
 KEPT_TEXTS = 512
-"""How many rendered texts are kept."""
+"""How many rendered texts are cached."""
 DEEPEST = 60
-"""Lists within quotes within lists: from here on they are not looked into."""
+"""Maximum depth of nested lists and quotes; deeper ones are not parsed."""
 LONGEST_PARAGRAPH, LONGEST_LINK = 20_000, 2_000
-"""Characters of a paragraph from which on it is shown as it was written, and of an address that is no link."""
+"""A paragraph with more characters is shown as it was written; a longer address does not become a link."""
 MOST_BRACKETS = 1_000_000
-"""Opening brackets of a paragraph times its characters, from which on it is shown as it was written: behind each
-bracket the parser looks for a link, if need be to the paragraph's end. 200 brackets are few enough in 5,000
-characters, and in 1,000 characters any number is."""
+"""A paragraph is shown as it was written if its opening brackets times its characters are more, because after each
+bracket the parser looks for a link, possibly up to the paragraph's end. This allows 200 brackets in 5,000
+characters, and any number in 1,000 characters."""
 
 _BOX = re.compile(r"\[([ xX])\] ")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 
 
 class BoundedInline(ParserInline):
-    """What stands within a paragraph, parsed unless that would take too long."""
+    """Parses the inline content of a paragraph, unless that would take too long."""
 
     def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
-        """Add the tokens of a paragraph's text."""
+        """Add the tokens of a paragraph; a single token of plain text if the paragraph is too long."""
         if len(src) <= LONGEST_PARAGRAPH and src.count("[") * len(src) <= MOST_BRACKETS:
             return super().parse(src, md, env, tokens)
         tokens.append(Token("text", "", 0, content=src))
@@ -55,7 +55,7 @@ class BoundedInline(ParserInline):
 
 
 class SafeMarkdown(MarkdownIt):
-    """A parser that knows which links are safe; the others it leaves as text."""
+    """A parser that makes only safe links; all other links stay text."""
 
     def __init__(self) -> None:
         options = {"html": False, "xhtmlOut": False, "maxNesting": DEEPEST, "linkify": True}
@@ -72,7 +72,7 @@ class SafeMarkdown(MarkdownIt):
 
 
 def render(text: str) -> str:
-    """Return a text in Markdown as HTML; of a very long one only the beginning is rendered."""
+    """Return a text in Markdown as HTML; only the beginning of a very long text is rendered."""
     part = rendered_part(text)
     return _kept(part) + plain_html(text[len(part) :])
 
@@ -84,7 +84,7 @@ def _kept(text: str) -> str:
 
 @cache
 def parser() -> MarkdownIt:
-    """Return the parser with its renderer; it keeps nothing between texts."""
+    """Return the shared parser with its renderer; it keeps no state between texts."""
     markdown = SafeMarkdown()
     markdown.inline.ruler.at("newline", _newline)
     add_formulas(markdown)
@@ -95,7 +95,7 @@ def parser() -> MarkdownIt:
 
 
 def _newline(state: StateInline, silent: bool) -> bool:
-    """Read a line break. Spaces after it stay; two or more before it make it a hard one."""
+    """Read a line break. Keeps spaces after it; two or more spaces before it make a hard break."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -135,7 +135,8 @@ def _cell(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str
 
 
 def add_task_lists(markdown: MarkdownIt) -> None:
-    """Teach a parser "- [ ] to do" and "- [x] done". (mdit-py-plugins' own takes time squared in a long list.)"""
+    """Make a parser recognise "- [ ] to do" and "- [x] done". (mdit-py-plugins takes quadratic time in long
+    lists.)"""
     markdown.core.ruler.after("inline", "task_lists", _boxes)
     markdown.add_render_rule("task_box", _box_html)
 
@@ -167,9 +168,10 @@ RULES: dict[str, Any] = {
     "image": _picture,
     "th_open": _cell,
     "td_open": _cell,
-    # Paragraphs show their line breaks: another one behind <br> would be two.
+    # Without the line break of markdown-it after <br>, because paragraphs show line breaks, and there would be
+    # two.
     "hardbreak": lambda *_: "<br>",
     "table_open": lambda *_: '<div class="table" tabindex="0" role="group" aria-label="Table"><table>\n',
     "table_close": lambda *_: "</table></div>\n",
 }
-"""What is written otherwise than markdown-it would."""
+"""The elements that are rendered differently from markdown-it's defaults."""

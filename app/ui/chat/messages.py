@@ -1,7 +1,7 @@
-"""Renders the messages of a chat: what was said, how it ended, and quiet buttons below.
+"""Renders the messages of a chat: their text, how a reply ended, and quiet buttons below.
 
-Buttons with `data-do` are actions of the server; `data-name` is the id of the message. What the page does by itself
-(copying, the box to edit in, opening details, showing colours) has `data-copy` or `data-show` instead: see
+Buttons with `data-do` are actions of the server; `data-name` is the id of the message. What the page does by
+itself (copying, the box to edit in, opening details, showing colours) has `data-copy` or `data-show` instead: see
 assets/ui/chat.js. Only the page knows what is open, so every message is rendered closed.
 """
 
@@ -18,24 +18,25 @@ from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role, Statistics
 
 MESSAGE_LIMIT = 50
-"""Messages that a page shows at first, and how many more each time it is asked for earlier ones."""
+"""How many messages a page shows at first, and how many more each time the person loads earlier messages."""
 LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
 BACK, FORTH = (
     "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
     "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
 )
 CAN_GO_ON = ("max_tokens", "context", "stopped")
-"""Reasons to end after which a reply may be continued."""
+"""The reasons for the end of a reply after which it may be continued."""
 CUT_ALLOWED = "The model no longer reads the messages above: the chat is longer than its context."
 CUT_NOT_ALLOWED = "The chat is longer than the model's context. You are asked before messages are left out."
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadOptions:
-    """How messages are rendered: which replies with their tokens' colours, and whether one is being written.
+    """How messages are rendered.
 
-    `first_read` is the first message that the model still reads where the chat is longer than its context, else 0;
-    `is_cut_allowed` tells whether the person allowed to leave out those before."""
+    `coloured` are the replies with coloured tokens; `is_busy` is whether one is written. `first_read` is the first
+    message that the model still reads if the chat is longer than its context, else 0; `is_cut_allowed` is whether
+    the person allowed leaving out the messages before it."""
 
     coloured: frozenset[int] = frozenset()
     is_busy: bool = False
@@ -45,8 +46,8 @@ class ThreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A quiet button: an action `do` on the message `name`, or what the page does itself: `copy`, `show`, or a
-    tab of the panel to open, `side`."""
+    """A quiet button: either the action `do` on the message `name`, or something that the page does itself:
+    `copy`, `show`, or open the tab `side` of the panel."""
 
     label: str
     do: str = ""
@@ -59,7 +60,7 @@ class Button:
 
 
 def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str:
-    """Return the loaded messages, oldest first, and a button for those before them."""
+    """Return the loaded messages, oldest first, and a button that loads earlier ones."""
     if not thread.messages:
         return ""
     return render(
@@ -128,7 +129,7 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
         if message.role == "user":
             yield Button("Edit", show="editor", is_disabled=options.is_busy)
         return
-    if written.sources and written.sources.is_empty:  # the app answered, and not the model
+    if written.sources and written.sources.is_empty:  # the app answered instead of the model
         yield Button("Answer anyway", do="answer-anyway", name=message.id, is_disabled=options.is_busy)
     yield Button("Copy", copy="message", about="Copy answer")
     yield Button("Regenerate", do="regenerate", name=message.id, is_disabled=options.is_busy)
@@ -145,14 +146,14 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
 
 
 def speed_in_words(statistics: Statistics) -> str:
-    """Return how fast a reply was written: "1.6 tokens/step · 47 tok/s", as far as it is known."""
+    """Return how fast a reply was written: "1.6 tokens/step · 47 tok/s"; "" if the speed is unknown."""
     mean = f"{statistics.tokens_per_step:.1f} tokens/step" if statistics.steps else ""
     speed = f"{statistics.tokens_per_second:,.0f} tok/s" if statistics.tokens_per_second else ""
     return " · ".join(filter(None, (mean, speed))) if speed else ""
 
 
 def can_continue(written: MessageContent) -> bool:
-    """Return whether a reply stopped before its end."""
+    """Return whether a reply ended early, so that it can be continued."""
     if written.state in ("stopped", "interrupted"):
         return True
     return (

@@ -1,7 +1,7 @@
-"""Text that is shown as it was written: what a person typed, and the rest of texts that are too long for Markdown.
+"""Text that is shown as it was written: what a person typed, and the end of texts that are too long for Markdown.
 
-Markdown takes a second or two for every 100,000 characters, and no answer is that long but one that went wrong, or
-a file that was pasted. Where the rendered part ends depends on that part alone, so a text that grows keeps it:
+Markdown takes a second or two for every 100,000 characters, and only a failed answer or a pasted file is that
+long. The end of the rendered part depends only on that part, so it stays the same while a text grows:
 
     [# A … the last blank line in time] [This text is very long: …] [plain] [plain] [pla
 """
@@ -16,14 +16,15 @@ from markdown_it.token import Token
 from app.ui.chat.code import code_html
 
 RENDERED = 100_000
-"""Characters of a text that are rendered at most."""
+"""Maximum number of characters of a text that are rendered."""
 PLAIN_BLOCK = 20_000
-"""Characters of a block of plain text: the browser draws blocks when they come into sight."""
+"""Maximum characters of a block of plain text, because the browser draws each block only when it comes into
+view."""
 TOO_LONG = '<p class="ending">This text is very long: from here on it is shown as it was written.</p>'
 
 
 def rendered_part(text: str) -> str:
-    """Return the beginning of a text that is rendered: all of it, or up to a line's end."""
+    """Return the part of a text that is rendered: all of it, or the beginning up to the end of a line."""
     if len(text) <= RENDERED:
         return text
     for border in ("\n\n", "\n"):
@@ -33,14 +34,14 @@ def rendered_part(text: str) -> str:
 
 
 def plain_html(text: str) -> str:
-    """Return the rest of a text as HTML."""
+    """Return the part of a text that is not rendered as HTML, after a note about it."""
     plain = LivePlain()
     plain.update(text)
     return "".join(plain.blocks)
 
 
 class LivePlain:
-    """A growing plain text as HTML, in blocks of which only the last one changes."""
+    """A growing plain text as HTML in blocks, of which only the last one changes."""
 
     def __init__(self) -> None:
         self._settled: list[str] = []
@@ -49,11 +50,11 @@ class LivePlain:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The sentence that says why, and the text in blocks; nothing for no text."""
+        """The note that the text is very long, and the text in blocks; empty without text."""
         return (TOO_LONG, *self._settled, self._tail) if self._settled or self._tail else ()
 
     def update(self, text: str) -> None:
-        """Take the text that there is now, which continues the former one."""
+        """Add the new part of the text so far, which must continue the former text."""
         while len(text) - self._start > PLAIN_BLOCK:
             end = self._start + PLAIN_BLOCK
             end = text.rfind("\n", self._start, end) + 1 or end
@@ -68,7 +69,7 @@ def _block(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def typed_html(text: str) -> str:
-    """Return what a person typed: every space and line break stays, and only fenced code is more than text."""
+    """Return what a person typed as HTML: every space and line break stays, and only fenced code is formatted."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     part = rendered_part(text)
     lines = part.split("\n")

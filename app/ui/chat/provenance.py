@@ -1,9 +1,9 @@
-"""Renders where a reply came from: a table with all that is needed to write it again, and coloured tokens.
+"""Renders how a reply was written: a table with everything that is needed to repeat it, and coloured tokens.
 
-A token is coloured by who proposed it, step by step. Marks (2, model, 0) (5, output, 1) (9, output, 1) on
-"I do know it":
+A token's colour shows who proposed it. Marks are (end, origin, step). Example: the marks (2, model, 0), (5,
+output, 1) and (9, output, 1) on "I do know it":
 
-    [I ][ do][ kno] w it     the second and third token came in one step; text after the last mark stays plain
+    [I ][ do][ kno] w it     the second and third token were written in one step; the text after the marks is plain
 """
 
 from collections import Counter
@@ -24,15 +24,15 @@ REASONS: dict[StopReason, str] = {
     "stop_string": "reached a stop string",
     "max_tokens": "reached the max-tokens limit",
     "context": "reached the end of the model's context",
-    "stopped": "stopped",
+    "stopped": "stopped by the user",
 }
-"""Why a reply ended."""
+"""The words for why a reply ended."""
 
 Row = tuple[str, str]
 
 
 def provenance_html(provenance: Provenance) -> Markup:
-    """Return the table. Rows that have nothing to say are left out."""
+    """Return the table as HTML. Rows without a value are left out."""
     return render("provenance.html", rows=[row for row in _rows(provenance) if row[1]])
 
 
@@ -67,7 +67,7 @@ def _model(model: ModelInfo) -> Iterator[Row]:
 
 
 def sent(sampling: Sampling) -> Sampling:
-    """Return the sampling options that a server gets."""
+    """Return those of the sampling options that a server receives."""
     return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
@@ -83,7 +83,7 @@ def sampling_in_words(sampling: Sampling) -> str:
 
 
 def _decoder(decoder: DecoderName, asked: Decoding) -> str:
-    """Name the decoder with its sizes, or with the one that was requested if that is another."""
+    """Name the decoder with its sizes, or with the requested decoder if that is another one."""
     if decoder != asked.decoder:
         return f"{decoder} (requested: {asked.decoder})"
     if decoder == "lookahead":
@@ -95,7 +95,7 @@ def _numbers(numbers: Statistics) -> Iterator[Row]:
     reused = f", {numbers.reused_tokens:,} of them reused" if numbers.reused_tokens else ""
     yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
     if numbers.steps:
-        yield "Written", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
+        yield "Generated", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
         yield "Tokens per step", f"{numbers.tokens_per_step:.2f}"
     if numbers.rows:
         yield "Hit rate", f"{numbers.hit_rate:.0%}"
@@ -106,7 +106,7 @@ def _numbers(numbers: Statistics) -> Iterator[Row]:
 
 
 def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
-    """Return the text as it was written, a span for each token and one around each step, below a legend."""
+    """Return the text as it was written, with a span for each token and one around each step, below a legend."""
     steps, start = [], 0
     for _, step in groupby(marks, key=attrgetter("step")):
         tokens = tuple(step)
@@ -117,7 +117,9 @@ def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
 
 
 def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
-    """Yield the origin, tooltip and text of each token of a step. Tokens inside a character add no text."""
+    """Yield the origin, tooltip and text of each token of a step.
+
+    Tokens that end inside a character are left out."""
     for mark in tokens:
         piece, start = text[start : mark.end], max(start, mark.end)
         if piece:
@@ -125,7 +127,7 @@ def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple
 
 
 def in_words(mark: TokenMark, tokens: int) -> str:
-    """Describe how a token came: "history · step 12 · 4 tokens in one step"."""
+    """Describe how a token was written: "history · step 12 · 4 tokens in one step"."""
     if mark.step == 0:
         return f"{mark.origin} · with the prompt"
     together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"

@@ -1,7 +1,7 @@
-"""What one page shows of its chat and the engine, as parts for the page stream.
+"""Renders what one page shows of its chat and the engine, as parts for the page stream.
 
-Rendering costs next to nothing while nothing happened: the stores count their changes, and of a reply only the new
-events are read.
+Rendering costs next to nothing while nothing happens, because the stores count their changes, and only the new
+events of a reply are read.
 """
 
 from dataclasses import replace
@@ -24,8 +24,8 @@ from app.values.chat import ChatVersion, StoredMessage, Thread
 from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo
 
 LONG = 100_000
-"""Characters on the page from which on messages are drawn before they are counted."""
-UNSAVED = "The reply above is not saved. Foresight will try again when you send a message or close it."
+"""If the page has more characters, messages are drawn before their tokens are counted."""
+UNSAVED = "The reply above is not saved. Foresight will try again when you send a message or quit."
 
 
 class ChatRenderer:
@@ -44,7 +44,7 @@ class ChatRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """Return the parts as they should be now; the same object while nothing changed."""
+        """Return the parts as they are now; the same object if nothing changed."""
         has_changed = self._read_chats()
         has_written = self._state.reply is not None and self._state.reply.read()
         status = self._services.engine.status()
@@ -58,7 +58,7 @@ class ChatRenderer:
         return self._parts
 
     def is_slow(self) -> bool:
-        """Return whether the next call must read, render or count something, which may take a while."""
+        """Return whether the next render must read, render or count something, which may take a while."""
         status, reply = self._services.engine.status(), self._state.reply
         is_slow = reply is not None and reply.is_slow
         return (
@@ -89,7 +89,8 @@ class ChatRenderer:
             if self._services.chat == chat:
                 self._services.chat = 0
             return self._read_chats()
-        # As it was when the thread was read: a reply that ends in between is drawn at the next call.
+        # The state from before the thread was read, so that a reply that ends in between is drawn at the next
+        # call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)
@@ -103,7 +104,7 @@ class ChatRenderer:
         if not chat:
             return Thread(ChatVersion(), settings=self._state.settings)
         thread = self._services.conversations.thread(chat, self._state.message_limit)
-        if self._state.version.chat == chat:  # and not another one, opened while this was read
+        if self._state.version.chat == chat:  # no other chat was opened while this one was read
             self._state.version = thread.version  # what the page is about to show is what it may change
         return thread
 
@@ -116,7 +117,9 @@ class ChatRenderer:
             self._state.reply.read()
 
     def _render_messages(self) -> None:
-        """Draw the messages but the one that stands below them. In a long chat it takes long."""
+        """Render the messages except the running reply, which stands below them.
+
+        This takes long in a long chat."""
         thread, unstored = self._thread, self._unstored()
         if unstored:
             others = (message for message in thread.messages if message.id != unstored.writing.message)
@@ -126,7 +129,7 @@ class ChatRenderer:
         self._messages = thread_html(thread, options)
 
     def _current_cut(self) -> tuple[int, bool]:
-        """Return the first message that the model still reads, or 0 for all, and whether the person allowed it."""
+        """Return the first message that the model still reads (0 for all), and whether the person allowed it."""
         fit, reply = self._meter.fit, self._state.reply
         if self._is_writing or fit is None:
             return (reply.writing.first_read if reply else 0), True
@@ -138,7 +141,7 @@ class ChatRenderer:
         return is_rolling or self._services.conversations.leaves_out(self._state.version.chat)
 
     def _unstored(self) -> ReplyProgress | None:
-        """Return the reply that stands below the messages: it is being written, or could not be stored."""
+        """Return the reply that is shown below the messages because it is being written or could not be stored."""
         return self._state.reply if self._is_writing or self._problem else None
 
     def _build_parts(self, status: EngineStatus) -> Parts:
@@ -162,7 +165,7 @@ class ChatRenderer:
             "is-busy": self._is_writing,
             "is-empty": not thread.messages and not thread.earlier,
             "is-private": is_private(chat) if chat else state.is_private,
-            # Somebody may be typing a system prompt: the boxes are filled anew only when this changes.
+            # The boxes are filled only when this changes, because somebody may be typing a system prompt.
             "chat-settings-of": f"{state.opened}.{self._setting_changes}",
         }
 
@@ -175,7 +178,7 @@ class ChatRenderer:
 
 
 def latest_answer(thread: Thread) -> StoredMessage | None:
-    """Return the newest answer on the path that is shown."""
+    """Return the newest answer in the shown versions of the messages."""
     return next((message for message in reversed(thread.messages) if message.role == "assistant"), None)
 
 
@@ -191,14 +194,14 @@ def stored_state(message: StoredMessage | None) -> ReplyState:
 
 
 def decoder_of(state: ReplyState, chosen: DecoderName, model: ModelInfo | None) -> DecoderName:
-    """Return how the reply is decoded: as chosen, unless the model cannot. A finished reply says it itself."""
+    """Return a finished reply's own decoder, else the chosen one, or plain if the model needs it."""
     if state.finished:
         return state.finished.decoder
     return "plain" if model and model.note("lookahead") else chosen
 
 
 def note_html(state: ReplyState) -> str:
-    """Return the line below a reply that is being written: what it waits for."""
+    """Return the line below a reply that is being written: the phase that it is in."""
     done, total = state.progress
     match state.phase:
         case "loading":

@@ -1,4 +1,4 @@
-"""One reply as a page follows it: its events are folded once, for the thread, the live numbers and the X-ray."""
+"""A reply that a page follows: its events are processed once, for the thread, the live numbers and the X-ray."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,9 @@ from app.values.messages import Piece
 
 
 class ReplyProgress(TracedReply):
-    """A reply as far as it was read. One thread at a time reads on; `state` and `history` are values."""
+    """A reply as far as it was read.
+
+    Only one thread may call `read`; `state` and `history` are immutable values."""
 
     def __init__(self, writing: StartedReply, reader: Callable[[], CachedTokenReader]) -> None:
         super().__init__(writing, reader)
@@ -23,24 +25,24 @@ class ReplyProgress(TracedReply):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The reply as far as it is written, as blocks of HTML."""
+        """The reply written so far, as blocks of HTML."""
         message, sources = self.writing.message, self.writing.before.sources
         unchecked = sources and replace(sources, unsupported=())
         return tuple(cited_html(block, message, unchecked) for block in self._text.blocks)
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next read may take more than some milliseconds."""
+        """Whether the next read may take more than a few milliseconds."""
         return self._text.is_slow
 
     def read(self) -> bool:
-        """Fold the new events, and return whether there were any."""
+        """Process the new events; returns whether there were any."""
         events = self.writing.reply.wait(self._events_read, timeout=0)
         if not events:
             return False
         self._events_read += len(events)
         if any(isinstance(event, Piece) for event in events) and not self.history.traced:
-            self.reader = self._newest_reader()  # the model was loaded before its first token came
+            self.reader = self._newest_reader()  # its model was loaded before the first token
         self._so_far.take(events)
         self.state = self._so_far.state
         self.history = extend(self.history, events)

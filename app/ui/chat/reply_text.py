@@ -1,8 +1,8 @@
-"""A reply's text as HTML, whole or while it arrives: its thought, which can be folded, its answer, and its sources.
+"""A reply's text as HTML, complete or growing: its thought, which can be folded, its answer, and its sources.
 
-A citation, [1] in the text, is a small button, and a quiet line below the answer lists the sources. Only numbers
-that stand for a source become buttons, and only in the text itself; those that their source does not support
-(conversation/citation_check.py) have a question mark:
+A citation such as [1] is shown as a small button, and a quiet line below the answer lists the sources. Only
+numbers of sources become buttons, and only in prose, not in code. A citation whose source does not support its
+sentence (conversation/citation_check.py) has a question mark. Example:
 
     "x[1] is <code>x[1]</code> [9]"   with one source, the first [1] alone is a button
 """
@@ -24,7 +24,7 @@ from app.values.display_text import counted
 from app.values.document import Sources, TokenBudget
 
 THOUGHT = '<details class="thought"'
-"""How the HTML of a reply with a thought begins."""
+"""The beginning of the HTML of a reply with a thought."""
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")
 UNSUPPORTED = "Not supported: the sentence has nothing in common with this source."
@@ -32,14 +32,14 @@ _UNTOUCHED = ("code", "pre", "math", "a", "button", "summary")
 
 
 def reply_html(text: str, seconds: float = 0.0) -> str:
-    """Return a whole reply; `seconds` is how long its thought took."""
+    """Return a whole reply as HTML; `seconds` is how long its thought took."""
     spoken = split_thought(text)
     thought = thought_html(markdown_html(spoken.thought), seconds) if spoken.has_thought else ""
     return thought + markdown_html(spoken.answer)
 
 
 def thought_html(html: str, seconds: float = 0.0, is_thinking: bool = False) -> str:
-    """Return a rendered thought, folded unless it is being written."""
+    """Return a rendered thought as a fold, which is open only while the thought is being written."""
     state = " open" if is_thinking else ""
     summary = thought_summary(seconds, is_thinking)
     return f"{THOUGHT}{state}><summary>{summary}</summary><div>{html}</div></details>"
@@ -56,14 +56,14 @@ def thought_summary(seconds: float, is_thinking: bool) -> str:
 
 
 class LiveReplyText:
-    """A reply's HTML as far as its text has come. When it is done, the HTML is that of `reply_html`."""
+    """The HTML of a reply that is being written. After `is_done` it is the same as that of `reply_html`."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._thought, self._answer = LiveMarkdown(clock), LiveMarkdown(clock)
         self._thought_block: tuple[str, ...] = ()
 
     def update(self, text: str, seconds: float = 0.0, is_done: bool = False) -> None:
-        """Render the text that there is now, which includes the former text; `seconds` as in `reply_html`."""
+        """Render the text so far, which continues the former text; `seconds` is as in `reply_html`."""
         spoken = split_thought(text)
         self._thought_block = ()
         if spoken.has_thought:
@@ -74,22 +74,22 @@ class LiveReplyText:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next update may take more than some milliseconds."""
+        """Whether the next update may take more than a few milliseconds."""
         return self._thought.is_slow or self._answer.is_slow
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The HTML in blocks. An update changes only the last ones and appends others."""
+        """The HTML in blocks. An update changes only the last blocks and appends new ones."""
         return (*self._thought_block, *self._answer.blocks)
 
     @property
     def html(self) -> str:
-        """The whole HTML."""
+        """All blocks joined to one string."""
         return "".join(self.blocks)
 
 
 def cited_html(html: str, message: int, sources: Sources | None) -> str:
-    """Return a rendered answer with its markers as buttons, which carry the message and the number."""
+    """Return a rendered answer with its citations as buttons, which send the message and the number."""
     return _cited(html, message, sources) if sources and sources.cited else html
 
 
@@ -123,7 +123,7 @@ def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
 
 
 def marker_html(message: int, number: int, title: str, is_supported: bool = True) -> str:
-    """Return [1] as a button, with a question mark where the source does not support its sentence."""
+    """Return the citation [1] as a button, with a question mark if the source does not support its sentence."""
     spoken = escape(
         f"Source {number}: {title}" if is_supported else f"Source {number}: {title}. {UNSUPPORTED}"
     )
@@ -135,7 +135,7 @@ def marker_html(message: int, number: int, title: str, is_supported: bool = True
 
 
 def sources_html(message: int, sources: Sources | None) -> Markup:
-    """Return the line below an answer: its sources, and what the prompt was made of."""
+    """Return the line below an answer: its sources, and how many tokens each part of the prompt had."""
     if sources is None or not sources.cited:
         return Markup()
     return render(
@@ -148,7 +148,7 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
 
 
 def doubt_words(places: int) -> str:
-    """Return what the marked citations mean; "" where there are none."""
+    """Explain the marked citations in a sentence; "" if no citation is marked."""
     if not places:
         return ""
     some = "1 citation is" if places == 1 else f"{places:,} citations are"

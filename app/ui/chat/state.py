@@ -15,11 +15,11 @@ CHAT_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What was deleted or replaced, so that it can be restored: `message` is the sentence about it.
+    """What was deleted or replaced, so that it can be restored; `message` is the sentence about it.
 
-    `deleted` are the chats that went, `moved` those that stayed and are in no folder now; `folder` is the folder
-    that all of them were in, "" where none was removed. `opened` was the chat on the page; `preset` is one that was
-    deleted or replaced; `at` is in seconds."""
+    `deleted` are the deleted chats, `moved` the chats that were moved out of their folder; `folder` is the folder
+    that all of them were in, "" if no folder was removed. `opened` is the chat that the page showed; `preset` is
+    the deleted or replaced preset; `at` is the time in seconds."""
 
     message: str
     deleted: tuple[int, ...] = ()
@@ -31,26 +31,26 @@ class Deletion:
 
 
 class SentTexts:
-    """Tells what a page sent of a text from what another page stored.
+    """Distinguishes texts that a page sent from texts that another page stored.
 
-    While somebody types, each state of the text is stored, and read back a moment later when more has been typed.
-    A text that was sent from here must not be put into the box again; another page's must:
+    While somebody types, each state of the text is stored, and read back a moment later, when more has been typed.
+    A text that this page sent must not be put into its box again, but a text from another page must:
 
-        sent "B", "Be", "Be k"      stored "Be"       sent here: "B" is past, "Be k" still to come
+        sent "B", "Be", "Be k"      stored "Be"       sent here: "B" is outdated, "Be k" is still to come
                                     stored "Be k"     sent here
                                     stored "Hush"     from another page
 
-    One thread adds, another asks."""
+    One thread calls `add` and another one calls `has`."""
 
     def __init__(self) -> None:
         self._sent: deque[str] = deque(maxlen=100)
 
     def add(self, text: str) -> None:
-        """Remember a text. Call this before it is stored."""
+        """Remember a text that is about to be stored. Call this before storing it."""
         self._sent.append(text)
 
     def has(self, stored: str) -> bool:
-        """Return whether the stored text was sent from here, and forget what was sent before it."""
+        """Return whether the stored text was sent from here, and forget texts that were sent before it."""
         is_own = stored in self._sent
         while self._sent and not (is_own and self._sent[0] == stored):
             self._sent.popleft()
@@ -59,13 +59,14 @@ class SentTexts:
 
 @dataclass(slots=True)
 class ChatState:
-    """One page's chat, its sidebar, and the reply that it follows; used by the page's events and its renderer.
+    """One page's chat, its sidebar, and the reply that it follows; used by the page's events and its renderers.
 
-    `version` is the chat as the page was last drawn, by which a page that is out of date is noticed. A chat that is
-    not begun yet is chat 0, with the `settings` it will have and whether it `is_private`. `opened` counts how often
-    the page changed its chat. `sent` is the message that was sent last, until another one is typed; `filled` is
-    `opened` as it was when the message box was filled. `deletions` can be undone, the newest last; `expanded` tells
-    which folders were expanded or collapsed. `new_settings` makes what a new chat begins with."""
+    `version` is the version of the chat that the page shows, so that actions of an outdated page are noticed. A
+    chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
+    often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
+    `filled` is the value of `opened` when the message box was filled. `deletions` can be undone, the newest is
+    last; `expanded` holds which folders the person expanded or collapsed. `new_settings` makes the settings of a
+    new chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -85,7 +86,7 @@ class ChatState:
     new_settings: Callable[[], ChatSettings] = ChatSettings
 
     def open_chat(self, version: ChatVersion) -> None:
-        """Show this chat, from its newest messages on."""
+        """Show this chat from its newest messages on, and reset what belongs to the former chat."""
         self.version, self.message_limit, self.coloured = version, MESSAGE_LIMIT, frozenset()
         self.is_private, self.settings, self.sent_settings = False, self.new_settings(), SentTexts()
         self.opened += 1
@@ -96,11 +97,11 @@ class ChatState:
         self.is_private = is_private
 
     def remember(self, deletion: Deletion) -> None:
-        """Offer to undo this."""
+        """Add a deletion that can be undone, with the current time."""
         self.deletions = (*self.deletions, replace(deletion, at=monotonic()))
 
     def finish(self, version: ChatVersion, opened: int) -> bool:
-        """Show the result of an action that began at `opened`, unless the page has changed its chat since."""
+        """Show the result of an action that began at `opened`; returns False if the chat was changed since."""
         if self.opened != opened:
             return False
         self.version, self.draft = version, ""

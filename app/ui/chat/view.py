@@ -44,9 +44,9 @@ JUMP = (
 )
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
-"""The buttons of the question that is asked before anything is left out."""
+"""The buttons of the question before parts of a chat are left out, with what each of them leaves out."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
-"""The buttons of all questions before a message is sent."""
+"""The buttons of all questions that are asked before a message is sent."""
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
 CHANGES: dict[str, Change] = {
     "version": lambda stores, version, message, _: stores.of(version.chat).show(version, message),
@@ -54,15 +54,15 @@ CHANGES: dict[str, Change] = {
     "delete": lambda stores, version, message, _: stores.of(version.chat).remove(version, message),
     "fork": lambda stores, version, message, _: stores.of(version.chat).fork(version.chat, message),
 }
-"""By the button's name: each returns the chat to show then."""
+"""The changes of a chat, by the button's name. Each returns the version of the chat to show afterwards."""
 WARMER = 0.7
-"""The temperature that is offered for another answer where 0 would repeat the text."""
+"""The temperature that is offered for another answer if temperature 0 would repeat the text."""
 ACTIONS = ("regenerate", "answer-anyway", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
 
 class ChatActions:
-    """What the chat's events do, for any page."""
+    """The event handlers of the chat, shared by all pages."""
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
@@ -70,12 +70,12 @@ class ChatActions:
         self.documents = ChatDocuments(services, notify)
 
     def open_last(self, state: ChatState) -> None:
-        """Have a new page show the chat that was open last."""
+        """Show on a new page the chat that was open last."""
         if self._services.chat:
             state.open_chat(ChatVersion(self._services.chat))
 
     def open_chat(self, state: ChatState, event: gr.EventData) -> None:
-        """Show the chat that the page's address names: a new one for 0, and where there is none of that number."""
+        """Show the chat in the page's address; a new one if the address has 0 or a chat that does not exist."""
         name = pressed(event).name
         chat = int(name) if name.isdecimal() else 0
         if not chat or not succeeded(self._notify, lambda: self._open(state, chat)):
@@ -83,8 +83,9 @@ class ChatActions:
             self._services.chat = 0
 
     def fill_draft(self, state: ChatState, left: str, typed: str) -> Any:
-        """Keep what was typed in the chat that the page left ("" for a page that is new), and return what was typed
-        in the one that it shows. What is typed before a new page is drawn stays."""
+        """Save the draft of the chat that the page left, and return the draft of the chat that it shows now.
+
+        `left` is "" for a new page, which keeps what was typed before it was drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
         state.filled = state.opened
         if left == "" and typed:
@@ -92,26 +93,26 @@ class ChatActions:
             return gr.skip()
         if left.isdecimal() and typed.strip() != state.sent:
             drafts.keep(int(left), typed)
-        # A private chat that is not begun has no place for a draft.
+        # A private chat that has not begun cannot store a draft.
         is_kept = chat or not state.is_private
         state.draft = try_or_notify(self._notify, lambda: drafts.of(chat), "") if is_kept else ""
-        # Without an answer the box keeps what is typed into it meanwhile.
+        # If the box is skipped, it keeps what is typed in the meantime.
         return gr.skip() if state.draft == typed else state.draft
 
     def send(self, state: ChatState, message: str, *controls: Any) -> tuple[Any, str]:
-        """Send the message. Its box is emptied only once it is on its way."""
+        """Send the message. Empties its box only after the message was accepted."""
         if not message.strip():
             return gr.skip(), NO_QUESTION
         question = self._try(state, Press("ask", "", message.strip()), controls)
         return (gr.skip() if question is None or question else ""), question or NO_QUESTION
 
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
-        """Do what a button in the thread or in a question says."""
+        """Handle a button in the thread or in a question. Returns the message box and the next question."""
         do, name, value = pressed(event)
         if do in ANSWERS:
             return self._answer(state, do, Press(*json.loads(value)), controls)
         if do == "starter":
-            # It was chosen for the text that models write at temperature 0.
+            # Starters were chosen for the text that models write at temperature 0.
             cold = OptionValues(*controls)._replace(temperature=0)
             return gr.skip(), self._try(state, Press("ask", "", value), cold) or NO_QUESTION
         if do == "new":
@@ -130,7 +131,7 @@ class ChatActions:
     def _answer(
         self, state: ChatState, answer: str, pending: Press, controls: tuple[Any, ...]
     ) -> tuple[Any, str]:
-        """Do what was chosen in a question, with the action that waited for it."""
+        """Apply the answer to a question, and continue the action that waited for it."""
         match answer:
             case "cut":
                 return self._send_beginning(state, pending.value, controls)
@@ -146,16 +147,16 @@ class ChatActions:
         return ("" if is_sent else gr.skip()), question or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
-        """Have what is being typed counted and kept."""
+        """Store the draft that is being typed, so that it is counted and kept."""
         if state.sent and message.strip() == state.sent:
-            return  # the event comes late: it is on its way already
+            return  # the event is late, because the message was already sent
         state.draft, state.sent = message, ""
-        # The box may still have the text of the chat before; a private chat that is not begun has no place.
+        # Not if the box may still have the former chat's text, nor for a private chat that has not begun.
         if state.filled == state.opened and not (state.is_private and not state.version.chat):
             self._services.conversations.drafts.keep(state.version.chat, message)
 
     def stop(self, state: ChatState) -> None:
-        """Stop the reply that is being written in this chat; its text stays."""
+        """Stop the reply that is being written in this chat; the text written so far stays."""
         self._services.conversations.stop(state.version.chat)
 
     def new_chat(self, state: ChatState) -> None:
@@ -169,7 +170,7 @@ class ChatActions:
         self._services.chat = 0
 
     def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> tuple[Any, str]:
-        """Send as much of the message as fits. The rest stays in the box."""
+        """Send as much of the message's beginning as fits. The rest stays in the box."""
         options = to_options(OptionValues(*controls), self._services.settings.options)
         settings = settings_of(self._services, state)
         sent = beginning_that_fits(self._services.conversations, settings, text, options)
@@ -184,7 +185,7 @@ class ChatActions:
         overflow: Overflow = "ask",
         is_meant: bool = False,
     ) -> str | None:
-        """Do it. The result is "" once it is done, the question to answer first, or None where it was refused."""
+        """Try the action. Returns "" if it is done, the question to answer first, or None if it was refused."""
 
         def run() -> str:
             try:
@@ -203,7 +204,7 @@ class ChatActions:
         self._services.chat = chat
 
     def _delete_question(self, state: ChatState, message: int) -> str:
-        """Return the question before a message is deleted: what follows it goes, too."""
+        """Return the question before a message is deleted, which counts the messages that are deleted with it."""
         thread = self._services.conversations.thread(state.version.chat, state.message_limit)
         ids = [each.id for each in thread.messages]
         following = len(ids) - ids.index(message) - 1 if message in ids else 0
@@ -212,7 +213,7 @@ class ChatActions:
         return render("delete_question.html", rest=rest, message=message)
 
     def _writes_the_same(self, state: ChatState, pending: Press, controls: tuple[Any, ...]) -> bool:
-        """Return whether an answer written anew at temperature 0 by this model would repeat one that is there."""
+        """Return whether regenerating at temperature 0 with this model would repeat an existing answer."""
         services = self._services
         if pending.do != "regenerate" or settings_of(services, state).collections:
             return False  # documents may have changed since
@@ -235,7 +236,7 @@ class ChatActions:
         if version.chat != asked and asked:
             state.open_chat(version)
             self._services.chat = version.chat
-        elif state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
+        elif state.finish(version, opened):  # the person may have opened another chat meanwhile
             self._services.chat = version.chat
 
     def _turn(self, state: ChatState, pending: Press, options: Options, overflow: Overflow) -> Turn:
@@ -260,7 +261,7 @@ class ChatActions:
 
 @dataclass(frozen=True, slots=True)
 class ChatView:
-    """The chat's components."""
+    """The components of the chat."""
 
     thread: gr.HTML
     live: gr.HTML
@@ -280,7 +281,7 @@ class ChatView:
         controls: list[gr.components.Component],
         events: PageEvents,
     ) -> None:
-        """Join the chat's events with their actions; `question` shows what must be answered first."""
+        """Connect the chat's events with their actions; `question` shows what must be answered first."""
         inputs, outputs = [state, self.message, *controls], [self.message, question]
         for sending in (self.send.click, self.message.submit):
             events.on(sending, actions.send, inputs, outputs, **UNCHECKED)
@@ -292,7 +293,7 @@ class ChatView:
 
 
 def build_chat() -> ChatView:
-    """Build the chat inside the current Blocks."""
+    """Build the chat's components inside the current Blocks."""
     with gr.Column(elem_id="chat", scale=1):
         with gr.Column(elem_id="thread"):
             gr.HTML(PRIVATE, elem_id="private")

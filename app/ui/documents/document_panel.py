@@ -29,7 +29,7 @@ from app.values.validation import require
 CONTEXT = 4_000
 """Characters that are shown before and after a passage at first."""
 MORE = 12_000
-"""How many more with each "Show more"."""
+"""How many more characters are shown with each "Show more"."""
 WHOLE = "The model has read the whole document."
 Panel = tuple[Any, Any]
 """The panel's state, and its HTML."""
@@ -38,9 +38,9 @@ UNCHANGED: Panel = gr.skip(), gr.skip()
 
 @dataclass(frozen=True, slots=True)
 class DocumentRef:
-    """What a button needs to open a document: its id and title, and the passage to highlight, if any.
+    """What a button needs to open a document: its id and title, and the passage to highlight if there is one.
 
-    `doubt` is why the citation that opened it may be wrong."""
+    `doubt` is the reason why the citation that opened it may be wrong."""
 
     document: int
     title: str
@@ -62,7 +62,7 @@ class DocumentRef:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPanelState:
-    """The document that one page shows, and which part of its text. Each opening has its own `opened_at`.
+    """The document that one page shows, and which part of its text. `opened_at` differs each time one is opened.
 
     `answer` is the chat and the message that cite the document; 0 if it was opened from elsewhere."""
 
@@ -77,12 +77,12 @@ class DocumentPanelState:
 
 
 def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> DocumentPanelState:
-    """Show the document from a little before the passage to a little after it."""
+    """Return the state that shows the document around the passage, with CONTEXT characters before and after it."""
     return DocumentPanelState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
 
 
 def show_more(state: DocumentPanelState, where: str) -> DocumentPanelState:
-    """Show more of the text, "above" or "below"."""
+    """Return the state with more of the text, "above" or "below" the shown part."""
     if where == "above":
         return replace(state, first=max(0, state.first - MORE))
     return replace(state, last=state.last + MORE)
@@ -108,7 +108,7 @@ class DocumentPanelActions:
         self._conversations = conversations
 
     def click(self, chat: ChatState, state: DocumentPanelState, event: gr.EventData) -> Panel:
-        """Open what a button refers to, or show more of what is open."""
+        """Open the document that a button refers to, or show more of the open one."""
         do, name, value = pressed(event)
         match do:
             case "read":
@@ -125,7 +125,7 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _show(self, state: DocumentPanelState, is_prompt: bool = False) -> Panel:
-        """Show the text, or the prompt of the answer that cites it, or why that is gone."""
+        """Show the text, or the prompt of the answer that cites it; if it is gone, show why."""
         try:
             if not is_prompt:
                 return state, self._text_html(state)
@@ -135,7 +135,7 @@ class DocumentPanelActions:
             return _missing(state, error)
 
     def _text_html(self, state: DocumentPanelState) -> str:
-        """Return the shown part of the text. Loads no more of it."""
+        """Return the shown part of the text. Reads only that part from the store."""
         ref, first = state.ref, state.first
         length = self._documents.document(ref.document).characters
         text = self._documents.between(ref.document, first, min(state.last, length))
@@ -147,7 +147,7 @@ class DocumentPanelActions:
         )
 
     def _open_source(self, chat: int, message: int, number: int, doubt: str) -> Panel:
-        """Open the source that an answer cites by this number, or say why it is gone."""
+        """Open the source that an answer cites by this number, or show why it is gone."""
         title = "Source"
         try:
             sources = self._sources(chat, message)
@@ -168,7 +168,9 @@ class DocumentPanelActions:
         return self._conversations.stores.of(chat).message(message).content.sources
 
     def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
-        """Find the whole document, or where the cited text is now. Raises DocumentNotFound if that has changed."""
+        """Find the whole document, or where the cited text is now.
+
+        Raises DocumentNotFound if the text has changed."""
         self._documents.words(cited)
         if is_whole:
             return DocumentRef(cited.document, cited.title, heading=WHOLE)
@@ -187,7 +189,7 @@ def _missing(state: DocumentPanelState, error: AppError) -> Panel:
 def build_document_panel(
     actions: DocumentPanelActions, openers: Sequence[gr.HTML], chat: PageValue[ChatState], events: PageEvents
 ) -> None:
-    """Build the panel inside the current Blocks, outside of all views; `openers` have buttons that open it."""
+    """Build the panel inside the current Blocks, outside of all views; `openers` have the buttons that open it."""
     state = PageValue(DocumentPanelState)
     with gr.Column(elem_id="reading"):
         gr.HTML(render_macro("document_panel.html", "close_button"), elem_id="reading-bar", js_on_load=None)

@@ -34,9 +34,9 @@ STATES: dict[DocumentState, str] = {
 }
 UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
 EXCERPT = 400
-"""Characters of a passage in the search results; its title opens all of it."""
+"""Maximum characters of a passage in the search results; its title opens the whole passage."""
 DEFAULT_EMBEDDER_SIZE = "90 MB"
-"""The download size of DEFAULT_EMBEDDER. Other sizes are known once the hub is asked."""
+"""The download size of DEFAULT_EMBEDDER. Sizes of other models are known only after a request to the hub."""
 
 
 class DocumentsRenderer:
@@ -57,9 +57,9 @@ class DocumentsRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """Return the view's parts; the same object while nothing has changed."""
+        """Return the view's parts; the same object if nothing changed."""
         state, embedder = self._state, self._semantic_search.status()
-        # Read before the lists: a change in between is rendered next time.
+        # These are read before the lists, so that a change in between is rendered next time.
         changes = (self._documents.changes, self._documents.problem)
         inputs = (changes, state.collection, state.listed, state.confirmation, state.result, embedder)
         if inputs != self._inputs:
@@ -87,7 +87,7 @@ class DocumentsRenderer:
 
 
 def collections_html(collections: Sequence[Collection], shown: int, confirming: int = 0) -> Markup:
-    """Return the list of collections, each with a menu; `confirming` is the one to be deleted if confirmed."""
+    """Return the list of collections, each with a menu; `confirming` is the id of the one about to be deleted."""
     return render_macro(
         TEMPLATE, "collection_list", collections=collections, shown=shown, confirming=confirming
     )
@@ -104,9 +104,9 @@ def title_html(collection: Collection | None) -> Markup:
 def documents_html(
     documents: Sequence[Document], most: int, confirming: int = 0, problem: str = ""
 ) -> Markup:
-    """Return the first `most` documents; `confirming` is the one whose removal is to be confirmed.
+    """Return the first `most` documents; `confirming` is the id of the one about to be removed.
 
-    `problem` says why no document can be read or indexed now."""
+    `problem` is why no document can be read or indexed now."""
     rows = [_document_row(document) for document in documents[:most]]
     rest = max(0, len(documents) - most)
     return render_macro(
@@ -115,7 +115,7 @@ def documents_html(
 
 
 def results_html(result: SearchResult) -> Markup:
-    """Return the passages that a search found; nothing before a search."""
+    """Return the passages that a search found; nothing before the first search."""
     rows = []
     for hit in result.hits:
         passage = hit.passage
@@ -127,7 +127,7 @@ def results_html(result: SearchResult) -> Markup:
 
 
 def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
-    """Say in a line how documents are searched, and how to get the model for semantic search."""
+    """Describe in a line how documents are searched, and offer the model for semantic search."""
     name, download = embedder.name.rpartition("/")[2], embedder.download
     label, running = "", None
     if embedder.is_installed:

@@ -1,6 +1,6 @@
 """The Documents view: collections on the left, the open collection's documents and search beside them.
 
-Semantic search needs an embedding model: the view tells whether it is installed, and downloads it."""
+Semantic search needs an embedding model: the view shows whether it is installed, and downloads it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from app.values.document import Collection, PassageHit
 from app.values.model import Download
 
 PAGE_SIZE = 100
-"""Documents that are listed at first, and how many more with each "Show more"."""
+"""How many documents are listed at first, and how many more after each "Show more"."""
 DEFAULT_COLLECTION = "My documents"
 """The collection that is created for the first document."""
 
@@ -28,12 +28,12 @@ ListCollections = Callable[[], tuple[Collection, ...]]
 """Returns the collections that the view lists."""
 ConfirmationKind = Literal["", "collection", "document"]
 CONFIRMED: dict[str, ConfirmationKind] = {"ask-delete": "collection", "ask-remove": "document", "no": ""}
-"""What the buttons that ask for a confirmation are about; "no" cancels."""
+"""What is deleted after a confirmation, by the name of the button that asks for it; "no" cancels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The deletion that the page asks to confirm: of a collection or a document, by its id."""
+    """The deletion that the page asks to confirm: the kind (collection or document) and the id."""
 
     kind: ConfirmationKind = ""
     id: int = 0
@@ -54,7 +54,7 @@ class SearchResult:
 
 @dataclass(slots=True)
 class DocumentsState:
-    """One page's state in this view. Collection 0 stands for the first one."""
+    """One page's state in this view. Collection 0 means the first one in the list."""
 
     collection: int = 0
     listed: int = PAGE_SIZE
@@ -62,19 +62,20 @@ class DocumentsState:
     result: SearchResult = field(default_factory=SearchResult)
 
     def open(self, collection: int) -> None:
-        """Show this collection."""
+        """Show this collection from its first documents, without search results."""
         self.collection, self.listed = collection, PAGE_SIZE
         self.confirmation, self.result = Confirmation(), SearchResult()
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
-    """Return the collection that the page shows: the chosen one, or the first if there is none."""
+    """Return the collection that the page shows: the chosen one, or the first if the chosen one does not exist."""
     first = collections[0] if collections else None
     return next((one for one in collections if one.id == state.collection), first)
 
 
 def listed_collections(documents: Documents, used: Callable[[], frozenset[int]]) -> tuple[Collection, ...]:
-    """Return all collections but those of deleted chats, which Undo brings back; chats ask those in `used`."""
+    """Return all collections, but those attached to chats only if their ids are in `used` (their chat is not
+    deleted)."""
     found = documents.collections()
     if not any(one.is_attached for one in found):
         return found
@@ -84,7 +85,7 @@ def listed_collections(documents: Documents, used: Callable[[], frozenset[int]])
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state; `obstacle` says why it cannot be downloaded."""
+    """The embedding model's name and state; `obstacle` is why it cannot be downloaded."""
 
     name: str
     is_installed: bool = False
@@ -98,7 +99,7 @@ class EmbeddingModelStatus:
 
 
 class SemanticSearch:
-    """The embedding model of the settings."""
+    """The embedding model chosen in the settings, which semantic search needs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -154,7 +155,7 @@ class DocumentsActions:
         succeeded(self._notify, lambda: self._do(state, do, int(name or 0), value))
 
     def paste(self, state: DocumentsState, text: str, title: str) -> tuple[Any, Any]:
-        """Add the pasted text. The boxes are cleared once it is stored."""
+        """Add the pasted text as a document. Clears the boxes after it is stored."""
         if not text.strip():
             self._notify("There is nothing to add. Paste text into the box, or choose files.")
             return gr.skip(), gr.skip()
@@ -164,7 +165,7 @@ class DocumentsActions:
         return ("", "") if is_stored else (gr.skip(), gr.skip())
 
     def add_files(self, state: DocumentsState, paths: Sequence[str] | None) -> None:
-        """Add uploaded files. The documents service copies them, so the uploads are deleted."""
+        """Add uploaded files as documents, and delete the uploads, because the documents service keeps copies."""
 
         def add(files: list[Path]) -> None:
             self._documents.add_uploads(self._target_collection(state), files)
@@ -173,7 +174,7 @@ class DocumentsActions:
             succeeded(self._notify, lambda: use_uploads(paths, add))
 
     def search(self, state: DocumentsState, text: str) -> None:
-        """Search the open collection as a chat would."""
+        """Search the open collection in the same way as a chat does."""
         question = text.strip()
         state.result = SearchResult()
         if not question:
@@ -211,14 +212,14 @@ class DocumentsActions:
         return collection.id if collection else 0
 
     def _target_collection(self, state: DocumentsState) -> int:
-        """Return the open collection; if there is none, create the first one."""
+        """Return the open collection; create the first one if there is none."""
         state.collection = self._open_collection(state) or self._documents.create(DEFAULT_COLLECTION)
         return state.collection
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentsView:
-    """What others need of the view: its state, and the lists whose buttons open the document panel."""
+    """What the rest of the page needs: the state, and the lists whose buttons open the document panel."""
 
     state: PageValue[DocumentsState]
     results: gr.HTML
@@ -226,7 +227,7 @@ class DocumentsView:
 
 
 def build_documents_view(actions: DocumentsActions, events: PageEvents) -> DocumentsView:
-    """Build the view inside the current Blocks, and join its events."""
+    """Build the view inside the current Blocks, and connect its events."""
     state = PageValue(DocumentsState)
     with gr.Row(elem_id="documents"):
         with gr.Column(elem_id="collections-pane", scale=0, min_width=220):
@@ -256,7 +257,7 @@ def _build_import(actions: DocumentsActions, state: PageValue[DocumentsState], e
                     placeholder="Title (optional)", scale=1,
                 )  # fmt: skip
                 add = gr.Button("Add", elem_id="paste-add", variant="primary", scale=0, min_width=0)
-        # A gr.File takes no file while it sends another one, and Gradio's client complains about its progress bar.
+        # Not a gr.File, which accepts no file while it sends another one, and whose progress bar logs errors.
         files = gr.UploadButton(
             "Drop files here, or click to choose", elem_id="files", file_count="multiple", scale=0, min_width=220,
         )  # fmt: skip

@@ -5,7 +5,7 @@ A library is too large to travel through the page, so two routes serve it:
     GET /foresight/chats.json      every chat and preset, written chat by chat while it is sent
     GET /foresight/backup.sqlite   a copy of the database, made in the folder of uploads and deleted once it is sent
 
-Like every route they stand behind the guard. What the disk refuses is answered with its sentence.
+Like every route they are protected by the guard. If the backup cannot be made, the response is the reason.
 """
 
 import re
@@ -27,9 +27,9 @@ from app.ui.frame.uploads import discard, uploads_dir
 CHATS = "/foresight/chats.json"
 BACKUP = "/foresight/backup.sqlite"
 CHUNK_BYTES = 2**20
-"""How much of a backup is read at once."""
+"""How many bytes of a backup are read at once."""
 LONGEST_NAME = 80
-"""Characters of a file's name before its ending."""
+"""Maximum number of characters of a file's name before its extension."""
 
 
 def build_file_output(elem_id: str) -> gr.HTML:
@@ -39,7 +39,7 @@ def build_file_output(elem_id: str) -> gr.HTML:
 
 def file_html(name: str, text: str, kind: str = "text/plain") -> str:
     """Return the HTML of a file to save under this name; `kind` is its media type."""
-    # The same file saved twice must differ, or the page would not notice the second one.
+    # `data-made` differs each time, or the page would not notice that the same file is saved again.
     return (
         f'<data hidden data-file="{escape(file_name(name))}" data-kind="{escape(kind)}" data-made="{time_ns()}" '
         f'data-text="{escape(text)}"></data>'
@@ -47,13 +47,13 @@ def file_html(name: str, text: str, kind: str = "text/plain") -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a name that every system accepts, with the ending of this one."""
+    """Return a file name that every system accepts, with the same extension as `name`."""
     stem, dot, ending = re.sub(r"[^\w .()-]+", " ", name).rpartition(".")
     return f"{stem[:LONGEST_NAME].strip(' .') or 'foresight'}{dot}{ending[:LONGEST_NAME].strip()}"
 
 
 def add_library_routes(app: fastapi.FastAPI, stores: ChatStores, data_dir: Path) -> None:
-    """Serve both files. Private chats are in neither."""
+    """Serve the export of all chats and the backup. Neither contains private chats."""
 
     @app.get(CHATS)
     def chats() -> fastapi.Response:
@@ -75,7 +75,7 @@ def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> Strea
 
 
 def _copied(stores: ChatStores, data_dir: Path) -> Path:
-    """Copy the database into a folder of its own, on the disk that has room for the database itself."""
+    """Copy the database into a new folder below the uploads, on the disk of the database itself."""
     place = uploads_dir(data_dir)
     place.mkdir(parents=True, exist_ok=True)
     copy = Path(tempfile.mkdtemp(dir=place)) / "backup.sqlite"

@@ -1,6 +1,6 @@
-"""Everything that the page leans on and Gradio does not promise, each with its reason. It stands nowhere else.
+"""Everything that the page relies on although Gradio does not promise it, each with its reason, and only here.
 
-tests/ui/frame/test_gradio_internals.py tells by name which of these a new release has changed.
+tests/ui/frame/test_gradio_internals.py reports by name what a new release of Gradio has changed.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import AppError
 
 BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
-"""How often Gradio's queue looks for events, while a page is used and while none is."""
+"""Seconds between two looks of Gradio's queue for events, while a page is used and while no page is."""
 BUSY_FOR = 10.0
 """Seconds for which pages count as used after a request or an input."""
 PROGRESS_SECONDS = 60.0
-"""How often Gradio looks for progress bars, of which this page has none."""
+"""Seconds between two looks of Gradio for progress bars, which this page does not have."""
 SESSIONS = 32
-"""How many pages' sessions Gradio keeps: 10,000 if left alone, each with the page's configuration."""
+"""How many pages' sessions Gradio keeps. Its default is 10,000, each with a copy of the page's configuration."""
 UPLOAD = "/gradio_api/upload"
-"""Where Gradio's components send files."""
+"""The path to which Gradio's components send files."""
 NEEDED = re.compile(
     r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|foresight)/.+"
     rf"|/gradio_api/queue/(join|data)|/gradio_api/cancel|{UPLOAD}"
 )
-"""The paths that the page asks for."""
+"""The paths that the page requests."""
 
 
 class Press(NamedTuple):
-    """What a button on the page sends with its event: what to do, with which thing, and a value."""
+    """What a button on the page sends with its event: an action, what it applies to, and a value."""
 
     do: str = ""
     name: str = ""
@@ -45,16 +45,16 @@ class Press(NamedTuple):
 
 
 def pressed(event: gr.EventData) -> Press:
-    """Return what the page's script sent with an event. Gradio promises attributes, but no missing ones."""
+    """Return what the page's script sent with an event; a missing value is ""."""
     sent = (event._data.get(key) for key in Press._fields)
     return Press(*("" if each is None else str(each) for each in sent))
 
 
 class PageBlocks(gr.Blocks):
-    """Blocks that check what an event sends before a component copies its files and fetches its URLs."""
+    """Blocks that check what an event sends before a component copies files or fetches URLs named in it."""
 
     def __init__(self, check_inputs: Callable[[list[Any]], None], **options: Any) -> None:
-        """`check_inputs` raises an AppError for inputs that must not be used."""
+        """Take `check_inputs`, which raises an AppError for inputs that must not be used."""
         super().__init__(**options)
         self._check_inputs = check_inputs
         self.state_session_capacity = SESSIONS  # only Gradio's own `launch` takes it as an argument
@@ -71,16 +71,17 @@ class PageBlocks(gr.Blocks):
 
 
 class QueuePace:
-    """Has Gradio's queue look for events often while a page is used, and seldom while none is.
+    """Makes Gradio's queue look for events often while a page is used, and seldom while no page is.
 
-    The queue can only wait by looking again: a thousand times a second, if it is left alone, which takes 6% of a
-    core. A page tells of a pressed button or key before the event comes: see page_socket.py."""
+    The queue can only poll, by default a thousand times a second, which takes 6% of a core. A page announces a
+    pressed button or key before its event arrives: see page_socket.py."""
 
     def __init__(self, blocks: gr.Blocks) -> None:
         self._queue: Any = blocks._queue
         self._timer: asyncio.TimerHandle | None = None
         self._queue.progress_update_sleep_when_free = PROGRESS_SECONDS
-        # Gradio would sum up all events in a pandas table after each event, for a page that is closed here.
+        # Gradio would sum up all events in a pandas table after each event, for a page of its own that is not
+        # served.
         self._queue.ANALYTICS_MAX_EVENTS, self._queue.ANAYLTICS_CACHE_FREQUENCY = 1, 2**31
         self._slow_down()
 
@@ -96,9 +97,10 @@ class QueuePace:
 
 
 class NeededRoutes:
-    """ASGI middleware: lets our own routes pass and those of Gradio's that the page needs; all else is not found.
+    """ASGI middleware that passes our own routes and those of Gradio's that the page needs, and no others.
 
-    Gradio has many more: files of this machine, other addresses through its proxy, its API, its monitoring."""
+    Gradio has many more routes: files of this machine, other addresses through its proxy, its API, its
+    monitoring."""
 
     def __init__(self, app: ASGIApp, on_request: Callable[[], None]) -> None:
         self._app = app
@@ -114,15 +116,15 @@ class NeededRoutes:
 
 
 def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: Any) -> None:
-    """Serve the page at the app's root, with everything closed that Gradio would open."""
-    # Newer releases keep a history of every run unless told not to; those from 6.22 on may not know it yet.
+    """Serve the page at the app's root, with every feature of Gradio's turned off that would open more."""
+    # Newer releases keep a history of every run by default; not all releases from 6.22 on have this option.
     if "run_history" in signature(gr.mount_gradio_app).parameters:
         options["run_history"] = False
     gr.mount_gradio_app(
         app, blocks, path="/", footer_links=[], allowed_paths=[], blocked_paths=[], show_error=False,
         ssr_mode=False, enable_monitoring=False, pwa=False, mcp_server=False, **options,
     )  # fmt: skip
-    blocks.has_launched = True  # else Gradio does not check a file's folder: only its own `launch` sets it
+    blocks.has_launched = True  # else Gradio does not check a file's folder; only its own `launch` sets it
     app.add_middleware(NeededRoutes, on_request=pace.speed_up)
 
 
@@ -134,7 +136,7 @@ def upload_folder() -> Path:
 async def receive_files(request: fastapi.Request, folder: str, max_bytes: int) -> list[str]:
     """Write the files of an upload into this folder, as Gradio's own route does. Returns their paths.
 
-    Gradio's route gives two uploads of the same file one path, and the first event would remove what the second
-    one names: ours takes its place and gives each upload a folder of its own."""
+    Gradio's own route gives two uploads of the same file one path, so the first event would delete the file that
+    the second event names. Our route replaces it and gives each upload its own folder."""
     paths, *_ = await upload_fn(request, folder, max_bytes, None)
     return list(paths)

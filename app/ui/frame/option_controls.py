@@ -13,7 +13,7 @@ from app.values.messages import DecoderName, Decoding, Options, Sampling
 
 
 class OptionValues(NamedTuple):
-    """The values of the controls, in the order in which events pass them. An emptied box has None."""
+    """The values of the controls, in the order in which events pass them; None for an empty box."""
 
     lookahead: bool
     temperature: float | None
@@ -32,7 +32,7 @@ class OptionValues(NamedTuple):
 
 
 SAMPLING = OptionValues._fields[1:8]
-"""What has boxes beside the chat and in the settings, in the order of `build_sampling`."""
+"""The options with boxes both beside the chat and in the settings, in the order of `build_sampling`."""
 
 
 def to_values(options: Options) -> OptionValues:
@@ -47,7 +47,7 @@ def to_values(options: Options) -> OptionValues:
         top_p=sampling.top_p,
         min_p=sampling.min_p,
         repetition_penalty=sampling.repetition_penalty,
-        # "plain" is no choice of the decoder's box: it is the switch turned off.
+        # The decoder's box has no "plain", because that is the switch turned off.
         decoder=decoding.decoder if decoding.decoder != "plain" else "auto",
         rows=decoding.rows,
         window=decoding.window,
@@ -58,7 +58,7 @@ def to_values(options: Options) -> OptionValues:
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
-    """Return the options for these values; what has no control is taken from `base`. Raises BadOption."""
+    """Return the options for these values. Options without a control are taken from `base`. Raises BadOption."""
     for name, value in values._asdict().items():
         if value is None:
             raise BadOption(f"The box for {name.replace('_', ' ')} is empty: type a number.")
@@ -96,7 +96,7 @@ def _integer(value: float | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OptionPanel:
-    """The controls of a part of `OptionValues`, and the line that says what is wrong."""
+    """Some of the controls of `OptionValues`, and the line that shows what is wrong."""
 
     controls: tuple[gr.components.Component, ...]
     problem: gr.HTML
@@ -120,7 +120,7 @@ def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
 def build_sampling(
     options: Options, prefix: str = "", is_open: bool = False
 ) -> tuple[tuple[gr.components.Component, ...], gr.HTML]:
-    """Build the boxes of `SAMPLING`, and the line that says what is wrong. Their ids begin with the prefix."""
+    """Build the boxes of `SAMPLING` and the line that shows what is wrong. Their ids begin with the prefix."""
     now = to_values(options)
     temperature = gr.Slider(
         0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
@@ -151,22 +151,22 @@ def _fraction_box(value: float | None, label: str, name: str) -> gr.Number:
 
 
 def saved_with(control: str) -> Sequence[str]:
-    """Return the values to save when this control changes: the switch and the decoder's box are one option."""
+    """Return the names of the values to save with this control; switch and decoder are one option."""
     decoder = ("lookahead", "decoder")
     return decoder if control in decoder else (control,)
 
 
 class OptionActions:
-    """What the controls do. No state of its own."""
+    """The event handlers of the controls. It has no state of its own."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
-        """Save what was changed; the result is what is wrong with the page's values, or nothing.
+        """Save the options named in `changed`; returns a message about invalid values of the page, or "".
 
-        Another page may have changed the other options since, and other boxes may be invalid: what this page has
-        for them is not saved."""
+        The page's other values are not saved: another page may have changed these options since, and these boxes
+        may be invalid."""
         values = OptionValues(*controls)
         news = {name: getattr(values, name) for name in changed}
         try:

@@ -12,14 +12,15 @@ So a browser must show that it may use the page. A token is made at each start; 
 opens contains it.
 
     GET /?token=...          sets a cookie, and redirects to / without the token; the address that the app opens in
-                             a browser has a code instead, which can be used once
+                             a browser has a one-time code in place of the token
     Cookie                   what the browser sends from then on: a second secret, not the token itself
     Authorization: Bearer    the token as programs send it: a second start, and the self-check
 
 A request without any of these gets 403, and at / a form that asks for the token. Requests without Origin are the
 page's own GETs, or programs on this machine (curl): those need the key as well.
 
-What passes is logged at INFO, which the app's log leaves out: method and path, but not the query with the token.
+Requests that pass are logged with method and path (not the query, which has the token) at INFO, a level that the
+app's log leaves out.
 """
 
 import logging
@@ -43,22 +44,23 @@ WRONG_KEY = "That is not the current key. Foresight makes a new one at each star
 REDIRECT = '<meta http-equiv="refresh" content="0; url=/">'
 REDIRECT_PAGE = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Foresight</title>
 <meta name="color-scheme" content="light dark"><script>location.replace("/")</script>{REDIRECT}</head></html>"""
-"""A page in place of a redirect: after a click on another site's link a redirect would come without the cookie."""
+"""A page in place of a redirect, because after a click on another site's link the redirected request would come
+without the cookie."""
 NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Key:
-    """Checks who may use the page at this port. With an empty token everybody may."""
+    """Checks who may use the page at this port. If the token is empty, everybody may."""
 
     def __init__(self, token: str, port: int, codes: set[str] | None = None) -> None:
-        """Each of `codes` can be used once in place of the token."""
+        """Take the secrets of this start. Each of `codes` can be used once in place of the token."""
         self._token = token
         self._codes = codes if codes is not None else set()
         self._cookie = secrets.token_urlsafe(32)
         self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
 
     def refusal(self, request: HTTPConnection) -> Response | None:
-        """Return the response to a request without the key or with it in its URL; None if it may pass."""
+        """Return the response to a request that has no key, or has it in its URL; None if the request may pass."""
         is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
         if not self._token or (
             self._has_key(request) and not (is_at_root and "token" in request.query_params)
@@ -94,7 +96,9 @@ def _is_same(given: str, secret: str) -> bool:
 
 
 def _form(problem: str, fetch_site: str) -> Response:
-    """Return the form. A link on another site comes without the browser's cookie, so the page is loaded twice."""
+    """Return the form.
+
+    The page is loaded twice, because a link on another site comes without the browser's cookie."""
     page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
@@ -171,7 +175,7 @@ async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) 
 
 
 def _with_headers(send: Send, sockets: str) -> Send:
-    """Adds the security headers to an answer; `sockets` are the addresses of WebSockets that the page may open."""
+    """Add the security headers to each response; the page may open WebSockets to the addresses in `sockets`."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,6 +1,6 @@
-"""Joins the events of Gradio's components with handlers, and turns the errors of handlers into sentences.
+"""Connects the events of Gradio's components with handlers, and turns the errors of handlers into sentences.
 
-Handlers may get and return values of their page."""
+Handlers may take and return values of their page."""
 
 import inspect
 import logging
@@ -26,11 +26,12 @@ UNCHECKED: dict[str, Any] = {"preprocess": False}
 """For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
 one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""For events of uploads: while one runs, Gradio would drop the next one, and with it the file."""
+"""For events of uploads. Otherwise Gradio would drop an event, and the file with it, while the one before is
+handled."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
-    "concurrency_limit": None,  # one page's events never wait for another's
-    "api_visibility": "private",  # none is part of an API
+    "concurrency_limit": None,  # the events of one page never wait for those of another page
+    "api_visibility": "private",  # no event is part of an API
 }
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ log = logging.getLogger(__name__)
 def try_or_notify(notify: Notify, action: Callable[[], Result], default: Default) -> Result | Default:
     """Return the action's result. If it fails, show why and return `default`.
 
-    Values that the person entered are checked where they are read, with `impossible_values`. Any other error is a
-    bug: its traceback goes to the log."""
+    An AppError is shown as it is. Any other error is a bug, and its traceback is logged; code that reads values
+    which the person entered turns their errors into AppErrors with `impossible_values`."""
     try:
         return action()
     except AppError as error:
@@ -51,7 +52,7 @@ def try_or_notify(notify: Notify, action: Callable[[], Result], default: Default
 
 
 def unexpected(error: Exception) -> str:
-    """Return the sentence for an error that nobody expected."""
+    """Return the sentence for an error that is a bug."""
     return (
         f"That did not work because of a bug in Foresight ({first_line(error)}). "
         "The log has the details. Settings → About shows where it is."
@@ -80,7 +81,7 @@ def success_toast(sentence: str) -> None:
 
 
 class PageEvents:
-    """Joins events with what they do. Among inputs and outputs may be page values: handlers get and return them
+    """Connects events with handlers. Inputs and outputs may include page values, which handlers take and return
     like any other input or output."""
 
     def __init__(self, pages: Pages, notify: Notify) -> None:
@@ -95,7 +96,7 @@ class PageEvents:
         outputs: Any = (),
         **options: Any,
     ) -> Any:
-        """Have the listener of a component call the handler with the inputs, and draw the outputs."""
+        """Make the component's listener call the handler with the inputs and show its results in the outputs."""
         given, drawn = _listed(inputs), _listed(outputs)
         if any(isinstance(each, PageValue) for each in (*given, *drawn)):
             handler = self._for_page(handler, given, drawn)
@@ -121,7 +122,7 @@ class PageEvents:
             for each in result if inspect.isgenerator(result) else (result,):
                 yield _kept(page, drawn, each)
 
-        # Gradio looks at what kind of function it gets, and at the types of its arguments.
+        # Gradio inspects whether a handler is a generator, and the types of its arguments.
         def generate(request: gr.Request, *values: Any) -> Iterator[Any]:
             yield from results(request, (), values)
 
@@ -137,7 +138,7 @@ class PageEvents:
 
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
-    """Keep the page's values among the results, and return the others."""
+    """Store the page's values among the results, and return the other results."""
     if len(drawn) < 2 or result == gr.skip():
         return result
     for output, value in zip(drawn, result, strict=True):
@@ -148,7 +149,7 @@ def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
 
 
 def _event_at(handler: Callable[..., Any]) -> int | None:
-    """Return the place of the event's data among the handler's arguments, if it has any."""
+    """Return the index of the event's data among the handler's arguments; None if it takes no event."""
     hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
     names = list(inspect.signature(handler).parameters)
     return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)

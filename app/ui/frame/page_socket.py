@@ -1,11 +1,12 @@
 """The WebSocket that draws a page: one for each page, in place of Gradio's events.
 
-A browser opens six HTTP connections to an address for all its tabs together, and Gradio's queue runs forty events:
-endless events fill both. WebSockets are counted apart, and end in the same moment as their page: when it is closed,
-it says so; when its process dies, the system closes the connection; when nobody answers pings, the server does.
+A browser opens at most six HTTP connections to an address for all its tabs together, and Gradio's queue runs forty
+events at once; endless events would fill both. WebSockets are counted separately, and end at the same moment as
+their page: a page that is closed sends a close frame; if its process dies, the system closes the connection; if
+the browser does not answer pings, the server closes it.
 
-    page -> server    {"drawn": true}     the last frame is on the page
-                      {"active": true}    the person does something
+    page -> server    {"drawn": true}     the page shows the last frame
+                      {"active": true}    the person uses the page
     server -> page    {part: value, ...}  see page_stream.py
 """
 
@@ -21,12 +22,12 @@ from app.ui.frame.page_stream import PageStream, PolledRenderer
 
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404
-"""The code with which the server closes the WebSocket of a page that it does not know: it must be reloaded."""
+"""The code with which the server closes the WebSocket of an unknown page, which must be reloaded."""
 NOT_UNDERSTOOD = 1007
 FAILED = 1011
-"""The code with which the server closes the WebSocket of a page that it cannot draw: the page connects again."""
+"""The code with which the server closes the WebSocket of a page that it cannot draw. The page then reconnects."""
 CLOSED = (1000, 1001)
-"""Codes of a page that is closed, and of a tab that goes elsewhere."""
+"""The codes when a page is closed, and when its tab opens another address."""
 log = logging.getLogger(__name__)
 
 
@@ -36,7 +37,7 @@ def add_page_socket(
     views: Callable[[PageSession], Sequence[PolledRenderer]],
     on_activity: Callable[[], None],
 ) -> None:
-    """Serve the WebSocket. `on_activity` is called when somebody does something on a page."""
+    """Serve the WebSocket. `on_activity` is called when somebody uses a page."""
 
     @app.websocket(ROUTE)
     async def draw(socket: fastapi.WebSocket, session: str = "") -> None:
@@ -53,7 +54,7 @@ def add_page_socket(
 
 
 class _Connection:
-    """One page's WebSocket."""
+    """One page's WebSocket: sends frames and receives messages."""
 
     def __init__(
         self, socket: fastapi.WebSocket, stream: PageStream, on_activity: Callable[[], None]
@@ -64,7 +65,7 @@ class _Connection:
         self._drawn = asyncio.Event()
 
     async def run(self) -> int:
-        """Draw the page until its WebSocket is closed. The result is the closing code of RFC 6455."""
+        """Draw the page until its WebSocket is closed. Returns the closing code of RFC 6455."""
         drawing, listening = asyncio.create_task(self._draw()), asyncio.create_task(self._listen())
         try:
             await asyncio.wait([drawing, listening], return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +76,9 @@ class _Connection:
             await asyncio.wait([drawing, listening])
 
     async def _fail(self, drawing: asyncio.Task[None]) -> int:
-        """Close the WebSocket of a page that can no longer be drawn."""
+        """Log the error and close the WebSocket of a page that can no longer be drawn.
+
+        Returns the closing code."""
         log.error("A page could not be drawn", exc_info=drawing.exception())
         await self._socket.close(FAILED)
         return FAILED
@@ -92,7 +95,7 @@ class _Connection:
                 message = json.loads(await self._socket.receive_text())
             except fastapi.WebSocketDisconnect as end:
                 return end.code
-            except (ValueError, KeyError):  # no JSON, or bytes
+            except (ValueError, KeyError):  # invalid JSON, or bytes
                 await self._socket.close(NOT_UNDERSTOOD)
                 return NOT_UNDERSTOOD
             if message == {"drawn": True}:

@@ -1,15 +1,15 @@
-"""What a page shows, as a stream of what changed. One stream draws all views of one page.
+"""Streams what changes on a page. One stream draws all views of one page.
 
-Each view is polled for its parts. Those that differ from what the page has are sent:
+Each view is polled for its parts. Parts that differ from those on the page are sent:
 
     part              on the page
     str               the HTML of the component of that id, or the label of that button
     bool              data-NAME on the body, which the stylesheets read
-    ReplyHtmlBlocks   a growing list of HTML blocks, of which only the changed ones are sent
+    ReplyHtmlBlocks   a growing list of HTML blocks, of which only changed blocks are sent
 
-If a view cannot be drawn (a disk fails for a while, say), the page keeps what it shows, the part `problem` says
-what is wrong, and the view is polled again. The page acknowledges each frame and gets the next one only then, so a
-page that sleeps costs nothing.
+If a view cannot be drawn (because a disk fails for a while, for example), the page keeps what it shows, the part
+`problem` contains the reason, and the view is polled again. The page acknowledges each frame before it gets the
+next one, so a sleeping page costs nothing.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from typing import Any
 from app.errors import AppError, first_line
 
 ACTIVE_SECONDS = 1 / 12
-"""How often a page is polled while something happens on it; a reply is never drawn more often than this."""
+"""Seconds between two polls while something happens on a page; a reply is never drawn more often than this."""
 SLOW_SECONDS = 1 / 4
-"""The same for views that need not move smoothly."""
+"""Minimum seconds between two polls of views that need not move smoothly."""
 IDLE_SECONDS = 2 / 5
-"""How often a page is polled while nothing happens on it."""
+"""Seconds between two polls while nothing happens on a page."""
 ACTIVE_FOR = 2.0
-"""Seconds for which a page counts as active after something changed, or the person did something."""
+"""Seconds for which a page counts as active after something on it changed or the person used it."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyHtmlBlocks:
-    """The HTML blocks of the message that is being written; 0 where there is none."""
+    """The HTML blocks of the message `message` that is being written; 0 if no message is."""
 
     message: int = 0
     blocks: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ Parts = Mapping[str, Part]
 
 @dataclass(frozen=True, slots=True)
 class PolledRenderer:
-    """A view's `render`, and how it is polled. `render` returns the same object while nothing changed.
+    """A view's `render`, and how it is polled. `render` returns the same object if nothing changed.
 
-    While `is_slow()` is true, it runs on another thread. At least `seconds` lie between two polls."""
+    While `is_slow()` is true, `render` runs on another thread. Polls are at least `seconds` apart."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
@@ -66,12 +66,12 @@ class PageStream:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll at once, and often for a while, because the person does something."""
+        """Poll at once, then often for a while, because the person uses the page."""
         self._active_until = monotonic() + ACTIVE_FOR
         self._woken.set()
 
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
-        """Yields the parts that changed, whenever there are some; at first all of them. Endless."""
+        """Yield the parts that changed, each time some did; at first all parts. It never ends."""
         while True:
             await self._poll()
             if frame := self._changed():
@@ -81,13 +81,14 @@ class PageStream:
 
     async def _poll(self) -> None:
         due = [view for view in self._views if view.is_due()]
-        # One thread for all: each change of threads costs more than a view in which nothing happens.
+        # One thread renders all slow views, because a change of threads costs more than a view that has not
+        # changed.
         if slow := [view for view in due if view.is_slow()]:
             await asyncio.to_thread(_poll_each, slow)
         _poll_each([view for view in due if view not in slow])
 
     def _changed(self) -> dict[str, Any]:
-        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each is told once
+        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each is shown once
         parts: dict[str, Part] = {"problem": " ".join(problems)}
         for view in self._views:
             parts.update(view.parts)
@@ -110,7 +111,7 @@ def _poll_each(views: "Sequence[_PolledView]") -> None:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """Return a part as it is sent: of blocks only those from the first changed one on."""
+    """Return a part as it is sent: of blocks only the first changed one and those after it."""
     if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0
@@ -123,7 +124,7 @@ def _sent(before: Part | None, now: Part) -> Any:
 
 
 class _PolledView:
-    """A view with its newest parts, and the problem with polling it now."""
+    """A view with its newest parts, and the problem if it cannot be polled now."""
 
     def __init__(self, view: PolledRenderer) -> None:
         self.parts: Parts = {}
@@ -138,18 +139,18 @@ class _PolledView:
         return monotonic() >= self._due
 
     def poll(self) -> None:
-        """Poll the view now."""
-        # The whole of it would have every second poll come a moment too early.
+        """Render the view's parts now, or note why that failed."""
+        # Slightly less than the interval, or every second poll would come a moment before the view is due.
         self._due = monotonic() + self._view.seconds * 0.9
         try:
             self.parts = self._view.render()
             self.problem = self._logged = ""
-        # Whatever it is: a page that is no longer polled would stay as it is for good.
+        # Any error, because a page that is no longer polled would never change again.
         except Exception as error:
             self.problem = str(error) if isinstance(error, AppError) else self._unexpected(error)
 
     def _unexpected(self, error: Exception) -> str:
-        # The text of such an error may differ at every poll; it is logged, and shown, once.
+        # The message of such an error may differ at every poll; only the first is logged and shown.
         if self._logged != type(error).__name__:
             self._logged = type(error).__name__
             log.error("A view could not be drawn", exc_info=error)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # the hub's client reads its environment while it is imported
 class AppContext:
     """The app's folders, its log of contacts outside this machine, the API, and the database.
 
-    `note` tells what the person must know, such as that a damaged file was replaced; "" for nothing."""
+    `note` returns what the person must know, such as that a damaged file was replaced; "" if there is nothing."""
 
     data_dir: Path
     hub_cache: Path
@@ -41,9 +41,10 @@ class AppContext:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the page is served. `token` gives access if one is needed; each of `one_time_codes` does so once.
+    """The address at which the page is served.
 
-    `quit_requested` ends the app; `raise_requested` brings its own window, if it has one, to the front."""
+    `token` gives access ("" if none is needed); each code does so once. `quit_requested` ends the app;
+    `raise_requested` brings its own window, if it has one, to the front."""
 
     host: str
     port: int
@@ -64,9 +65,10 @@ class Endpoint:
         return f"{self.origin}/?token={self.token}" if self.token else self.origin
 
     def one_time_url(self) -> str:
-        """Return the page's address with a code that is void once the browser has used it.
+        """Return the page's address with a new code that the browser can use once.
 
-        A browser gets the address as an argument, which every user of the machine can read."""
+        A browser gets the address as an argument, which every user of the machine can read. So the token is not in
+        it."""
         if not self.token:
             return self.origin
         self.one_time_codes.add(code := secrets.token_urlsafe(32))
@@ -94,7 +96,7 @@ class Services:
         self.documents = documents
         self.servers = servers
         self.chat = 0
-        """The chat that was open last. A new page shows it."""
+        """The chat that was open last, which a new page shows."""
         self._file = file
         self._settings = settings
         self._loading: ModelChoice | None = None
@@ -102,26 +104,26 @@ class Services:
 
     @property
     def settings(self) -> Settings:
-        """What was chosen last, saved or not."""
+        """The settings chosen last, whether they could be saved or not."""
         return self._settings
 
     @property
     def model(self) -> ModelChoice:
-        """The model that the next question goes to: the one that is being loaded, or that was loaded last."""
+        """The model that answers the next question: the one being loaded, else the one that was loaded last."""
         return self._loading or self._settings.model
 
     @property
     def is_busy(self) -> bool:
-        """Whether a reply is under way in any chat."""
+        """Whether a reply is being written in any chat."""
         return self.conversations.is_busy
 
     def asked_decoder(self, chat: int) -> DecoderName:
-        """Return the decoder that the chat's newest reply was asked for with, which may no longer be chosen."""
+        """Return the decoder requested for the chat's newest reply, which may differ from the current choice."""
         newest = self.conversations.newest_reply(chat)
         return (newest.settings.options if newest else self._settings.options).decoding.decoder
 
     def asked(self, options: Options, overflow: Overflow = "ask") -> ReplySettings:
-        """Return the settings with which a reply is written now."""
+        """Return the settings for a reply that is requested now."""
         chats = self._settings.chats
         if overflow == "ask" and chats.rolling_context:
             overflow = "oldest"
@@ -130,21 +132,24 @@ class Services:
     def asked_anew(
         self, chat: int, message: int, options: Options, overflow: Overflow = "ask"
     ) -> ReplySettings:
-        """Return the settings for another answer beside this one.
+        """Return the settings for another answer to the same question.
 
-        Sampling is keyed, so the same options would write the same text: then the next seed is taken that no
-        version has. With a changed option (lookahead off, say) the seed stays and the texts can be compared."""
+        The same options would write the same text, because the seed determines what is sampled. So the next seed
+        that no version of the answer has is used. If another option was changed (lookahead, for example), the seed
+        stays, so that the texts can be compared."""
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
             options = with_next_seed(options)
         return self.asked(options, overflow)
 
     def choose_options(self, options: Options) -> None:
-        """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""
+        """Save these options. If it raises SettingsNotSaved, they still apply until the app ends."""
         self.change_options(lambda _: options)
 
     def change_options(self, change: Callable[[Options], Options]) -> None:
-        """Remember what `change` makes of the options that hold. Raises what it raises, and the same."""
+        """Apply `change` to the current options and save the result.
+
+        Raises SettingsNotSaved, and what `change` raises."""
 
         def chosen(settings: Settings) -> Settings:
             options = change(settings.options)
@@ -155,12 +160,12 @@ class Services:
         self._choose(chosen)
 
     def restore_options(self) -> None:
-        """Forget all options that were chosen; the temperature is the model's own again."""
+        """Restore the default options; the temperature is the model's own again."""
         self._choose(lambda settings: replace(settings, options=Options(), is_temperature_chosen=False))
         self.follow_model(self._settings.local_model.name)
 
     def follow_model(self, name: str) -> None:
-        """Take over the temperature of the model that is used now, unless one was chosen."""
+        """Use the temperature that this model recommends, unless the person chose one."""
         own = self.models.own_temperature(name)
 
         def following(settings: Settings) -> Settings:
@@ -172,7 +177,9 @@ class Services:
         self._choose(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Have the worker load this model; once it is loaded it is remembered. `ended` gets whether it is."""
+        """Make the worker load this model and save the choice when it is loaded.
+
+        Then `ended` is called with whether it is."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
 
@@ -181,11 +188,11 @@ class Services:
         self._choose(lambda settings: replace(settings, theme=theme))
 
     def choose_chat_defaults(self, **changes: str | bool) -> None:
-        """Save what holds for all chats. Raises SettingsNotSaved as above."""
+        """Save settings that apply to all chats. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
 
     def choose_api(self, has_api: bool) -> None:
-        """Remember whether other programs are served. Raises SettingsNotSaved as above."""
+        """Save whether other programs are served. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, has_api=has_api))
 
     def new_chat_settings(self) -> ChatSettings:
@@ -193,7 +200,7 @@ class Services:
         return ChatSettings(self._settings.chats.system)
 
     def choose_library(self, library: ModelSettings) -> None:
-        """Follow these settings for models, and remember them. Raises SettingsNotSaved as above."""
+        """Apply these settings for models, and save them. Raises SettingsNotSaved as above."""
         self.models.use(library)
         self._choose(lambda settings: replace(settings, library=library))
 
@@ -202,12 +209,12 @@ class Services:
             self._loading = None
         ended(is_loaded)
         if is_loaded:
-            if not choice.server:  # what a server's model asks for is not known here
+            if not choice.server:  # the temperature that a server's model recommends is unknown
                 self.follow_model(choice.name)
             self._choose(lambda settings: settings.with_loaded(choice))
 
     def _choose(self, change: Callable[[Settings], Settings]) -> None:
-        """Change what holds once it is this thread's turn: the engine's thread may change something meanwhile."""
+        """Change and save the settings under a lock, because the engine's thread may change them, too."""
         with self._lock:
             settings = change(self._settings)
             if settings != self._settings:
@@ -216,6 +223,6 @@ class Services:
 
 
 def with_next_seed(options: Options) -> Options:
-    """Return the options with the next seed. After 2^63-1 comes 0."""
+    """Return the options with the next seed; 0 follows 2^63-1."""
     seed = (options.sampling.seed + 1) % 2**63
     return replace(options, sampling=replace(options.sampling, seed=seed))

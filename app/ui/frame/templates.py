@@ -1,6 +1,7 @@
 """The page's HTML templates: Jinja2 files in assets/ui/templates, with autoescape on.
 
-A template gets values and loops over them; decisions are made in Python. `macros.html` has what several views use.
+A template only inserts values and loops over them; decisions are made in Python. `macros.html` has the macros that
+several views use.
 """
 
 import re
@@ -43,11 +44,11 @@ def render_macro(template: str, macro: str, **values: Any) -> Markup:
 
 
 def problem_html(sentence: str) -> Markup:
-    """Return a sentence that says what is wrong, to be shown near what it is about; nothing for none."""
+    """Return the HTML of a message about a problem, shown next to what it is about; nothing for ""."""
     return render("problem.html", sentence=sentence) if sentence else Markup()
 
 
 def without_number(title: str) -> tuple[str, str]:
-    """Return a title and the number behind it, "" for none: "Dinner (2)" is "Dinner" and "(2)"."""
+    """Split off the number after a title, "" if there is none: "Dinner (2)" gives "Dinner" and "(2)"."""
     number = NUMBER.search(title)
     return (title[: number.start()], number[1]) if number else (title, "")

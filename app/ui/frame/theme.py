@@ -1,6 +1,6 @@
-"""The look: Gradio's own colours and fonts, set from the same palette as assets/ui/foresight.css.
+"""The theme: sets Gradio's own colours and fonts to the palette of assets/ui/foresight.css.
 
-System fonts only, so that nothing is fetched. The stylesheet has the layout and the live panel.
+Only system fonts are used, so that nothing is fetched. The stylesheet has the layout and the live panel.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "block_title_text_color": ("#1d1f20", "#e8e6e1"),
     "link_text_color": ("#0f766e", "#6fcfc0"),
 }
-"""By Gradio's names: the colours of the light page and of the dark one."""
+"""The colours of the light page and of the dark page, by Gradio's names."""
 SHAPES = {
     "block_border_width": "0px",
     "block_padding": "0px",

@@ -12,7 +12,7 @@ from app.values.messages import EngineStatus, ModelInfo
 from app.values.model import parameters_label
 
 MOSTLY_QUANTISED = 0.8
-"""Share of the weights from which on a model is simply called quantised."""
+"""Share of quantised weights from which on the status line calls a model quantised without naming the share."""
 
 TOGGLE_SIDE = (
     '<button type="button" id="toggle-side" aria-controls="side" title="Show or hide the panel (Ctrl+.)"'
@@ -27,7 +27,7 @@ OPEN_CHATS = (
     "\N{TRIGRAM FOR HEAVEN}</button>"
 )
 VIEW_NAME = '<h2 id="view-name" class="unseen">Chat</h2>'
-"""The view that is shown, for who cannot see it: assets/ui/foresight.js writes it."""
+"""The name of the shown view for screen readers, which assets/ui/foresight.js updates."""
 
 PHASES = {
     "starting": "Starting…",
@@ -47,43 +47,43 @@ def describe(model: ModelInfo) -> str:
     size = f"{parameters_label(model.parameters)} parameters"
     attention = f"{model.attention} attention" if model.attention else ""
     quantised = "" if model.quantisation == "none" else f"{model.quantisation} weights"
-    # Experts and a tied head are not quantised: if they are much of the model, the share is given.
+    # Experts and a tied head are not quantised. If they are much of the model, the quantised share is shown.
     if quantised and model.quantised_share < MOSTLY_QUANTISED:
         quantised = f"{model.quantisation} for {model.quantised_share:.0%}"
     return " · ".join(filter(None, (name, size, quantised, model.dtype, model.device, attention)))
 
 
 def status_html(status: EngineStatus) -> str:
-    """Return the status line: the loaded model, or what the worker does."""
+    """Return the status line: the loaded model, or what the worker is doing."""
     is_plain = status.model is not None and status.phase in ("ready", "busy") and not status.note
     words = status.note or PHASES[status.phase]
     if status.model and is_plain:
         words = describe(status.model)
-        words += " · see About for what is not used" if status.model.refusals else ""
+        words += " · see Settings → About for features that are off" if status.model.refusals else ""
     kind = status.phase if not status.note or status.model is None else "noted"
     return render("status.html", kind=kind, words=words)
 
 
 class Notice:
-    """What the person must know first: shown above every view until they have read it, once for all pages."""
+    """What the person must know first: shown above every view of all pages until somebody dismisses it."""
 
     def __init__(self, note: Callable[[], str]) -> None:
         self._note = note
         self._read = ""
 
     def html(self) -> str:
-        """Return the notice, or nothing once it was read."""
+        """Return the notice; "" after it was dismissed."""
         note = self._note()
         return render("notice.html", note=note) if note not in ("", self._read) else ""
 
     def dismiss(self) -> None:
-        """Remember that it was read."""
+        """Remember that the current notice was read."""
         self._read = self._note()
 
 
 @dataclass(frozen=True, slots=True)
 class TopBar:
-    """The bar's components, as far as they have events."""
+    """The components of the bar that have events."""
 
     picker: gr.HTML
     to_models: gr.Button
@@ -114,5 +114,5 @@ def _view_button(view: str) -> gr.Button:
 
 
 def build_notice(notice: Notice, events: PageEvents) -> None:
-    """Build the notice's component inside the current Blocks, and join its button."""
+    """Build the notice's component inside the current Blocks, and connect its button."""
     events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, notice.dismiss)

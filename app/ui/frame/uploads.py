@@ -1,9 +1,9 @@
-"""Uploaded files. They are read once and deleted: what was imported is a copy.
+"""Uploaded files, which are deleted after they were read once, because an import makes a copy.
 
-Gradio names an upload by its path on this machine, and the page sends that path back with an event. An event could
-name any file, so only files in the folder of uploads are touched.
+Gradio names an upload by its path on this machine, and the page sends that path back with an event. Because an
+event could name any file, only files in the folder of uploads are touched.
 
-Gradio takes seconds to import, and importing this module must not: functions that need it import it themselves."""
+Gradio takes seconds to import, and importing this module must not, so functions that need Gradio import it."""
 
 import re
 import shutil
@@ -21,17 +21,18 @@ from starlette.requests import ClientDisconnect
 from app.errors import NotUploaded
 
 LARGEST_UPLOAD = 300 * 2**20
-"""More than a document may have, so that a document that is too long is refused in a sentence, not by Gradio."""
+"""Maximum bytes of an upload. More than a document may have, so that the app refuses long documents, not
+Gradio."""
 FOLDER = "upload-"
-"""What the names of the folders of uploads begin with."""
+"""The beginning of the names of the folders for uploads."""
 UPLOADED = re.compile(rf"[0-9a-f]{{64}}|(tmp|{FOLDER})[a-z0-9_]{{8}}")
-"""The names that Gradio, and `tempfile`, give to what lies in the folder of uploads."""
+"""The names that Gradio and `tempfile` give to files and folders in the folder of uploads."""
 RESERVE = 1_000_000
-"""Bytes that stay free for what the database keeps about a file."""
+"""Bytes that must stay free for what the database stores about a file."""
 
 
 def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
-    """Take the files that the page sends, each request's into a folder of its own, unless the disk has no room."""
+    """Receive the page's files, each request's in its own folder; refuse them if the disk has no room."""
     from app.ui.frame.gradio_internals import UPLOAD
 
     @app.post(UPLOAD)
@@ -48,13 +49,13 @@ def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
             return fastapi.Response(status_code=400)
         except OSError as error:
             return PlainTextResponse(
-                f"The file can't be kept in {data_dir} ({error.strerror}): free some space or check the disk.",
+                f"The file can't be saved in {data_dir} ({error.strerror}): free some space or check the disk.",
                 507,
             )
 
 
 async def _received(request: fastapi.Request) -> list[str]:
-    """Return the paths of the request's files. Leaves nothing of files that are not received whole."""
+    """Save the request's files and return their paths. Deletes files that are not received completely."""
     from app.ui.frame.gradio_internals import receive_files, upload_folder
 
     place = upload_folder()
@@ -71,9 +72,9 @@ def _has_room(data_dir: Path, content_length: str) -> bool:
     length = int(content_length) if content_length.isdecimal() else 0
     try:
         free = shutil.disk_usage(data_dir).free
-    except OSError:  # deleted: it is made anew
+    except OSError:  # the folder was deleted, and is made anew
         return True
-    # It is copied before the upload is deleted.
+    # Twice its length, because the file is copied before the upload is deleted.
     return free >= 2 * length + RESERVE
 
 
@@ -83,7 +84,7 @@ def uploads_dir(data_dir: Path) -> Path:
 
 
 def upload_at(path: str) -> Path:
-    """Return the upload that the page names. Raises NotUploaded for anything else: links, folders, URLs."""
+    """Return the upload that the page names. Raises NotUploaded for links, folders, URLs and all other files."""
     from app.ui.frame.gradio_internals import upload_folder
 
     folder = upload_folder().resolve()
@@ -98,7 +99,7 @@ def upload_at(path: str) -> Path:
 
 
 def named_files(value: Any) -> Iterator[str]:
-    """Yield the paths in the data of an event: whatever Gradio may take for a file."""
+    """Yield the paths in an event's data: everything that Gradio may take for a file."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -117,7 +118,7 @@ def check_uploads(inputs: Any) -> None:
 
 
 def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], object]) -> None:
-    """Call `use` with the uploads that the page names, then delete them. Raises NotUploaded."""
+    """Call `use` with the uploads that the page names, then delete them. Raises NotUploaded for other files."""
     uploads = [upload_at(path) for path in paths]
     try:
         use(uploads)
@@ -136,9 +137,9 @@ def discard(upload: Path) -> None:
 
 
 def discard_all(data_dir: Path) -> None:
-    """Delete all uploads: some are left after a kill, and Gradio leaves an empty file for each."""
+    """Delete all uploads. Some are left when the app is killed, and Gradio leaves an empty file for each."""
     folder = uploads_dir(data_dir)
-    with suppress(OSError):  # not there, or not empty: what has another name than uploads have is not ours
+    with suppress(OSError):  # the folder is missing, or not empty because of files that are not ours
         for path in folder.iterdir():
             if path.is_symlink() or folder.is_symlink() or not UPLOADED.fullmatch(path.name):
                 continue

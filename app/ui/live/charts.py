@@ -1,6 +1,7 @@
 """The charts of the live numbers as SVG: the moving averages, the newest steps, how long steps were.
 
-They are drawn up to 12 times a second on the engine's own processor, so this is plain formatting of numbers.
+They are drawn up to 12 times a second on the processor that the engine also uses, so only numbers are formatted
+here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,14 +15,14 @@ from app.ui.live.step_history import CHART_STEPS, LONGEST, MEAN_STEPS, STRIP_STE
 from app.ui.live.tokens import ORIGINS
 
 STEP = 2
-"""How far one step moves the lines, in the chart's units."""
+"""The width of one step, in the chart's units."""
 WIDTH, HEIGHT = CHART_STEPS * STEP + 72, 104
 TOP, PLAIN = 8, 58
-"""Where the scale of tokens per step ends and begins: plain decoding is its bottom."""
+"""The y of the scale of tokens per step: its top, and its bottom (plain decoding)."""
 ALL, NONE = 74, 100
-"""The same for hits: every step, no step."""
+"""The y of the scale of hits: its top (every step has a hit), and its bottom (no step has)."""
 LABEL = 5
-"""Where a label stands behind its line's end."""
+"""The distance of a label from the end of its line."""
 
 _Y = tuple(f"{half / 2:g}" for half in range(2 * HEIGHT + 1))
 _X = tuple(f"{step * STEP}," for step in range(CHART_STEPS))
@@ -30,7 +31,7 @@ _X = tuple(f"{step * STEP}," for step in range(CHART_STEPS))
 def average_chart(history: StepHistory) -> Markup:
     """Draw tokens per step above plain decoding's 1.0, and the share of hits below it, as moving averages.
 
-    The lines start at the left and move once there are CHART_STEPS steps."""
+    The lines grow from the left; after CHART_STEPS steps they move to the left."""
     top = max(2, ceil(max((tokens for tokens, _ in history.means), default=2.0)))
     per_token = (PLAIN - TOP) / (top - 1)
     tokens = [_half(PLAIN - (mean - 1) * per_token) for mean, _ in history.means]
@@ -44,7 +45,7 @@ def average_chart(history: StepHistory) -> Markup:
 
 
 def _half(height: float) -> int:
-    """Return the height in half units. There are few, so their texts are kept."""
+    """Return the height in half units. These are few, so that their strings are made once (`_Y`)."""
     return int(2 * height + 0.5)
 
 
@@ -60,7 +61,7 @@ def _labels(history: StepHistory, tokens: list[int], hits: list[int]) -> str:
     mean, share = history.means[-1]
     x = (len(tokens) - 1) * STEP + LABEL
     y = min(tokens[-1] / 2 + 4, PLAIN - 4)  # above the line of plain decoding, whose label is below it
-    # Digits have one width, so the words behind the value do not move.
+    # All digits have the same width, so the words after the value do not move.
     return (
         f'<text class="tokens" x="{x}" y="{y:g}"><tspan>{mean:.1f}</tspan> tokens</text>'
         f'<text class="hits" x="{x}" y="{hits[-1] / 2 + 4:g}"><tspan>{share:.0%}</tspan> hits</text>'
@@ -76,7 +77,7 @@ _TITLE = f"<title>Tokens per step and share of steps with a hit, as means over {
 
 
 BAR, GAP, TOKEN, BARS_HEIGHT = 4, 2, 8, 56
-"""Sizes of the step bars in their own units; tokens are lower where a long step needs the room."""
+"""Sizes of the step bars in their own units; all tokens are drawn lower if the longest step would not fit."""
 
 BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 
@@ -84,7 +85,8 @@ BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 def step_bars(history: StepHistory) -> Markup:
     """Draw a bar for each of the newest steps and a box for each token, coloured by who proposed it.
 
-    Boxes of one colour are one path, and a run of them is one dashed line of it: all bars take less than 2 KB."""
+    All boxes of one colour are one path, in which each run of boxes is a dashed line, so the HTML is under 2
+    KB."""
     longest = max(map(len, history.origins), default=1)
     token = min(TOKEN, BARS_HEIGHT / longest)
     runs: dict[str, list[str]] = {origin: [] for origin in ORIGINS}
@@ -103,7 +105,7 @@ def step_bars(history: StepHistory) -> Markup:
 
 
 def _runs(x: int, step: StepOrigins, token: float) -> Iterator[tuple[str, str]]:
-    """Yield neighbouring tokens of one origin as a line upwards."""
+    """Yield each run of tokens of one origin as a vertical line, from the bottom up."""
     below = 0
     for origin, run in groupby(step):
         length = len(tuple(run))
@@ -112,7 +114,7 @@ def _runs(x: int, step: StepOrigins, token: float) -> Iterator[tuple[str, str]]:
 
 
 COLUMN, COLUMN_BAR, FLOOR, TALLEST = 39, 25, 58, 42
-"""Sizes of the histogram in its own units: the largest column is TALLEST high, and all stand on FLOOR."""
+"""Sizes of the histogram in its own units: the largest column is TALLEST high, and all columns begin at FLOOR."""
 
 
 def length_histogram(history: StepHistory) -> Markup:

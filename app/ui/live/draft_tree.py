@@ -1,8 +1,8 @@
 """The draft tree of a step as a picture: the accepted path is highlighted, and colours say who proposed a token.
 
-The root stands left, with a column for each depth and a line for each leaf. The accepted path goes first among its
-siblings, so it is one straight line at the top. Current token 7, drafts 8 (then 9 and 6) and 5; the model wrote 8
-and then 4, which was not drafted and joins the picture as a node:
+The root is on the left; each depth has a column and each leaf a line. Accepted nodes come first among their
+siblings, so the accepted path is a straight line at the top. Example: the current token is 7, the drafts are 8
+(then 9 or 6) and 5; the model wrote 8 and then 4, which was not drafted and gets a node of its own:
 
     line 0    7 -- 8 -- 4       accepted
     line 1         | -- 9
@@ -22,11 +22,11 @@ from app.ui.live.tokens import ABOUT, cells, shortened, visible
 from app.values.messages import Origin
 
 CELL, LINE, BOX = 7.3, 26, 20
-"""A character's width, and the heights of a line and of a node in it: pixels."""
+"""The width of a character, the height of a line, and the height of a node in the line, in pixels."""
 PADDING, BETWEEN = 20, 30
-"""Around a node's text, and between two columns, where edges run."""
+"""The space around a node's text, and the space for edges between two columns, in pixels."""
 CAPTION = 120
-"""Room for the caption of the farthest node."""
+"""Space for the caption of the last node, in pixels."""
 
 Texts = Mapping[int, str]
 """The text of each token, by its id."""
@@ -34,7 +34,8 @@ Texts = Mapping[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A token in the tree. `row` is -1 for the model's own token, which no row of the step held."""
+    """A token in the tree. `row` is -1 for the model's own token, which was in no row of the step. `said` is
+    the token that the model predicts after it."""
 
     row: int
     parent: int
@@ -46,7 +47,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A node, the place of its parent in the list (-1 at the root), and where it stands."""
+    """A node, the index of its parent in the list (-1 for the root), and its column and line in the picture."""
 
     node: Node
     parent: int
@@ -55,13 +56,13 @@ class Placed:
 
 
 def placed(step: TracedStep) -> list[Placed]:
-    """Return all nodes from the root on, parents before their children, lines from the top down."""
+    """Lay out all nodes from the root on: parents come before their children, and lines run from the top down."""
     below: dict[int, list[Node]] = {}
     for node in nodes(step):
         below.setdefault(node.parent, []).append(node)
     found: list[Placed] = []
-    # Depth first without recursion: a chain may be deeper than Python's stack. Behind each node in the pile
-    # stands the place of its parent, and whether it goes on in the parent's line.
+    # Depth first without recursion, because a chain may be deeper than Python's stack. Each entry of the pile is a
+    # node, the index of its parent in `found`, and whether it continues the parent's line.
     pile = [(node, -1, True) for node in below.get(-1, [])]
     line = 0
     while pile:
@@ -81,7 +82,7 @@ def nodes(step: TracedStep) -> Iterator[Node]:
     """Yield the rows of the draft tree, and the model's own token below the last accepted one."""
     trace, accepted = step.trace, set(step.trace.accepted)
     end = trace.accepted[-1] if trace.accepted else 0
-    # The reply may end with a drafted token, whose row is not kept.
+    # If the reply ends with a drafted token, the token's row is not among the accepted ones.
     own = step.token_ids[-1] if step.token_ids else None
     was_drafted = False
     for row, token in enumerate(trace.tokens):
@@ -100,12 +101,12 @@ def nodes(step: TracedStep) -> Iterator[Node]:
 
 
 def draft_tree_svg(step: TracedStep, texts: Texts) -> Markup:
-    """Return the tree in its full size; it is shown in a box that scrolls."""
+    """Return the picture of the tree in full size; the page shows it in a box that scrolls."""
     tree = placed(step)
     columns = _columns(tree, texts)
-    # The accepted path is drawn last, over the edges that it shares.
+    # The accepted path is drawn last, on top of the edges that it shares with others.
     ordered = sorted(tree[1:], key=lambda one: one.node.is_accepted)
-    # What the model chose after each node that it reached, by the node's place.
+    # The token that the model chose after each node that it reached, by the node's index.
     chosen = {one.parent: one.node.token for one in tree if one.node.is_accepted}
     children = Counter(one.parent for one in tree)
     return render(
@@ -129,7 +130,7 @@ def in_words(step: TracedStep, texts: Texts) -> str:
 
 
 def _columns(tree: Sequence[Placed], texts: Texts) -> list[float]:
-    """Return the x at which each depth begins, and at which the last one ends."""
+    """Return the x at which each depth begins, and the x after the last one."""
     widths = [0.0] * (max((one.depth for one in tree), default=0) + 1)
     for one in tree:
         widths[one.depth] = max(widths[one.depth], _width(one, texts))
@@ -154,7 +155,7 @@ def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts)
     corner = end - BETWEEN / 2
     path = f"M{x:.0f} {y}H{end:.0f}"
     if y != down:
-        # It runs straight to where the column of parents ends, so that the edges of one parent share that part.
+        # The edge runs level to the end of the parents' column, so that all edges of a parent share this part.
         path = (
             f"M{x:.0f} {y}H{corner - 6:.0f}Q{corner:.0f} {y} {corner:.0f} {y + 6}"
             f"V{down - 6}Q{corner:.0f} {down} {corner + 6:.0f} {down}H{end:.0f}"
@@ -165,9 +166,9 @@ def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts)
 def _node(
     one: Placed, columns: Sequence[float], texts: Texts, chosen: int | None, is_alone: bool
 ) -> dict[str, object]:
-    """Return what the template needs of a node; `chosen` is what the model chose after its parent, if it got there.
+    """Return the template's values of a node; `chosen` is what the model chose after its parent, if anything.
 
-    The caption after the model's own token says whether it continued the drafts or replaced one."""
+    The caption after the model's own token tells whether that token continued the drafts or replaced one."""
     x, y, width = columns[one.depth], _middle(one), _width(one, texts)
     state = "accepted" if one.node.is_accepted else "rejected"
     return {

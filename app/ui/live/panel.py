@@ -18,7 +18,9 @@ UNKNOWN = "—"
 def panel_html(
     state: ReplyState, history: StepHistory, decoder: DecoderName, model: ModelInfo | None
 ) -> Markup:
-    """Return the whole panel. A low window can hide its `.more`; before the first step there are no numbers."""
+    """Return the whole panel.
+
+    A low window can hide its part `.more`; before the first step there are no numbers."""
     numbers, hero = state.statistics, hero_number(state.statistics)
     writer = state.finished.model if state.finished else model
     is_remote = writer is not None and bool(writer.server)
@@ -39,13 +41,13 @@ def panel_html(
 
 
 def hero_number(statistics: Statistics) -> str:
-    """Return tokens per step if they exceed plain decoding's 1; else "", and `in_words` says why."""
+    """Return tokens per step if they exceed plain decoding's 1; else "", and `in_words` explains why."""
     mean = f"{statistics.tokens_per_step:.2f}" if statistics.steps else ""
     return mean if mean and float(mean) > 1 else ""
 
 
 def in_words(statistics: Statistics, decoder: DecoderName) -> str:
-    """Say in a sentence what the numbers mean."""
+    """Describe in a sentence what the numbers mean."""
     if not statistics.steps:
         return "Send a message and watch how many tokens each forward pass writes."
     if decoder == "plain":
@@ -58,39 +60,42 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
 
 
 def remote_in_words(state: ReplyState) -> str:
-    """Say it for a model on a server, which may report at the end how many tokens its forward passes wrote."""
+    """Describe the reply of a server, which may report at the end how many tokens its forward passes wrote."""
     numbers = state.statistics
     if not state.is_done:
         return "The server writes this reply." if numbers.seconds else "Send a message to ask the server."
     if not numbers.steps:
-        return "The server does not tell how many tokens each forward pass wrote."
+        return "The server does not report how many tokens each forward pass wrote."
     return f"Each forward pass of the server wrote {numbers.tokens_per_step:.1f} tokens on average."
 
 
 def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
-    """Say why each forward pass wrote a single token, although lookahead is on."""
+    """Explain why each forward pass wrote a single token although lookahead is on."""
     one, split = "Each forward pass wrote one token:", statistics.split
     if decoder == "auto" and split.cost and split.tree + split.window <= 1:
-        return f"{one} on this machine more rows cost more time than they save."
+        return f"{one} on this machine checking several tokens at once costs more time than it saves."
     if not statistics.covered:
-        return f"{one} this text gave nothing to draft from. Text that repeats or quotes is faster."
-    return f"{one} the model chose otherwise than the drafts in {counted(statistics.covered, 'step')}."
+        return f"{one} there was nothing in this text to make drafts from. Text that repeats or quotes is faster."
+    return f"{one} the model rejected the drafts in {counted(statistics.covered, 'step')}."
 
 
 def lately(history: StepHistory) -> float:
-    """Return the tokens per step at the chart's end; 0 without a history."""
+    """Return the mean tokens per step at the chart's end; 0 without a history."""
     return history.means[-1][0] if history.means else 0.0
 
 
 def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
-    """Say what auto does at the moment and why that pays; "" before it has measured a step.
+    """Describe what auto does now and why that pays; "" before it has measured a step.
 
-    Its tree is the newest step's, so `newest` tokens per step go with it where they are known."""
+    The tree is the newest step's, so the sentence has the `newest` tokens per step if they are known."""
     split = statistics.split
     if not statistics.steps or not split.cost:
         return ""
     if split.tree + split.window <= 1:
-        return "Auto: one row per step for now, since more cost more time than they save. It tries some at times."
+        return (
+            "Auto: one row per step for now, because more rows would cost more time than they save. "
+            "It tries larger steps from time to time."
+        )
     parts = [f"tree of {counted(split.tree, 'row')}"] if split.tree > 1 else []
     parts += [f"window of {counted(split.window, 'row')}"] if split.window else []
     mean = f"{newest or statistics.tokens_per_step:.1f} tokens"
@@ -112,25 +117,31 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
 
 
 def _tiles(statistics: Statistics, is_remote: bool) -> Iterator[dict[str, str]]:
-    """Yield the tiles; what is not known yet has a dash. A server tells no more than the first two."""
+    """Yield the tiles; unknown numbers are shown as a dash. A server reports only the first two."""
 
     def tile(name: str, label: str, value: str, is_known: bool, hint: str) -> dict[str, str]:
         return {"id": name, "label": label, "value": value if is_known else UNKNOWN, "hint": hint}
 
     now, decoded = statistics, bool(statistics.steps)
     speed, first = now.tokens_per_second, now.time_to_first_token
-    hint = "Decoding speed, without the prefill"
+    hint = "Speed of writing, without the time to read the prompt"
     yield tile("tokens-per-second", "Tokens/s", f"{speed:,.0f}", speed > 0 or decoded, hint)
-    yield tile("first-token", "First token", seconds_in_words(first), first > 0, "Time to the first token")
+    yield tile("first-token", "First token", seconds_in_words(first), first > 0, "Time until the first token")
     if is_remote:
         return
     hint = "Steps in which at least one drafted token was accepted"
     yield tile("hit-rate", "Hit rate", f"{now.hit_rate:.0%}", decoded, hint)
-    hint = "Steps for which the pool had any draft"
+    hint = "Steps for which there was any drafted token to check"
     yield tile("coverage", "Coverage", f"{now.coverage:.0%}", decoded, hint)
-    hint = "Mean number of rows that a forward pass computed"
+    hint = "How many positions each forward pass checked, on average"
     yield tile("rows-per-step", "Rows per step", f"{now.rows_per_step:.1f}", decoded, hint)
-    yield tile("pool-size", "Pool size", f"{now.pool_size:,}", decoded, "N-grams in the pool")
+    yield tile(
+        "pool-size",
+        "Pool size",
+        f"{now.pool_size:,}",
+        decoded,
+        "Stored token sequences (n-grams) from which drafts are made",
+    )
 
 
 def seconds_in_words(seconds: float) -> str:

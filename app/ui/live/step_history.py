@@ -1,6 +1,6 @@
-"""What the live numbers and the X-ray know of a reply's steps: a fold over its events that stays small.
+"""A reply's steps for the live numbers and the X-ray, summed up event by event so that they stay small.
 
-Steps that wrote 1, 3 and 1 tokens, the second with two drafts of the window accepted:
+Example: three steps wrote 1, 3 and 1 tokens, and in the second one two drafts of the window were accepted:
 
     origins   (model)  (window window model)  (model)
     lengths   2 0 1 0 …                 steps that wrote 1, 2, 3, … tokens
@@ -19,13 +19,13 @@ from app.values.messages import Event, Origin, Piece, Statistics
 from app.values.trace import TRACED_STEPS, StepTrace
 
 STRIP_STEPS = 56
-"""How many steps the strip shows."""
+"""How many steps the strip of step bars shows."""
 CHART_STEPS = 120
 """How many points a line of the chart has."""
 MEAN_STEPS = 16
-"""A point of the chart is the mean over so many steps, or over as many as there were."""
+"""Each point of the chart is the mean of this many steps, or of all steps so far if these are fewer."""
 LONGEST = 8
-"""The last column of lengths counts all steps that wrote so many tokens or more."""
+"""The last column of lengths counts all steps that wrote this many tokens or more."""
 
 _INDEX = {origin: index for index, origin in enumerate(ORIGINS)}
 
@@ -45,7 +45,7 @@ class TracedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepHistory:
-    """A reply's steps: the newest ones as they were, and counts over all. `written` is in the order of ORIGINS."""
+    """A reply's steps: the newest ones in full, and counts of all. `written` is in the order of ORIGINS."""
 
     origins: tuple[StepOrigins, ...] = ()
     means: tuple[Mean, ...] = ()
@@ -66,10 +66,10 @@ class StepHistory:
 
 
 class TracedReply:
-    """A reply of which a page follows the steps."""
+    """A reply whose steps a page follows."""
 
     def __init__(self, writing: StartedReply, newest_reader: Callable[[], CachedTokenReader]) -> None:
-        """`newest_reader` returns the tokenizer of the model that is loaded now."""
+        """Take a function `newest_reader` that returns the tokenizer of the model that is loaded now."""
         self.writing = writing
         self.history = StepHistory()
         self._newest_reader = newest_reader
@@ -78,7 +78,9 @@ class TracedReply:
 
 
 def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
-    """Return the history after these events. The prefill's first token belongs to no step and changes nothing."""
+    """Return the history with these events added.
+
+    The prefill's first token belongs to no step and changes nothing."""
     pieces = [event for event in events if isinstance(event, Piece)]
     if not pieces:
         return history
@@ -101,6 +103,6 @@ def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
 
 
 def _mean(steps: Sequence[StepOrigins]) -> Mean:
-    # An accepted draft stands first: the model's own token ends a step.
+    # A step with an accepted draft begins with it, because the model's own token comes last.
     hits = sum(step[0] != "model" for step in steps)
     return sum(map(len, steps)) / len(steps), hits / len(steps)

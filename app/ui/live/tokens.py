@@ -14,22 +14,22 @@ ABOUT: dict[Origin, str] = {
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",
     "document": "drafted from a pasted document",
-    "prediction": "drafted from the prediction that the request gave",
+    "prediction": "drafted from the predicted text in the request",
     "history": "drafted from earlier turns of the chat",
-    "grammar": "drafted because the grammar of the answer leaves nothing else",
+    "grammar": "drafted because the answer's format allows no other token",
     "draft": "drafted by the draft model, or by the model's own head",
 }
-"""What a tooltip says of each origin."""
+"""The tooltip of each origin."""
 ORIGINS: tuple[Origin, ...] = tuple(ABOUT)
 
 
 SIGNS = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥"}
 LONGEST = 14
-"""Characters of a token that a picture has room for."""
+"""Maximum number of characters of a token in a picture."""
 
 
 def visible(text: str, keep_spaces: bool = False) -> str:
-    """Return the token's text with signs in place of invisible characters."""
+    """Return the token's text with visible signs in place of invisible characters."""
     signs = (character if keep_spaces and character == " " else _sign(character) for character in text)
     return "".join(signs) or "∅"
 
@@ -41,7 +41,7 @@ def _sign(character: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return the token's visible text, cut to LONGEST characters."""
+    """Return the token's visible text, truncated to LONGEST characters."""
     seen = visible(text)
     return seen if len(seen) <= LONGEST else f"{seen[: LONGEST - 1]}…"
 

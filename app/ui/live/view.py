@@ -20,7 +20,7 @@ from app.ui.live.xray import texts_of, xray_html
 Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
 MOVES = get_args(Move)
 LIVE_SECONDS = 0.2
-"""The X-ray is drawn no more often than this while the reply goes on."""
+"""Minimum seconds between two drawings of the X-ray while the reply is being written."""
 FORMAT, VERSION = "foresight-xray", 2
 CONTROLS = (
     ("first", "&laquo;", "First step (Home)"),
@@ -32,20 +32,20 @@ CONTROLS = (
 
 @dataclass(slots=True)
 class XrayState:
-    """What one page's X-ray shows while it is open: the newest step if it is live, else the step of a number."""
+    """What one page's X-ray shows while it is open: the newest step if `is_live`, else step number `shown`."""
 
     is_open: bool = False
     is_live: bool = True
     shown: int = 0
 
     def number(self, history: StepHistory) -> int:
-        """Return the number of the step to show, 0 for none; the oldest one for a step that is no longer kept."""
+        """Return the number of the step to show, 0 if there is none; the oldest one if the wanted one is gone."""
         if not history.traced:
             return 0
         return history.last if self.is_live else min(max(self.shown, history.first), history.last)
 
     def move(self, move: Move, on_screen: int, history: StepHistory) -> None:
-        """Use a control while the page shows the step `on_screen`; `pause` and `go` stop there."""
+        """Apply a control while the page shows step `on_screen`; `pause` and `go` stay at that step."""
         current = on_screen if self.is_live else self.number(history)
         steps = {"first": history.first, "back": current - 1, "forward": current + 1, "last": history.last}
         self.is_live = move == "live"
@@ -75,7 +75,7 @@ class XrayRenderer:
         history = reply.history if reply else StepHistory()
         number = state.number(history)
         shown = (state.is_live, number, history.first, history.last, reply)
-        # What the person does is shown at once; a reply that goes on, now and then.
+        # What the person does is shown at once; a growing reply only every LIVE_SECONDS.
         is_same = (state.is_live, state.is_live or number) == self._drawn_for
         if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
             self._drawn_for = (state.is_live, state.is_live or number)
@@ -86,7 +86,9 @@ class XrayRenderer:
 
 
 def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData) -> Any:
-    """Do what a control says: a move, `open`, `close` or `export`. `value` is the step on the screen."""
+    """Apply a control: a move, `open`, `close` or `export`.
+
+    Its value is the step on the screen. Returns a file to save."""
     do, _, value = pressed(event)
     if do == "export" and reply:
         name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"
@@ -100,7 +102,7 @@ def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData
 
 
 def exported(reply: TracedReply) -> str:
-    """Return the kept steps as JSON: token ids as the engine had them, `texts` by id, and the settings."""
+    """Return the kept steps as JSON: the engine's token ids, their `texts` by id, and the settings."""
     history, numbers = reply.history, reply.history.statistics
     texts = texts_of(history.traced, (), reply.reader.texts)
     document = {
@@ -123,7 +125,7 @@ def exported(reply: TracedReply) -> str:
 
 @dataclass(frozen=True, slots=True)
 class XrayView:
-    """The X-ray's components. What its controls show follows the picture: see assets/ui/live.js."""
+    """The X-ray's components. assets/ui/live.js keeps its controls in step with the picture."""
 
     state: PageValue[XrayState]
     bar: gr.HTML
@@ -132,12 +134,12 @@ class XrayView:
     def connect(
         self, chat: PageValue[Any], followed: Callable[[Any], TracedReply | None], events: PageEvents
     ) -> None:
-        """Join the controls with their action; `followed` returns the reply that a page's chat follows."""
+        """Connect the controls with their action; `followed` returns the reply that a page's chat follows."""
 
         def use(state: XrayState, chat_state: Any, event: gr.EventData) -> Any:
             return use_control(state, followed(chat_state), event)
 
-        # Every press counts, also while an earlier one is on its way.
+        # "multiple", so that no press is dropped while an earlier one is being handled.
         events.on(self.bar.click, use, [self.state, chat], self.file, trigger_mode="multiple")
 
 

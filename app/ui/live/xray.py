@@ -1,14 +1,14 @@
 """Renders the X-ray: one step of the reply, as its lookahead window and its draft tree.
 
 The window is a table with a row for each age of guesses and a column for each distance. Column i of row r guesses
-the token i + r places after the current one (see engine/lookahead/jacobi_window.py), so guesses of the same place
-stand below each other. With W=3, N=4 and c the current token:
+the token i + r positions after the current one (see engine/lookahead/jacobi_window.py), so guesses of the same
+position are below each other. With W=3, N=4 and c the current token:
 
               c  +1 +2 +3 +4
     newest          2  3  4
                  1  2  3
     oldest    c  1  2
-    written   c  1  2  …            the tokens of the reply: guesses that came true are highlighted
+    written   c  1  2  …            the tokens of the reply: correct guesses are highlighted
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +39,9 @@ class Cell:
 
 
 def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: ReadTexts) -> Markup:
-    """Return the picture of the step of this number, 0 for none. Its data tell the controls where it stands."""
+    """Return the picture of the step with this number; 0 if there is none.
+
+    Its data-* attributes set the controls."""
     step = history.traced[number - history.first] if number else None
     return render(
         "xray.html",
@@ -68,7 +70,7 @@ def _step(step: TracedStep, number: int, history: StepHistory, read_texts: ReadT
 
 
 def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: ReadTexts) -> dict[int, str]:
-    """Return the text of every token of these steps, read in one call."""
+    """Return the text of every token of these steps and of `others`, read in one call."""
     ids = set(others)
     for step in steps:
         ids.update(step.trace.tokens, step.trace.predicted, step.token_ids, *step.trace.window)
@@ -77,7 +79,7 @@ def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: Rea
 
 
 def summary(step: TracedStep) -> str:
-    """Say what the step checked and accepted; the number of written tokens follows in the template."""
+    """Describe what the step checked and accepted; the template adds the number of written tokens."""
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
     window = f" and {_counted(guessed, 'guess', 'guesses')} of the window" if guessed else ""
     return (
@@ -91,7 +93,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def _tokens_before(number: int, history: StepHistory) -> list[int]:
-    """Return the last tokens up to and including the current one."""
+    """Return the tokens of the kept steps before this one, the current token last."""
     index = number - history.first
     earlier = history.traced[max(index - TOKENS_BEFORE, 0) : index]
     known = [token for step in earlier for token in step.token_ids][-TOKENS_BEFORE:]
@@ -108,22 +110,22 @@ def tokens_ahead(number: int, history: StepHistory) -> list[int]:
 
 
 def _origins(step: TracedStep) -> list[str]:
-    """Who proposed each written token: the accepted rows, and the model for the rest."""
+    """Return who proposed each written token: the origin of each accepted row, and the model for the rest."""
     drafted = [step.trace.origins[row] for row in step.trace.accepted[1:]]
     return [*drafted, *["model"] * (len(step.token_ids) - len(drafted))]
 
 
 def _reach(window: Guesses) -> int:
-    """Return how many places the window covers, the current token's included."""
+    """Return how many positions the window covers, including that of the current token."""
     return len(window[0]) + len(window) - 1 if window else 0
 
 
 def window_rows(
     window: Guesses, ahead: Sequence[int], fresh: int, texts: Texts
 ) -> list[tuple[str, list[Cell]]]:
-    """Return the table's rows, newest first, with their labels; the last row is what was written.
+    """Return the table's rows with their labels: the window's rows, newest first, then the written tokens.
 
-    `ahead` are the current token and the known tokens after it, `fresh` of them written by this step."""
+    `ahead` holds the current token and the known tokens after it; this step wrote the first `fresh` of them."""
     reach = _reach(window)
     rows = [
         (

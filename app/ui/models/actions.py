@@ -23,7 +23,9 @@ NO_QUESTION = ""
 
 
 class ModelsActions:
-    """The event handlers. Those of buttons return the HTML of a dialog that must be answered first, if any."""
+    """The event handlers.
+
+    Those of buttons return the HTML of a question that must be answered first, if there is one."""
 
     def __init__(self, services: Services, inventory: InventoryCache, notify: Notify) -> None:
         self._services = services
@@ -51,14 +53,14 @@ class ModelsActions:
             "list-server": lambda address, _: services.servers.add(address, ""),
             "remove-server": self._remove_server,
         }
-        """What the buttons do. A handler that returns a text has not done it yet, but asks this question first."""
+        """The handlers of buttons, by action. One that returns a string asks this question before it acts."""
 
     def open(self) -> None:
-        """Renew the lists when the view is opened."""
+        """Look up the models again when the view is opened."""
         self._try(self._inventory.refresh)
 
     def click(self, results: SearchResults, dialog: LoadDialog, event: gr.EventData) -> tuple[Any, ...]:
-        """Handle a button of a list: the search results, their HTML, and the question to answer first."""
+        """Handle a button of a list; returns the search results, their HTML, and the question to answer first."""
         do, name, value = pressed(event)
         if do == "inspect":
             return *self._shown(self._inspect(results, name)), NO_QUESTION
@@ -85,7 +87,7 @@ class ModelsActions:
         self._try(lambda: self._loading.open(dialog, self._services.models.open_path(path)))
 
     def filter(self, filters: Filters, size: Size, task: Task) -> None:
-        """Show only these models of the catalogue."""
+        """Show only models of this size and task in the catalogue."""
         filters.size, filters.task = size, task
 
     def set_offline(self, is_offline: bool) -> None:
@@ -153,11 +155,11 @@ class ModelsActions:
         return None
 
     def _load_installed(self, path: str, _value: str) -> str | None:
-        """Load a model as it was loaded last."""
+        """Load a model with the options with which it was last loaded."""
         return self._load(self._services.settings.choice_of(load_name(self._inventory.find(path))))
 
     def _model_of(self, do: str, name: str) -> InstalledModel:
-        """Return the model of a row: an installed one by its path, a download by its name."""
+        """Return the model of a row: an installed one by its path, a finished download by its name."""
         if do == "ask-load":
             return self._inventory.find(name)
         finished = self._download(name)
@@ -201,13 +203,13 @@ class ModelsActions:
         self._inventory.refresh()
 
     def _remove_server(self, address: str, _value: str) -> None:
-        """Forget a server. If its model is in use, the last local one takes its place."""
+        """Forget a server. If its model is in use, load the local model that was used last."""
         self._services.servers.remove(address)
         if self._services.model.server == address:
             self._services.choose_model(self._services.settings.local_model)
 
     def _download_file(self, repo: str, value: str) -> None:
-        """Download the file of a repository that is chosen in its form."""
+        """Download the file of a repository that is chosen in the form."""
         self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
 
     def _download(self, name: str) -> Download | None:
@@ -223,7 +225,7 @@ class ModelsActions:
         self._try(change)
 
     def _try(self, action: Callable[[], Any]) -> Any:
-        """Return the action's result, or None if it failed, after a note that says why."""
+        """Return the action's result; if it fails, show why and return None."""
         return try_or_notify(self._notify, action, None)
 
 

@@ -34,13 +34,14 @@ SIZES: dict[Size, str] = {
     "10": "Up to 10 GB",
     "20": "Up to 20 GB",
 }
-"""Largest downloads in gigabytes, and their names on the page."""
+"""The filters by maximum download size in gigabytes, and their labels on the page."""
 Task = Use | Literal["any"]
 TASKS: dict[Task, str] = {"any": "Any task", "chat": "Chat", "code": "Code", "reasoning": "Reasoning"}
 MOST = 3
-"""How many models are recommended."""
+"""Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000
-"""The most parameters on a CPU. It reads every weight for every step: with more it is slower than people read."""
+"""Maximum number of parameters on a CPU, which reads every weight at every step. Larger models write more slowly
+than people read."""
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 
 
@@ -52,15 +53,15 @@ class Filters:
     task: Task = "any"
 
     def admits(self, one: Recommendation) -> bool:
-        """Tell whether a model is shown."""
+        """Return whether a model is shown."""
         is_small = self.size == "any" or one.entry.size <= int(self.size) * 1_000_000_000
         return is_small and self.task in ("any", one.entry.use)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """What a search found: recommended models, models on the hub, and those that were inspected, each with the URL
-    of its page. `problem` says why there is less than there could be."""
+    """What a search found: recommended models, models on the hub, and inspected models, each with the URL of its
+    page. `problem` is why results may be missing."""
 
     text: str = ""
     recommended: tuple[Recommendation, ...] = ()
@@ -70,9 +71,10 @@ class SearchResults:
 
 
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """Choose the largest first model that suits this machine, the largest of at most half that download, and so on.
+    """Choose up to three models for a first start: the largest that suits this machine, then the largest of
+    at most half that download, and so on.
 
-    So there is one to stay with, one that is here soon, and one that is quick."""
+    So there is one model to stay with, one that is soon downloaded, and one that is fast."""
     chosen: list[Recommendation] = []
     for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
         is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2
@@ -90,7 +92,8 @@ def _suits(one: Recommendation, inventory: Inventory) -> bool:
 def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quantisation:
     """Return the fastest quantisation for a model of the catalogue whose weights fit in float32; else "none".
 
-    The weights are read in float32 and then quantised. Other models may have layers that cannot be quantised."""
+    The weights are read in float32 before they are quantised. Models outside the catalogue may have layers that
+    cannot be quantised."""
     is_known = any(one.entry.repo == name for one in inventory.recommended)
     if not is_known or fit is None:
         return "none"
@@ -100,18 +103,18 @@ def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quanti
 
 
 def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
-    """Return how an offered model is loaded once it is downloaded."""
+    """Return the quantisation with which an offered model is loaded after its download."""
     repo = one.entry.repo
     return _choice(settings, inventory, repo, repo, one.fit).quantisation
 
 
 def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
-    """Return how an offered model that is installed is loaded."""
+    """Return the options with which an offered model that is installed is loaded."""
     return _choice(settings, inventory, load_name(model), model.name, inventory.fit_of(model))
 
 
 def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit: Fit | None) -> ModelChoice:
-    """Load it as it was loaded last by this name; else with the fastest quantisation for this repository."""
+    """Return the options with which this model was last loaded; else use the fastest quantisation."""
     choice = settings.choice_of(name)
     if settings.was_loaded(name):
         return choice
@@ -119,13 +122,13 @@ def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit:
 
 
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
-    """Render the models recommended for this machine; those in `known` cannot be downloaded again."""
+    """Render the models recommended for this machine; models in `known` cannot be downloaded again."""
     picks = [_row(one) for one in best_models(inventory)] if inventory else []
     return render_macro(TEMPLATE, "picks", picks=picks, known=known)
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit, a line each; those that are too big come last."""
+    """Render the models of the catalogue that the filters admit, one per line; the too big ones last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     return render_macro(
         TEMPLATE,
@@ -151,7 +154,7 @@ def _row(one: Recommendation) -> dict[str, object]:
 
 
 def results_html(results: SearchResults, known: frozenset[str], free: int = 0) -> Markup:
-    """Render the results of a search; nothing before one. `free` are bytes of the disk."""
+    """Render the results of a search; nothing before a search. `free` is the free disk space in bytes."""
     inspected = {model.repo for model, _ in results.inspected}
     return render_macro(
         TEMPLATE,
@@ -175,7 +178,7 @@ def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) 
         "model": model,
         "page": page,
         "facts": list(filter(None, facts)),
-        # A gated model has a note of its own, which says what to do before it can be checked.
+        # A gated model has a note of its own about what to do before it can be checked.
         "problems": () if model.is_gated and model.files else model.problems,
         "fit": fit_values(model.fit) if model.fit else None,
         "files": [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else [],
@@ -190,15 +193,15 @@ def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, obj
 
 
 def quantisation_of(name: str) -> str:
-    """Return how a GGUF file is quantised, by its name: "Q4_K_M"; "" if its name does not tell."""
+    """Return how a GGUF file is quantised, read from its name: "Q4_K_M"; "" if the name does not contain it."""
     found = QUANTISATION.search(name.removesuffix(".gguf"))
     return found[1].upper() if found else ""
 
 
 def best_gguf(files: Sequence[FileProgress], free: int) -> str:
-    """Return the largest of these files that fits the free disk, preferably one of at most 8 bits.
+    """Return the largest file that fits the free disk space, preferably of at most 8 bits; "" if none fits.
 
-    All of them take the same memory once they are loaded; a larger one rounds less. "" if none fits."""
+    All files take the same memory when loaded, but larger files round less."""
     fitting = [file for file in files if file.size + DISK_RESERVE <= free]
     packed = [file for file in fitting if not quantisation_of(file.name).endswith(("F16", "F32"))]
     return max(packed or fitting, key=lambda file: file.size).name if fitting else ""

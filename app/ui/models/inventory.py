@@ -1,4 +1,5 @@
-"""The installed and the recommended models, and whether they fit. Finding out takes a while, so it is cached."""
+"""The installed and the recommended models, and whether they fit in memory. This is cached, because it takes a
+while."""
 
 import logging
 import threading
@@ -27,14 +28,14 @@ FLOATS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 AUTO_PRECISION: Precision = "bfloat16"
 """The precision that "auto" stands for while no model is loaded."""
 MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
-"""What takes memory: the field of `MemoryNeed`, and its name on the page."""
+"""The parts of the memory that a model needs: the field of `MemoryNeed`, and its name on the page."""
 COLOURS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too big": "big"}
-"""A verdict's CSS class. The verdict is always there in words, too."""
+"""The CSS class of each verdict, which is always shown in words, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledFit:
-    """An installed model, and whether it fits if its files can tell."""
+    """An installed model, and whether it fits; `fit` is None if its files do not show that."""
 
     model: InstalledModel
     fit: Fit | None
@@ -42,7 +43,7 @@ class InstalledFit:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All models as they were found at one time. `fast` is the quantisation that is fastest on this machine."""
+    """All models as they were found at one time. `fast` is the fastest quantisation on this machine."""
 
     memory: Memory
     gpus: tuple[str, ...]
@@ -59,12 +60,12 @@ class Inventory:
         return next((one.model for one in self.installed if str(one.model.path) == path), None)
 
     def fit_of(self, model: InstalledModel) -> Fit | None:
-        """Return whether an installed model fits, as it was judged."""
+        """Return the estimate whether an installed model fits; None if there is none."""
         return next((one.fit for one in self.installed if one.model == model), None)
 
 
 class InventoryCache:
-    """The inventory that all pages share. It is renewed on demand, after a download, and after a load."""
+    """The inventory that all pages share. It is looked up again on demand, after a download, and after a load."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -79,7 +80,9 @@ class InventoryCache:
         return precision_of(self._services.engine.status().model if is_auto else None)
 
     def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
-        """Judge whether a model fits, loaded by this choice. Raises ModelError for invalid files."""
+        """Estimate whether a model fits in memory when loaded with these options.
+
+        Raises ModelError for invalid files."""
         precision, context = precision_for(choice, self.precision), choice.context or USUAL_CONTEXT
         return self._services.models.judge(model, memory, precision, context, choice.draft_model)
 
@@ -92,7 +95,7 @@ class InventoryCache:
         return model
 
     def refresh(self) -> None:
-        """Renew the inventory."""
+        """Look up all models again, whatever is cached."""
         with self._lock:
             self._renew()
 
@@ -103,7 +106,7 @@ class InventoryCache:
                 with self._lock:
                     if self._version != self._current_version():  # else another page has renewed it meanwhile
                         self._renew()
-            except (AppError, OSError):  # nobody asked for it: the old inventory stays until somebody does
+            except (AppError, OSError):  # nobody requested it, so the old inventory stays until somebody does
                 log.warning("the list of models could not be renewed", exc_info=True)
         return self._inventory
 
@@ -112,12 +115,12 @@ class InventoryCache:
         self._inventory = self._find()
 
     def _current_version(self) -> object:
-        """Return what changes the inventory by itself: finished downloads, and the loaded model."""
+        """Return what makes the inventory out of date: the finished downloads, and the loaded model."""
         downloads = self._services.models.downloads.snapshot()
         return {one.name for one in downloads if one.state == "done"}, self._services.engine.status().model
 
     def _device(self) -> str:
-        """Return the device that models run on; "" if that is not known before one is loaded."""
+        """Return the device that models run on; "" if that is unknown until a model is loaded."""
         chosen, info = self._services.settings.model.device, self._services.engine.status().model
         if info and not info.server:
             return info.device
@@ -126,7 +129,7 @@ class InventoryCache:
     def _find(self) -> Inventory:
         models, status = self._services.models, self._services.engine.status()
         free, info = models.memory(self._device()), status.model
-        # As much as is free once the loaded model has been unloaded.
+        # What will be free after the loaded model is unloaded.
         memory = replace(free, free=min(free.total, free.free + status.peak))
         installed = tuple(models.installed())
         loaded = next((one for one in installed if info and is_same_model(one, info)), None)
@@ -147,7 +150,7 @@ class InventoryCache:
             return None
         try:
             return self.judge(model, self._services.settings.choice_of(load_name(model)), memory)
-        except ModelError:  # the model's row says what is wrong
+        except ModelError:  # the model's row shows what is wrong
             return None
 
 
@@ -157,19 +160,19 @@ def precision_of(info: ModelInfo | None) -> Precision:
 
 
 def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
-    """Return the precision of weights that are loaded by this choice."""
+    """Return the precision of weights that are loaded with these options."""
     if choice.quantisation != "none":
         return choice.quantisation
     return choice.dtype if choice.dtype != "auto" else automatic
 
 
 def is_same_model(model: InstalledModel, info: ModelInfo) -> bool:
-    """Tell whether this installed model is the loaded one."""
+    """Return whether this installed model is the loaded one."""
     return (model.name, model.revision, "") == (info.name, info.revision, info.server)
 
 
 def load_name(model: InstalledModel) -> str:
-    """Return the name that loads exactly this model: its name and revision in the cache, or its folder."""
+    """Return the name that loads exactly this model: name and revision in the cache, or its folder."""
     if model.origin == "hub":
         return f"{model.name}@{model.revision}"
     return model.name if model.origin == "demo" else str(model.path)

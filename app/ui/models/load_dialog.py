@@ -1,4 +1,4 @@
-"""The Load dialog: what a model can be loaded with on this machine, whether it fits so, and why loading failed."""
+"""The Load dialog: the options with which a model can be loaded, whether it fits then, and why loading failed."""
 
 import json
 import platform
@@ -25,7 +25,7 @@ from app.values.quantisation import Quantisation
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A value of a field of `ModelChoice`; `words` say what it brings and what it costs."""
+    """A value of a field of `ModelChoice`; `words` describe its advantages and its costs."""
 
     value: str
     label: str
@@ -34,7 +34,7 @@ class Option:
 
 AUTO = Option("auto", "Automatic")
 PRECISIONS = (AUTO, Option("float32", "float32"), Option("bfloat16", "bfloat16 (half the memory of float32)"))
-FLOAT16 = Option("float16", "float16 (for cards without bfloat16)")
+FLOAT16 = Option("float16", "float16 (for GPUs without bfloat16)")
 PLAIN = Option("none", "None", "The weights keep the precision chosen above.")
 INT8_ON_CPU = (
     "About 5 times as fast as float32, with perplexity 0.4% higher (measured with SmolLM2-135M, one token per "
@@ -45,17 +45,17 @@ ON_CPU = (
     Option(
         "int4",
         "int4",
-        "The least memory. It changes the text most, and in float32 it is slower than without quantisation.",
+        "Takes the least memory, but changes the text most; with float32 it is slower than no quantisation.",
     ),
 )
 ON_GPU = (
-    Option("int8", "int8", "Half the memory of bfloat16, with little change of the text."),
-    Option("int4", "int4", "The least memory. It changes the text most, above all with small models."),
+    Option("int8", "int8", "Takes half the memory of bfloat16 and changes the text little."),
+    Option("int4", "int4", "Takes the least memory, but changes the text most, above all with small models."),
 )
 SDPA = Option("sdpa", "sdpa (torch)")
 NATIVE = Option("native", "native (Foresight's own for CPUs)")
 GPU_ATTENTION = {"triton": Option("triton", "triton"), "flash_attn": Option("flash", "flash (flash-attn)")}
-"""Backends for a card, by the package that they need."""
+"""Attention backends for a GPU, by the package that each needs."""
 NO_DRAFT_MODEL = Option("", "None")
 FIELDS = ("dtype", "quantisation", "device", "attention", "draft_model")
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
@@ -67,7 +67,7 @@ PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The options for each field of `ModelChoice`. A single option is not shown."""
+    """The options for each field of `ModelChoice`. A field with a single option is not shown."""
 
     dtype: tuple[Option, ...]
     quantisation: tuple[Option, ...]
@@ -75,7 +75,7 @@ class LoadOptions:
     attention: tuple[Option, ...]
 
     def allowed(self, choice: ModelChoice) -> ModelChoice:
-        """Return the choice without what does not exist here: it may have been made on another machine."""
+        """Return the choice without values that this machine lacks, because it may come from another machine."""
         for field in fields(self):
             known = [option.value for option in getattr(self, field.name)]
             if getattr(choice, field.name) not in known:
@@ -86,7 +86,7 @@ class LoadOptions:
 def options_here(
     gpus: Sequence[str], has_package: Any = find_spec, system: tuple[str, str] | None = None
 ) -> LoadOptions:
-    """Return the options of this machine, by its cards, its packages, and its (system, processor)."""
+    """Return the options of this machine, given its GPUs, its packages, and its (system, processor)."""
     name, processor = system or (platform.system(), platform.machine())
     has_gpu = bool(gpus) or (name, processor) == ("Darwin", "arm64")
     packed = (ON_GPU if has_gpu else ON_CPU) if has_package("torchao") else ()
@@ -104,14 +104,14 @@ def options_here(
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """The models that can draft for a model, "None" first; `hint` names one that is known to suit."""
+    """The models that can draft for a model, "None" first; `hint` names a model that is known to work."""
 
     models: tuple[Option, ...]
     hint: str = ""
 
 
 def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
-    """The draft models to choose from. One that was chosen by its folder stays, though it is in no list."""
+    """Return the draft models to choose from, including the chosen one if it is not listed."""
     models = [Option(load_name(one), one.name) for one in found.installed]
     if chosen and all(one.value != chosen for one in models):
         models.append(Option(chosen, Path(chosen).name))
@@ -120,7 +120,7 @@ def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
 
 def _known_one(found: DraftModels) -> str:
     is_here = any(one.name == found.known for one in found.installed)
-    return f"{found.known} is known to suit{'.' if is_here else ': download it in Models.'}"
+    return f"{found.known} is known to work well{'.' if is_here else ': download it in Models.'}"
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
@@ -130,7 +130,7 @@ def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
 
 
 def choice_from(choice: ModelChoice, values: dict[str, Any]) -> ModelChoice:
-    """Return the choice with the values of a form, in which a box without a tick is missing. Raises BadOption."""
+    """Return the choice with a form's values, which omit unticked boxes. Raises BadOption."""
     changes: dict[str, Any] = {name: values[name] for name in FIELDS if name in values}
     with impossible_values():
         context, offload = int(values.get("context", choice.context)), "offload" in values
@@ -138,7 +138,7 @@ def choice_from(choice: ModelChoice, values: dict[str, Any]) -> ModelChoice:
 
 
 def form_values(value: str) -> dict[str, Any]:
-    """Return the values of a form. Raises BadOption."""
+    """Parse the values of a form from JSON. Raises BadOption."""
     try:
         values = json.loads(value or "{}")
     except ValueError as error:
@@ -148,9 +148,9 @@ def form_values(value: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LoadForm:
-    """What the dialog shows. `longest` is the model's own context, `drafts` the models that can draft for it.
+    """What the dialog shows. `longest` is the model's own context; `drafts` are the models that can draft for it.
 
-    `recommended` is the quantisation that is fastest here. `problem` says why it could not be loaded."""
+    `recommended` is the quantisation that is fastest here. `problem` is why it could not be loaded."""
 
     model: InstalledModel
     choice: ModelChoice
@@ -178,7 +178,7 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Ask how to load this model: by default as it was loaded last, else with the best quantisation for it."""
+        """Open the dialog for this model, with the options of its last load, else with the best quantisation."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
@@ -192,7 +192,7 @@ class LoadActions:
         dialog.form = self._preselected(form) if is_new else form
 
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
-        """Handle a control that was changed, or a button that was pressed."""
+        """Handle a changed control or a pressed button."""
         do, name, value = pressed(event)
         form = dialog.form
         if do == "close-load" or form is None:
@@ -208,7 +208,7 @@ class LoadActions:
 
     def _load(self, dialog: LoadDialog, form: LoadForm, is_stopping: bool) -> None:
         if self._services.is_busy and not is_stopping:
-            return  # the dialog is drawn again, and says what to do about the reply
+            return  # the dialog is drawn again and asks what to do about the reply
         self._services.conversations.stop_all()
         dialog.form = loading = replace(form, is_loading=True)
         self._services.choose_model(form.choice, self._ended(dialog, loading))
@@ -223,7 +223,7 @@ class LoadActions:
         return ended
 
     def _preselected(self, form: LoadForm) -> LoadForm:
-        """Return the form of a model that was never loaded: with the recommended quantisation, or one that fits."""
+        """Return the form of a model that was never loaded, with the recommended quantisation or one that fits."""
         if form.recommended != "none":
             return self._quantised(form, form.recommended)
         if form.fit is None or form.fit.verdict == "fits":
@@ -243,12 +243,12 @@ class LoadActions:
         memory = found.memory if found and choice.device != "cpu" else models.memory(choice.device)
         try:
             return self._inventory.judge(model, choice, memory)
-        except AppError:  # loading it says what is wrong
+        except AppError:  # the person sees what is wrong when the model is loaded
             return None
 
 
 def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool) -> Markup:
-    """Render the dialog; nothing while it is closed."""
+    """Render the dialog; nothing if it is closed."""
     if form is None:
         return Markup()
     return render_macro(

@@ -36,7 +36,7 @@ STATES: dict[DownloadState, str] = {
     "done": "Downloaded",
 }
 DELETABLE = ("hub", "hub-gguf")
-"""Origins of models that Foresight may delete: those in the hub's cache."""
+"""Origins of models that Foresight may delete, which are those in the hub's cache."""
 ORIGINS = {
     "demo": "part of Foresight",
     "hub": "Hugging Face cache",
@@ -62,7 +62,7 @@ class ModelsRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """Return the view's parts; the same object while nothing has changed."""
+        """Return the view's parts; the same object if nothing changed."""
         services = self._services
         inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
         status, choice = services.engine.status(), services.settings.model
@@ -111,7 +111,7 @@ def downloads_html(downloads: Sequence[Download]) -> Markup:
 
 
 def download_count(downloads: Sequence[Download]) -> str:
-    """Return the count in the Models button: "2 downloading, 1 paused"; "" if all downloads have finished."""
+    """Return the counts for the Models button: "2 downloading, 1 paused"; "" if all downloads have finished."""
     states = [download.state for download in downloads]
     running = states.count("running") + states.count("queued")
     stopped = states.count("paused") + states.count("failed")
@@ -161,7 +161,7 @@ def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
 
 
 def installed_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
-    """Render all installed models, the model folders, and the use of the disk."""
+    """Render all installed models, the model folders, and the disk use."""
     rows = [_installed(one, status) for one in inventory.installed] if inventory else []
     disk = _disk(inventory) if inventory else {}
     return render_macro(TEMPLATE, "installed", inventory=inventory, rows=rows, disk=disk)
@@ -226,7 +226,7 @@ def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str
 def picker_html(
     inventory: Inventory | None, status: EngineStatus, choice: ModelChoice, servers: Sequence[Server] = ()
 ) -> Markup:
-    """Render the list that the model's button in the bar opens: what is installed, the precision, and Unload.
+    """Render the list that the model's button in the bar opens: installed models, the precision, and Unload.
 
     `choice` is the model that the next message goes to."""
     here = options_here(inventory.gpus if inventory else ())
@@ -256,7 +256,7 @@ def _picker_rows(inventory: Inventory, status: EngineStatus) -> Iterator[dict[st
 
 
 def _with_weights(choice: ModelChoice, weights: str) -> str:
-    """Return the same model with weights of this precision, as a button sends it."""
+    """Return the same model with weights of this precision, as the value that a button sends."""
     if weights in get_args(Quantisation):
         changed = replace(choice, dtype="auto", quantisation=cast(Quantisation, weights), offload=False)
     else:

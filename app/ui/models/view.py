@@ -1,4 +1,4 @@
-"""The Models view: downloads, and two tabs, with what is installed and what there is to download."""
+"""The Models view: the downloads, and two tabs with the installed models and with models to download."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ TABS = (("installed", "Installed"), ("discover", "Discover"))
 
 @dataclass(frozen=True, slots=True)
 class InstalledTab:
-    """The components of the tab with what is installed."""
+    """The components of the tab with installed models."""
 
     loaded: gr.HTML
     installed: gr.HTML
@@ -33,7 +33,7 @@ class InstalledTab:
 
 @dataclass(frozen=True, slots=True)
 class DiscoverTab:
-    """The components of the tab with what there is to download."""
+    """The components of the tab with models to download."""
 
     text: gr.Textbox
     search: gr.Button
@@ -50,7 +50,7 @@ class DiscoverTab:
 
 @dataclass(frozen=True, slots=True)
 class ModelsView:
-    """The view's components, and what each page has of its own."""
+    """The view's components, and the values that each page has of its own."""
 
     downloads: gr.HTML
     installed: InstalledTab
@@ -127,7 +127,7 @@ def _installed() -> InstalledTab:
     with gr.Accordion("Add a server…", open=False, elem_id="add-a-server"):
         address = gr.Textbox(
             label="Address", max_lines=1, elem_id="server-address", placeholder="http://192.168.1.20:8000/v1",
-            info="Any with OpenAI's API: vLLM, SGLang, llama.cpp, LM Studio, Ollama, another Foresight.",
+            info="Any server with OpenAI's API: vLLM, SGLang, llama.cpp, LM Studio, Ollama, another Foresight.",
         )  # fmt: skip
         key = gr.Textbox(
             label="Key", type="password", max_lines=1, elem_id="server-key",
@@ -153,7 +153,7 @@ def _discover(library: ModelSettings) -> DiscoverTab:
         task = _filter("Task", "filter-task", TASKS.items())
     catalogue = _list("catalogue")
     is_offline = gr.Checkbox(
-        library.is_offline, label="Offline", info="Makes no requests to Hugging Face and to servers",
+        library.is_offline, label="Offline", info="Makes no requests to Hugging Face or to servers",
         elem_id="offline", elem_classes="switch",
     )  # fmt: skip
     with gr.Accordion("Hugging Face token", open=False, elem_id="access"):

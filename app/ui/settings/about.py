@@ -23,7 +23,7 @@ from app.values.model import Memory, gigabytes
 TEMPLATE = "about.html"
 PACKAGES = ("torch", "transformers", "gradio", "huggingface_hub", "safetensors")
 Facts = list[tuple[str, str]]
-"""Names and values."""
+"""Pairs of a name and a value."""
 
 
 def facts_html(services: Services, app_context: AppContext) -> Markup:
@@ -38,7 +38,7 @@ def facts_html(services: Services, app_context: AppContext) -> Markup:
 
 
 def diagnostics(sections: Mapping[str, Facts]) -> str:
-    """Return the sections as lines of text, for a report of a problem."""
+    """Return the sections as lines of text, for a bug report."""
     parts = [[title, *(f"  {name}: {value}" for name, value in facts)] for title, facts in sections.items()]
     return "\n".join(line for part in parts for line in part)
 
@@ -90,7 +90,7 @@ def _model_notes(model: ModelInfo) -> Facts:
 
 
 def folders(app_context: AppContext) -> Facts:
-    """Return the folders of the app's files, and what happened to a file that could not be read."""
+    """Return the folders of the app's files, and a note if a file could not be read."""
     return [
         ("Data", str(app_context.data_dir)),
         ("Models", str(app_context.hub_cache)),
@@ -113,7 +113,7 @@ def _times(contact: Contact) -> str:
 
 
 class AboutActions:
-    """The event handlers of both."""
+    """The event handlers of Privacy and About."""
 
     def __init__(self, services: Services, app_context: AppContext, endpoint: Endpoint) -> None:
         self._services = services
@@ -121,7 +121,7 @@ class AboutActions:
         self._endpoint = endpoint
 
     def open(self) -> tuple[str, str]:
-        """Return the network contacts; and versions, hardware and folders, as they are now."""
+        """Return the network contacts, and the versions, hardware and folders, as they are now."""
         facts = contacts(self._app_context.outside.contacts())
         shown = render_macro(TEMPLATE, "contacts", facts=facts)
         return shown, facts_html(self._services, self._app_context)
@@ -133,7 +133,7 @@ class AboutActions:
 
 
 def build_privacy(actions: AboutActions, events: PageEvents) -> gr.HTML:
-    """Build Privacy inside the current Blocks, and return what shows the network contacts."""
+    """Build Privacy inside the current Blocks. Returns the component that shows the network contacts."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Self-check</h3><p class='hint'>Everything runs on this computer. The self-check verifies it.</p>",
@@ -146,7 +146,7 @@ def build_privacy(actions: AboutActions, events: PageEvents) -> gr.HTML:
 
 
 def build_about(actions: AboutActions, contacts: gr.HTML, opening: gr.Button, events: PageEvents) -> None:
-    """Build About inside the current Blocks; `opening` leads to the Settings view, which then fills both parts."""
+    """Build About inside the current Blocks; `opening` leads to the Settings view and then fills both sections."""
     with gr.Column(elem_classes="part"):
         facts = gr.HTML(elem_id="facts", js_on_load=None)
     events.on(opening.click, actions.open, outputs=[contacts, facts])

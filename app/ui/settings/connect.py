@@ -23,7 +23,7 @@ from app.ui.frame.templates import render_macro
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example for a program: where it goes, and its text, if there is one."""
+    """An example for a program: instructions, and the text to copy if there is one."""
 
     program: str
     hint: str
@@ -67,7 +67,7 @@ OPEN_WEBUI_HINT = (
 
 
 def client_examples(address: str, key: str, model: str, context: int) -> list[Example]:
-    """Return the examples with this address, key and model, whose context is in tokens."""
+    """Return the examples for this address, key and model; `context` is the model's, in tokens."""
     # The model is a string of Python, YAML and JSON.
     values = {"address": address, "key": key, "model": json.dumps(model), "context": context}
     return [
@@ -83,11 +83,11 @@ def client_examples(address: str, key: str, model: str, context: int) -> list[Ex
 
 
 USUAL_CONTEXT = 2048
-"""Tokens that a client is told while no model is loaded."""
+"""The context length in tokens that examples contain while no model is loaded."""
 
 
 class ConnectActions:
-    """The part's event handlers; `report` tells what was done, `notify` what went wrong."""
+    """The section's event handlers; `report` shows what was done, `notify` what went wrong."""
 
     def __init__(
         self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify, report: Notify
@@ -99,17 +99,17 @@ class ConnectActions:
         self._report = report
 
     def open(self) -> tuple[bool, str]:
-        """Return the switch's value, and how programs are set up."""
+        """Return the switch's value and the instructions for programs."""
         return self._api.is_on, self._shown()
 
     def turn(self, is_on: bool) -> tuple[bool, str]:
-        """Turn the API on or off, and remember it."""
+        """Turn the API on or off, and save the choice."""
         succeeded(self._notify, lambda: self._api.turn(is_on))
         succeeded(self._notify, lambda: self._services.choose_api(self._api.is_on))
         return self.open()
 
     def click(self, event: gr.EventData) -> str:
-        """Do what a button says."""
+        """Handle a button; `renew-key` replaces the key. Returns the instructions for programs."""
         if pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key):
             self._report("The key was renewed. Programs with the old one are refused.")
         return self._shown()
@@ -129,13 +129,13 @@ class ConnectActions:
 def build_connect(
     services: Services, api: ApiSwitch, endpoint: Endpoint, opening: gr.Button, events: PageEvents
 ) -> None:
-    """Build the part inside the current Blocks, and join its events; `opening` leads to the Settings view."""
+    """Build the section inside the current Blocks and connect its events; `opening` leads to the view."""
     actions = ConnectActions(services, api, endpoint, toast, success_toast)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Connect</h3>", js_on_load=None)
         switch = gr.Checkbox(
             services.settings.has_api, label="Serve other programs", elem_id="serve-api", elem_classes="switch",
-            info="Editors and scripts on this computer can use the model by OpenAI's API, with a key.",
+            info="Editors and scripts on this computer can use the model through OpenAI's API, with a key.",
         )  # fmt: skip
     connection = gr.HTML(elem_id="connection-details", js_on_load=LISTEN)
     events.on(switch.input, actions.turn, switch, [switch, connection])

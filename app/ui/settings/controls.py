@@ -17,11 +17,11 @@ from app.values.model import RowPrice, gigabytes
 from app.values.step_rows import StepRows, step_rows
 
 SWITCHES = (
-    ("rolling_context", "Rolling context", "A chat that is too long goes on without its oldest messages, unasked"),
+    ("rolling_context", "Rolling context", "A long chat continues without its oldest messages; you are not asked"),
     ("keeps_thoughts", "Send earlier reasoning", "The model reads the reasoning of earlier answers, too"),
     ("titles_by_model", "Titles by the model", "The model titles a new chat once it is idle"),
 )  # fmt: skip
-"""The field of `ChatDefaults`, the label, and what it does."""
+"""The field of `ChatDefaults`, the label, and a description of what the switch does."""
 DECODERS = (
     ("Auto", "auto"),
     ("Lookahead with W, N, G", "lookahead"),
@@ -39,7 +39,7 @@ FORMULAS = {
 
 @dataclass(frozen=True, slots=True)
 class SamplingDefaults:
-    """The boxes of `SAMPLING` once more: they have the values of those beside the chat."""
+    """A second set of the `SAMPLING` boxes, which always show the same values as those beside the chat."""
 
     boxes: tuple[gr.components.Component, ...]
     problem: gr.HTML
@@ -47,7 +47,7 @@ class SamplingDefaults:
     def connect(
         self, options: OptionActions, controls: Sequence[gr.components.Component], events: PageEvents
     ) -> None:
-        """Join the boxes with the settings, and with those of `controls`, which are all of `OptionValues`."""
+        """Connect the boxes with the settings and with their twins in `controls`, which has all options."""
         own = dict(zip(SAMPLING, self.boxes, strict=True))
         values = [own.get(name, other) for name, other in zip(OptionValues._fields, controls, strict=True)]
         for name, other in zip(OptionValues._fields, controls, strict=True):
@@ -62,12 +62,12 @@ class SamplingDefaults:
 def _follow(
     listener: Callable[..., object], box: gr.components.Component, other: gr.components.Component
 ) -> None:
-    """Have the page itself show in the other box what this one shows."""
+    """Make the page itself copy each change of `box` to the other box."""
     listener(None, box, other, js="value => value", **EVENT_OPTIONS)
 
 
 def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefaults:
-    """Build the controls inside the current Blocks, and join system prompt and switches with the settings."""
+    """Build the controls inside the current Blocks, and connect system prompt and switches with the settings."""
 
     def choose(name: str, value: str | bool) -> None:
         succeeded(toast, lambda: services.choose_chat_defaults(**{name: value}))
@@ -81,7 +81,7 @@ def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefau
         )  # fmt: skip
         events.on(system.input, partial(choose, "system"), system, trigger_mode="always_last")
     with gr.Column(elem_id="default-sampling", elem_classes="part"):
-        gr.HTML("<h3>Replies</h3><p class='hint'>As beside the chat.</p>", js_on_load=None)
+        gr.HTML("<h3>Replies</h3><p class='hint'>The same settings as beside the chat.</p>", js_on_load=None)
         sampling = SamplingDefaults(*build_sampling(services.settings.options, "default-", is_open=True))
     with gr.Column(elem_id="chat-defaults", elem_classes="part"):
         gr.HTML("<h3>All chats</h3>", js_on_load=None)
@@ -96,7 +96,7 @@ def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefau
 
 @dataclass(frozen=True, slots=True)
 class DecoderControls(OptionPanel):
-    """The decoder's controls, the second half of `OptionValues`, and what depends on them."""
+    """The decoder's controls (the second half of `OptionValues`), and the components that depend on them."""
 
     presets: gr.HTML
     cost: gr.HTML
@@ -106,7 +106,7 @@ class DecoderControls(OptionPanel):
 def build_decoder_controls(now: OptionValues) -> DecoderControls:
     """Build the controls inside the current Blocks."""
     with gr.Column(elem_id="decoding", elem_classes="part"):
-        gr.HTML("<h3>Lookahead</h3><p class='hint'>The decoder while the switch beside the chat is on.</p>",
+        gr.HTML("<h3>Lookahead</h3><p class='hint'>The method used while the switch beside the chat is on.</p>",
                 js_on_load=None)  # fmt: skip
         decoder = gr.Dropdown(
             list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
@@ -115,11 +115,13 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
         cost = gr.HTML(elem_id="cost", js_on_load=None)
         same_text = gr.Checkbox(
             now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
-            info="Only matters in half precision, where results depend on the rows of a step. Costs some speed.",
+            info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
         )  # fmt: skip
     with gr.Accordion("Advanced", open=now.decoder != "auto", elem_id="advanced") as sizes:
         problem = gr.HTML(elem_id="decoder-problem", elem_classes="problem-line", js_on_load=None)
-        rows = _slider(0, MAX_ROWS, now.rows, "Rows per step", "0: chosen automatically at each step", "rows")
+        rows = _slider(
+            0, MAX_ROWS, now.rows, "Rows per step", "How many positions a step checks; 0: automatic", "rows"
+        )
         window = _slider(
             0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
         )
@@ -134,13 +136,13 @@ def _slider(least: int, most: int, value: int | None, label: str, info: str, nam
 
 
 def presets_html() -> Markup:
-    """Return buttons with the sizes that the authors of lookahead decoding recommend."""
+    """Return buttons for the sizes that the authors of lookahead decoding recommend."""
     presets = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
     return render_macro("settings.html", "presets", presets=presets)
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """Return the rows of a step with these sizes, and their memory; `price` belongs to the loaded `model`."""
+    """Return the rows of a step with these sizes and their memory; `price` is a row's, with the loaded model."""
     rows = step_rows(decoding)
     return render_macro(
         "settings.html",

@@ -47,7 +47,7 @@ class FolderPart:
 
 
 def measure_folder(folder: Path) -> list[FolderPart]:
-    """Return the parts of the folder that are not empty. Files that vanish meanwhile are not counted."""
+    """Return the parts of the folder that are not empty. Files that vanish in between are not counted."""
     sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
     for path in _children(folder):
         names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
@@ -93,7 +93,7 @@ def open_folder(folder: Path) -> str:
 
 
 class DataActions:
-    """The part's event handlers; `report` tells what was done, `notify` what went wrong."""
+    """The section's event handlers; `report` shows what was done, `notify` what went wrong."""
 
     def __init__(self, services: Services, data_dir: Path, notify: Notify, report: Notify) -> None:
         self._services = services
@@ -116,11 +116,13 @@ class DataActions:
         self._with_upload(path, self._import)
 
     def restore_backup(self, path: str | None) -> None:
-        """Check an uploaded backup, delete the upload, and have the next start put it in place."""
+        """Check an uploaded backup and delete the upload. The next start of the app restores it."""
         self._with_upload(path, self._stage)
 
     def delete_chats(self) -> tuple[str, str]:
-        """Delete all chats. Returns the data folder, and the closed question."""
+        """Delete all chats with attached documents, uploads and backups.
+
+        Returns the data folder, and the question."""
         succeeded(self._notify, self._delete_chats)
         return self.folder(), delete_chats_html()
 
@@ -130,7 +132,7 @@ class DataActions:
 
     def _import(self, upload: Path) -> None:
         try:
-            # Some editors put a byte order mark before a text that they save.
+            # Some editors begin the files that they save with a byte order mark.
             text = upload.read_text(encoding="utf-8-sig", errors="replace")
         except OSError as error:
             raise ImportBroken(f"The file can't be read ({error.strerror}). Choose it again.") from error
@@ -138,7 +140,7 @@ class DataActions:
         self._report(import_summary(imported))
 
     def _stage(self, backup: Path) -> None:
-        with self._staging:  # of two backups that are chosen at once, one after the other
+        with self._staging:  # two backups that are chosen at once are staged one after the other
             stage(backup, self._data_dir)
         self._report("The backup is ready. Quit Foresight and start it again to restore it.")
 
@@ -152,7 +154,7 @@ class DataActions:
 
 
 def import_summary(imported: ImportResult) -> str:
-    """Say what was imported."""
+    """Describe what was imported in a sentence."""
     new = f"Imported {counted(imported.new, 'chat')}."
     if not imported.known:
         return new
@@ -171,7 +173,7 @@ def delete_chats_html() -> Markup:
 
 
 class ImportRenderer:
-    """Renders how far an import of chats has come, for one page."""
+    """Renders the progress of an import of chats, for one page."""
 
     def __init__(self, progress: Callable[[], tuple[int, int]]) -> None:
         self._progress = progress
@@ -179,7 +181,7 @@ class ImportRenderer:
         self._parts: Parts = {"import-progress": ""}
 
     def render(self) -> Parts:
-        """Return the part; the same object while nothing changed."""
+        """Return the part; the same object if nothing changed."""
         progress = self._progress()
         if progress != self._shown:
             self._shown = done, total = progress
@@ -189,9 +191,9 @@ class ImportRenderer:
 
 
 def build_data(services: Services, data_dir: Path, opening: gr.Button, events: PageEvents) -> None:
-    """Build the part inside the current Blocks, and join its events; `opening` leads to the Settings view.
+    """Build the section inside the current Blocks, and connect its events; `opening` leads to the Settings view.
 
-    The question stands apart from the folder, so that it stays when the sizes are drawn anew."""
+    The question is not in the folder's component, so that it stays when the sizes are drawn again."""
     actions = DataActions(services, data_dir, toast, success_toast)
     with gr.Column(elem_classes="part"):
         exports = render_macro("settings.html", "exports", address=CHATS)

@@ -1,4 +1,4 @@
-"""The self-check: tries out what the app promises about access to the page, the network and the person's data."""
+"""The self-check: tests what the app promises about access to the page, the network and the person's data."""
 
 import ipaddress
 import os
@@ -37,7 +37,7 @@ class Socket:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was checked, the verdict, and a sentence with what was found."""
+    """A promise that was checked, the verdict, and a sentence about what was found."""
 
     name: str
     verdict: Verdict
@@ -48,7 +48,7 @@ class Check:
 
 
 def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
-    """Run all checks."""
+    """Run all checks of access, network and data; returns their results."""
     sockets, outside = own_sockets(), app_context.outside
     own = {socket.gethostname(), *(one.host for one in sockets or ())}
     outside.learn_own(frozenset(own))
@@ -168,9 +168,9 @@ def check_database(database: Database | None) -> Check:
 
 
 def own_sockets() -> list[Socket] | None:
-    """Return all TCP sockets of this process as Linux lists them; None if the system does not.
+    """Return all TCP sockets of this process, as Linux lists them; None on other systems.
 
-    Those of libraries that are not written in Python are among them."""
+    They include the sockets of libraries that are not written in Python."""
     tables = [Path(table) for table in TABLES if Path(table).exists()]
     if not tables:
         return None

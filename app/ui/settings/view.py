@@ -1,4 +1,4 @@
-"""The Settings view: sections, of which links on the left show one at a time: see assets/ui/settings.js."""
+"""The Settings view: its sections, shown one at a time by the links on the left: see assets/ui/settings.js."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +32,7 @@ SECTIONS = {
     "privacy": "Privacy",
     "about": "About",
 }
-"""By the last part of their address: #/settings/connect."""
+"""The titles of the sections, by the last part of their address, such as #/settings/connect."""
 THEMES: dict[Theme, str] = {"system": "System", "light": "Light", "dark": "Dark"}
 
 
@@ -45,7 +45,7 @@ class SettingsActions:
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
 
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
-        """Return the cost of the decoder in the controls. Nothing changes while their values are invalid."""
+        """Return the cost of the decoder in the controls; nothing changes while their values are invalid."""
         try:
             rows, window, ngram, guesses = (int(size or 0) for size in sizes)
             decoding = Decoding(decoder if lookahead else "plain", window, ngram, guesses, rows)
@@ -55,11 +55,11 @@ class SettingsActions:
         return cost_html(decoding, self._price(), model.name if model else "")
 
     def open_sizes(self, decoder: str) -> Any:
-        """Show the sizes of a decoder that has some."""
+        """Open the sizes if this decoder has any."""
         return gr.update(open=decoder != "auto")
 
     def preset(self, event: gr.EventData) -> tuple[Any, ...]:
-        """Choose recommended sizes, and the decoder that uses them."""
+        """Choose and save recommended sizes, and the decoder that uses them."""
         name: Any = pressed(event).name
         if name not in PRESETS:
             return (gr.skip(),) * 4
@@ -74,7 +74,7 @@ class SettingsActions:
         return "lookahead", window, ngram, guesses
 
     def choose_theme(self, event: gr.EventData) -> None:
-        """Save the appearance. The page itself has changed already."""
+        """Save the appearance. The page has already applied it."""
         theme: Any = pressed(event).name
         if theme in get_args(Theme):
             self._try(lambda: self._services.choose_theme(theme))
@@ -87,7 +87,7 @@ class SettingsActions:
         return before, render_macro("settings.html", "restored"), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
-        """Undo `restore`."""
+        """Restore the options and the appearance from before `restore`."""
         if before is None:
             return (gr.skip(),) * (2 + len(OptionValues._fields))
         self._try(lambda: self._services.choose_options(before.options))
@@ -95,7 +95,9 @@ class SettingsActions:
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
-        """Return the memory that a row takes with the loaded model. Each model is asked once."""
+        """Return the memory that a row takes with the loaded model; None for a server.
+
+        Each model is looked up once."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
         if model is None or model.server:
             return None
@@ -123,7 +125,7 @@ def build_settings_view(
     opening: gr.Button,
     events: PageEvents,
 ) -> DecoderControls:
-    """Build the view inside the current Blocks, and join its events. `opening` leads to it.
+    """Build the view inside the current Blocks, and connect its events. The button `opening` leads to it.
 
     Returns the decoder's controls; `beside_chat` has the other option controls."""
     actions = SettingsActions(services, toast)
@@ -136,7 +138,7 @@ def build_settings_view(
                 restore, restored = _build_general(endpoint, events)
             with _section("appearance"), gr.Column(elem_classes="part"):
                 theme = gr.HTML(theme_html(services.settings.theme), elem_id="theme", js_on_load=LISTEN)
-                # One after the other: the newest of quick choices is to be the last that is saved.
+                # One after the other, so that the last of several quick choices is saved last.
                 events.on(theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
             with _section("chats"):
                 sampling = build_chat_defaults(services, events)
@@ -153,7 +155,7 @@ def build_settings_view(
     controls = [*beside_chat.controls, *decoder.controls]
     sampling.connect(OptionActions(services), controls, events)
     _connect_decoder(actions, beside_chat, decoder, opening, events)
-    before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo brings back
+    before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo restores
     events.on(restore.click, actions.restore, outputs=[before, restored, *controls])
     events.on(restored.click, actions.undo, before, [before, restored, *controls])
     return decoder
@@ -164,7 +166,9 @@ def _section(name: str) -> gr.Column:
 
 
 def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, gr.HTML]:
-    """Build the buttons that restore the defaults and quit; what is returned shows what was restored."""
+    """Build the buttons that restore the defaults and quit.
+
+    Also returns the component that shows what was restored."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Defaults</h3><p class='hint'>Sampling, decoder and appearance. The model stays.</p>",
@@ -186,11 +190,12 @@ def _connect_decoder(
     actions: SettingsActions, beside_chat: OptionPanel, decoder: DecoderControls, opening: gr.Button,
     events: PageEvents,
 ) -> None:  # fmt: skip
-    """Join what depends on the decoder: its cost, its sizes and the recommended sizes."""
+    """Connect what depends on the decoder: its cost, its sizes and the recommended sizes."""
     box, *sizes, _same_text = decoder.controls
     _rows, *recommended = sizes
     given = [beside_chat.controls[0], box, *sizes]
-    # `change`, so that the cost is also right after a page load, a preset and restored defaults.
+    # `change` instead of `input`, so that the cost is also right after a page load, a preset and restored
+    # defaults.
     changes = [control.change for control in given]  # type: ignore[attr-defined]
     events.on(
         partial(gr.on, changes), actions.cost, given, decoder.cost, trigger_mode="always_last", **UNCHECKED

@@ -1,1 +1,1 @@
-"""The sidebar: all chats, found by words, in folders, pinned, renamed, deleted and brought back."""
+"""The sidebar: all chats, which can be searched, put into folders, pinned, renamed, deleted and restored."""

@@ -1,7 +1,8 @@
-"""Renders the list of chats: pinned ones, folders, and the others by the day of their newest message; and Undo.
+"""Renders Undo and the list of chats: pinned chats, folders, and all other chats by the day of their newest
+message.
 
-A folder is one line with a count until it is expanded. The folder of the current chat is expanded unless it was
-collapsed. Of a long list the newest chats are listed, and more on request.
+A folder is one line with a count until it is expanded. The folder of the current chat is expanded unless the
+person collapsed it. Only the newest chats of a long list are shown, and more on request.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from app.ui.frame.templates import render, without_number
 from app.values.chat import ChatSearchResult, ChatSummary
 
 UNDO_SECONDS = 60.0
-"""How long the last deletion, or the last replacement of a document, can be undone."""
+"""For how many seconds the last deletion, or the last replacement of a document, can be undone."""
 FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))
 LATER = (*(title for _, title in DAYS), "Older")
@@ -29,7 +30,7 @@ LATER = (*(title for _, title in DAYS), "Older")
 
 @dataclass(frozen=True, slots=True)
 class ChatList:
-    """What the sidebar shows. While something is searched for, `found` are the results."""
+    """What the sidebar shows. During a search, `found` has the results."""
 
     chats: tuple[ChatSummary, ...] = ()
     current: int = 0
@@ -47,7 +48,7 @@ class ChatList:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Chats under a heading; `is_expanded` is None for a heading that is no folder."""
+    """Chats under a heading; `is_expanded` is None if the heading is not a folder."""
 
     title: str
     chats: Sequence[ChatSummary]
@@ -71,7 +72,7 @@ class ChatListRenderer:
         return self._parts
 
     def is_slow(self) -> bool:
-        """Return whether the next call reads and renders the list."""
+        """Return whether the next render reads the list again."""
         return self._current_key() != self._key
 
     def _current_key(self) -> tuple[object, ...]:
@@ -132,7 +133,7 @@ def _headings(titles: Iterable[str], by_title: Mapping[str, Sequence[ChatSummary
 
 
 def _by_folder(listed: ChatList) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
-    """Return the chats by folder, and those in no folder; pinned ones are not in their folders."""
+    """Return the chats by folder, and the chats in no folder; pinned chats are listed outside their folders."""
     folders: dict[str, list[ChatSummary]] = {name: [] for name in listed.folders}
     loose: list[ChatSummary] = []
     for chat in listed.chats:
@@ -152,7 +153,7 @@ def group_of(chat: ChatSummary, today: date) -> str:
 
 
 def _day(moment: float) -> date:
-    """Return the day of a moment; the first of all days for an impossible one, so that no list fails over it."""
+    """Return the day of a time stamp; the first of all days if it is invalid, so that the list can be drawn."""
     try:
         return datetime.fromtimestamp(moment).date()
     except (ValueError, OverflowError, OSError):
@@ -160,14 +161,14 @@ def _day(moment: float) -> date:
 
 
 def excerpt_html(excerpt: str) -> Markup:
-    """Return the words around a search result, which is marked."""
+    """Return the words around a search result, with the result marked."""
     marked = escape(excerpt).replace("\x02", "<mark>").replace("\x03", "</mark>")
     return Markup(f"<small>{marked}</small>")
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What can be undone: the sentence about it, when it was done, and the document that was replaced, or 0."""
+    """An offer to undo something: a sentence about it, when it was done, and a replaced document's id, or 0."""
 
     message: str
     at: float
@@ -175,7 +176,7 @@ class Offer:
 
 
 class UndoRenderer:
-    """Renders one page's toast, which offers to undo the last deletion or replacement."""
+    """Renders one page's toast that offers to undo the last deletion or replacement."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class UndoRenderer:
         now: Callable[[], float] = monotonic,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`now` tells when a page deleted something, `clock` when a document was replaced."""
+        """Take two clocks: `now` for when a page deleted something, `clock` for when a document was replaced."""
         self._state = state
         self._documents = documents
         self._now = now

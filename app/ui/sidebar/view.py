@@ -21,11 +21,11 @@ MORE_CHATS = 500
 EDGE = (
     '<div role="separator" tabindex="0" aria-orientation="vertical" aria-label="Width of the sidebar"></div>'
 )
-"""What is dragged to resize the sidebar: see assets/ui/sidebar.js."""
+"""The HTML of the edge that is dragged to resize the sidebar: see assets/ui/sidebar.js."""
 
 
 class SidebarActions:
-    """What the sidebar's events do, for any page."""
+    """The event handlers of the sidebar, shared by all pages."""
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
@@ -50,7 +50,7 @@ class SidebarActions:
         }
 
     def act(self, state: ChatState, event: gr.EventData) -> str:
-        """Do what a button in the list says. The result is a file to save, or nothing."""
+        """Handle a button in the list. Returns a file to save, or ""."""
         do, name, value = pressed(event)
         if action := self._folder_actions.get(do):
             succeeded(self._notify, lambda: action(state, name, value))
@@ -58,7 +58,7 @@ class SidebarActions:
         return try_or_notify(self._notify, lambda: self._do(state, do, int(name or 0), value), NO_FILE)
 
     def search(self, state: ChatState, words: str) -> None:
-        """List the chats that have these words, or all chats for none."""
+        """List only chats that contain these words; all chats if there are no words."""
         state.search = words
 
     def _do(self, state: ChatState, do: str, chat: int, value: str) -> str:
@@ -92,7 +92,7 @@ class SidebarActions:
             state.new_chat()
 
     def _undo(self, state: ChatState, document: int) -> None:
-        """Undo the replacement of a document; without one the last deletion, then the one before can be undone."""
+        """Undo the replacement of this document; with 0 undo the last deletion that is left."""
         if document:
             self._services.documents.undo_replacement(document)
             return
@@ -112,7 +112,7 @@ class SidebarActions:
             self._open(state, last.opened)
 
     def _move(self, state: ChatState, chat: int, folder: str) -> None:
-        """Move a chat into a folder, and expand that."""
+        """Move a chat into a folder, and expand the folder."""
         self._stores.of(chat).move(chat, folder.strip())
         _expand(state, folder.strip(), True)
 
@@ -121,7 +121,7 @@ class SidebarActions:
         _expand(state, " ".join(name.split()), True)
 
     def _remove_folder(self, state: ChatState, folder: str) -> None:
-        """Remove a folder; its chats are in none then."""
+        """Remove a folder but keep its chats, which are then in no folder."""
         moved = self._stores.stored.remove_folder(folder)
         chats = "Its chat is" if len(moved) == 1 else f"Its {len(moved):,} chats are"
         stay = f" {chats} still there." if moved else ""
@@ -137,7 +137,7 @@ class SidebarActions:
         state.remember(Deletion(message, chats, folder=folder, opened=opened if opened in chats else 0))
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
-        """Rename a folder. One that gets the name of another one can be taken apart again."""
+        """Rename a folder. If another folder has the new name, both are joined, which can be undone."""
         name = " ".join(new.split())
         if not name:
             return self._remove_folder(state, old)
@@ -161,7 +161,7 @@ def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
 def build_sidebar(
     actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
 ) -> gr.HTML:
-    """Build the sidebar inside the current Blocks, and join its events. Returns what a saved chat is put into."""
+    """Build the sidebar inside the current Blocks, and connect its events. Returns the output for saved chats."""
     with gr.Column(elem_id="sidebar", scale=0, min_width=220):
         with gr.Row(elem_id="begin"):
             new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)

@@ -21,15 +21,15 @@ from app.values.model import Download, InstalledModel, Recommendation, gigabytes
 from app.values.quantisation import Quantisation
 
 MEGABITS = 50
-"""The speed of a connection, in Mbit/s, for which the time of a download is told."""
+"""The speed of a connection, in Mbit/s, for which download times are estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """A prompt that an empty chat offers, and the text of its button; `detail` is its second line.
+    """A prompt that an empty chat offers; its button shows the title and the `detail` below it.
 
-    Each is answered well by the model, and lookahead pays: greedy in float32, the demo model wrote 1.5 to 4.8
-    tokens per step at 16 rows for its four, SmolLM2-135M 1.9 to 5.9 for the others."""
+    Each starter is answered well by its model, and lookahead pays: in float32 at temperature 0 with 16 rows, the
+    demo model wrote 1.5 to 4.8 tokens per step for its four, SmolLM2-135M 1.9 to 5.9 for the other four."""
 
     title: str
     detail: str
@@ -59,7 +59,7 @@ FOR_DEMO = (
     ),
     Starter("Find me a flight to Berlin.", "It knows how bookings begin", "Find me a flight to Berlin."),
 )
-"""What the demo model was trained on: see assets/demo-model/README.md."""
+"""Starters for the demo model, like the texts that it was trained on: see assets/demo-model/README.md."""
 FOR_OTHERS = (
     Starter(
         "Summarise a text", "The hours and prices of a museum, in three sentences",
@@ -86,7 +86,7 @@ def starters_for(model: str) -> tuple[Starter, ...]:
 
 
 class ModelGetter:
-    """Downloads models and loads the last one that was asked for. All pages share it."""
+    """Downloads models, and loads the one requested last when it is downloaded. All pages share it."""
 
     def __init__(self, services: Services, inventory: InventoryCache) -> None:
         self._services = services
@@ -94,7 +94,7 @@ class ModelGetter:
         self._wanted = ""
 
     def get(self, name: str) -> None:
-        """Download a model, and load it once it is here. Raises AppError."""
+        """Start to download a model that is loaded as soon as it is here. Raises AppError."""
         self._services.models.downloads.start(name)
         self._wanted = name
 
@@ -105,7 +105,7 @@ class ModelGetter:
         self._services.choose_model(choice_of(self._services.settings, inventory, model))
 
     def load_downloaded(self) -> None:
-        """Load the model that was asked for if it is here now and no reply is being written."""
+        """Load the requested model if its download has finished and no reply is being written."""
         downloads = {one.name: one for one in self._services.models.downloads.snapshot()}
         download, inventory = downloads.get(self._wanted), self._inventory.get()
         if not self._wanted or self._services.is_busy:
@@ -118,7 +118,7 @@ class ModelGetter:
 
 
 class WelcomeRenderer:
-    """Renders the offers of one page, and loads a model that was asked for here once it is downloaded."""
+    """Renders the offers of one page, and loads the requested model after its download."""
 
     def __init__(self, services: Services, inventory: InventoryCache, getter: ModelGetter) -> None:
         self._services = services
@@ -128,7 +128,7 @@ class WelcomeRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """Return the parts; the same object while nothing has changed."""
+        """Return the parts; the same object if nothing changed."""
         services = self._services
         inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
         choice, status = services.model, services.engine.status()
@@ -155,7 +155,7 @@ def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
 
 
 def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:
-    """Return the models to download that are listed below the installed ones."""
+    """Return the models to download that are offered below the installed ones."""
     here = {model.name for model in installed}
     best = [one for one in best_models(inventory) if one.entry.repo not in here]
     return tuple(best[: max(0, MOST - len(installed))])
@@ -164,7 +164,7 @@ def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> t
 def offers_html(
     inventory: Inventory, downloads: Sequence[Download], status: EngineStatus, settings: Settings
 ) -> str:
-    """Render the models to get or to load, with their sizes and the progress of their downloads."""
+    """Render the models to load or to download, with their sizes and the progress of downloads."""
     by_name = {download.name: download for download in downloads}
     here = usable(inventory)
     others = () if inventory.library.is_offline else other_models(inventory, here)
@@ -217,7 +217,7 @@ pass, each checked by the model itself.</p>
 
 
 class OfferActions:
-    """The event handlers of the offered models' buttons, for any page."""
+    """The event handlers of the offered models' buttons, shared by all pages."""
 
     def __init__(
         self, services: Services, inventory: InventoryCache, getter: ModelGetter, notify: Notify
@@ -232,12 +232,12 @@ class OfferActions:
         }
 
     def look(self) -> None:
-        """Find out which models there are, unless that is known. Opening a page does not wait for it."""
+        """Look up the models unless they are known. Opening a page does not wait for it."""
         if self._inventory.get() is None:
             try_or_notify(self._notify, self._inventory.refresh, None)
 
     def click(self, event: gr.EventData) -> None:
-        """Handle a button that was pressed."""
+        """Handle a pressed button of an offer."""
         do, name, _ = pressed(event)
         if action := self._actions.get(do):
             try_or_notify(self._notify, lambda: action(name), None)
@@ -245,7 +245,7 @@ class OfferActions:
 
 @dataclass(frozen=True, slots=True)
 class WelcomeView:
-    """The empty chat's components. The chat sends a starter that is pressed."""
+    """The empty chat's components. A pressed starter is sent as a message by the chat."""
 
     starters: gr.HTML
     offers: gr.HTML

@@ -307,7 +307,7 @@ def test_where_memory_is_too_small_to_grow_far_a_step_runs_eagerly_and_the_next_
     steps = warm(eager.model, capturer, context=8192)
     cache, block = filled(FullCache(), eager.model, CHUNK), eight_rows(CHUNK)
     expected = EagerSteps(eager.model, BY_PATHS).forward(filled(BlockCache(), eager.model, CHUNK), block)
-    refused = "memory ran out when the cache was to grow for recorded steps"
+    refused = "memory ran out while the cache was growing for recorded steps"
     for replays, note in ((1, refused), (2, "")):  # it is no news any more when the steps are recorded again
         torch.testing.assert_close(steps.forward(cache, block), expected)
         assert (capturer.replays, cache.capacity, steps.note) == (replays, 2 * CHUNK, note)
@@ -403,7 +403,7 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
         return BY_PATHS.attend(query, near, view, scoring)
 
     steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
-    assert (type(steps), steps.note) == (EagerSteps, "a graph said something else")
+    assert (type(steps), steps.note) == (EagerSteps, "a graph gave other logits than an eager step")
 
 
 def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> None:
@@ -434,7 +434,7 @@ def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
 def test_a_card_without_our_attention_is_told_why_nothing_is_recorded() -> None:
     model = cast(PreTrainedModel, SimpleNamespace(device=torch.device("cuda")))
     steps = choose_steps(model, SDPA, FIXED, 1024)
-    assert steps.note == "they need the triton attention, and sdpa attends"
+    assert steps.note == "they need Triton attention, but sdpa attention is in use"
 
 
 @pytest.mark.parametrize("steps", some(named((4, 8))))

@@ -112,7 +112,7 @@ def test_half_precision_gets_classes_of_measured_widths() -> None:
     profile = profile_steps(tiny(torch.bfloat16), unwatched)
     assert profile.batch_invariant.buckets == MEASURED_BUCKETS
     assert profile.bucket_sets
-    assert profile.note.startswith("bfloat16: the same text by steps of ")
+    assert profile.note.startswith("bfloat16: the text is identical among steps of ")
 
 
 def with_costly_attention(watch: Stopwatch, times: float, limit: float) -> BlockRunner:
@@ -181,7 +181,7 @@ def test_experts_are_sent_away_with_a_reason() -> None:
     assert isinstance(runner, BlockRunner)
     profile = profile_steps(runner, unwatched)
     assert profile.free and not profile.bucket_sets
-    assert profile.note == "bfloat16: experts group a step's rows, so the text may differ"
+    assert profile.note == "bfloat16: the model's experts process tokens in groups, so the text may differ"
 
 
 def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
@@ -233,15 +233,16 @@ def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:
 
 def test_what_was_found_is_said_in_words() -> None:
     assert (
-        describe_buckets("bfloat16", ((16, 24, 32),)) == "bfloat16: the same text by steps of 16, 24, 32 rows"
+        describe_buckets("bfloat16", ((16, 24, 32),))
+        == "bfloat16: the text is identical among steps of 16, 24, 32 rows"
     )
     assert (
         describe_buckets("float16", ((1,), (8, 16)))
-        == "float16: the same text by steps of 1; or of 8, 16 rows"
+        == "float16: the text is identical among steps of 1, and among steps of 8, 16 rows"
     )
     assert (
         describe_buckets("bfloat16", ())
-        == "bfloat16: no number of rows writes batch-invariant bits, so the text may differ"
+        == "bfloat16: results depend on the number of rows in a step, so the text may differ"
     )
 
 

@@ -30,7 +30,7 @@ def test_the_status_line_describes_the_model() -> None:
 @pytest.mark.parametrize("note", ["device", "attention", "graphs", "fused", "compiler", "heads"])
 def test_the_status_line_says_where_to_read_what_is_not_used(note: NoteName) -> None:
     model = DEMO.with_note(note, "triton: it is not installed for this device")
-    assert "see About for what is not used" in status_html(replace(READY, model=model))
+    assert "see Settings → About for features that are off" in status_html(replace(READY, model=model))
     assert "see About" not in status_html(READY)
 
 
@@ -39,7 +39,7 @@ def test_layers_and_same_text_are_no_news_where_they_are_used() -> None:
     model = replace(DEMO, fused=True, notes=notes)
     assert "see About" not in status_html(replace(READY, model=model))
     for refused in (replace(model, fused=False), replace(model, same_text=False)):
-        assert "see About for what is not used" in status_html(replace(READY, model=refused))
+        assert "see Settings → About for features that are off" in status_html(replace(READY, model=refused))
 
 
 def test_a_label_is_told_beside_another_name() -> None:

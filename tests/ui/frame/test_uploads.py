@@ -132,7 +132,7 @@ def test_an_upload_that_the_disk_refuses_is_told_in_a_sentence_and_leaves_nothin
     monkeypatch.setattr("shutil.move", full)
     refused = page.post(UPLOAD, content=body(b"small"), headers=MULTIPART)
     assert refused.status_code == 507
-    assert refused.text.startswith(f"The file can't be kept in {tmp_path} (No space left on device)")
+    assert refused.text.startswith(f"The file can't be saved in {tmp_path} (No space left on device)")
     assert folders() == before
 
 

@@ -43,14 +43,18 @@ def test_before_the_first_step_there_is_a_sentence_and_no_empty_number_or_chart(
 @pytest.mark.parametrize(
     ("numbers", "decoder", "why"),
     [
-        (replace(NUMBERS, tokens=20, covered=0), "lookahead", "this text gave nothing to draft from"),
-        (replace(NUMBERS, tokens=20), "lookahead", "the model chose otherwise than the drafts in 15 steps"),
+        (
+            replace(NUMBERS, tokens=20, covered=0),
+            "lookahead",
+            "there was nothing in this text to make drafts from",
+        ),
+        (replace(NUMBERS, tokens=20), "lookahead", "the model rejected the drafts in 15 steps"),
         (
             replace(NUMBERS, tokens=20, split=Split(1, 0, 1.0)),
             "auto",
-            "more rows cost more time than they save",
+            "checking several tokens at once costs more time than it saves",
         ),
-        (replace(NUMBERS, tokens=20, split=Split(8, 0, 1.1)), "auto", "the model chose otherwise"),
+        (replace(NUMBERS, tokens=20, split=Split(8, 0, 1.1)), "auto", "the model rejected the drafts"),
         (replace(NUMBERS, tokens=20), "plain", "exactly one token"),
     ],
 )
@@ -86,7 +90,8 @@ def test_plain_decoding_is_called_plain() -> None:
         (Split(1, 12, 1.1), "Auto: window of 12 rows. A step costs 1.10x a plain one and writes 2.3 tokens."),
         (
             Split(1, 0, 1.0),
-            "Auto: one row per step for now, since more cost more time than they save. It tries some at times.",
+            "Auto: one row per step for now, because more rows would cost more time than they save. "
+            "It tries larger steps from time to time.",
         ),
         (Split(24, 5, 0.0), ""),
     ],

@@ -116,7 +116,7 @@ def test_draft_models_are_offered_with_none_first_and_the_choice_counts_in_the_f
     html = shown(dialog, engine.status())
     assert dialog.form and dialog.form.choice.draft_model == ""
     assert [one.label for one in dialog.form.drafts.models] == ["None", HALF.name]
-    assert "org/tiny is known to suit: download it in Models." in html
+    assert "org/tiny is known to work well: download it in Models." in html
     press(actions, dialog, "load-option", draft_model=load_name(HALF))
     assert models.judged_drafts[-1] == load_name(HALF)
     press(actions, dialog, "load-form", draft_model=load_name(HALF))
