@@ -133,7 +133,7 @@ KINDS = {
         that (no key has|a key cannot have)
         Quit it and start again
     """,
-    "tests/labs/test_bench_runs.py": r"""
+    "tests/labs/test_bench.py": r"""
         is not a run of a benchmark
         Download the questions
         cannot be used \(\{\}\)\. Choose another folder

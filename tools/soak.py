@@ -70,7 +70,7 @@ class StopAfter:
         self._left = pieces or TOKENS + 1
 
     def __call__(self) -> bool:
-        """Whether there were enough."""
+        """Return whether there were enough pieces."""
         return self._left <= 0
 
     def count(self) -> None:

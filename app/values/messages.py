@@ -9,24 +9,85 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from app.values.logits import LogitsSettings, TokenLogprobs
-from app.values.model_choice import AttentionChoice as AttentionChoice
-from app.values.model_choice import AttentionName as AttentionName
-from app.values.model_choice import Device as Device
-from app.values.model_choice import DType as DType
-from app.values.model_choice import ModelChoice as ModelChoice
-from app.values.prompt_messages import Message as Message
-from app.values.prompt_messages import Prompt as Prompt
-from app.values.prompt_messages import Role as Role
-from app.values.prompt_messages import ToolCall as ToolCall
 from app.values.quantisation import Quantisation
 from app.values.trace import NO_TRACE, StepTrace
 from app.values.trace import Origin as Origin
 from app.values.trace import Split as Split
 from app.values.trace import Statistics as Statistics
 from app.values.validation import require, require_one_of
+
+DType = Literal["auto", "float32", "bfloat16", "float16"]
+Device = Literal["auto", "cpu", "cuda"]
+AttentionName = Literal["sdpa", "native", "triton", "flash"]
+AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model (folder or hub id), and its precision, device, quantisation and attention backend.
+
+    `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
+    the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
+    for it, loaded in the same way; "" for none. With `offload` the weights for which a card has no room stay in
+    main memory."""
+
+    name: str
+    dtype: DType = "auto"
+    device: Device = "auto"
+    quantisation: Quantisation = "none"
+    attention: AttentionChoice = "auto"
+    context: int = 0
+    server: str = ""
+    draft_model: str = ""
+    offload: bool = False
+
+    def __post_init__(self) -> None:
+        require(0 <= self.context <= 2**31, "context must be from 0 (the model's own) to 2^31", self.context)
+        require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
+        is_named = not self.draft_model or bool(self.draft_model.strip())
+        require(is_named, "draft model must be a folder or a hub id", self.draft_model)
+        require_one_of(DType, "dtype", self.dtype)
+        require_one_of(Device, "device", self.device)
+        require_one_of(Quantisation, "quantisation", self.quantisation)
+        require_one_of(AttentionChoice, "attention", self.attention)
+
+
+Role = Literal["system", "user", "assistant"]
+PromptRole = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool. `arguments` is JSON; with `arguments_as_text` the chat template gets it as a string, not
+    parsed."""
+
+    id: str
+    name: str
+    arguments: str
+    arguments_as_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat. `calls` are the assistant's calls of tools. A tool's message answers the call with its
+    `call_id` and `name`."""
+
+    role: PromptRole
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.role in get_args(PromptRole), "role must be system, user, assistant or tool", self.role)
+
+
+Prompt = tuple[Message, ...] | str
+"""A chat's messages, or raw text that is not put into a chat template."""
+
 
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]

@@ -1,0 +1,104 @@
+"""Docstrings are sentences that begin with a verb, in ordinary words (docs/contributing.md)."""
+
+import ast
+import re
+import tokenize
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.support.verbs import VERBS
+
+CHECKOUT = Path(__file__).parent.parent
+SOURCES = sorted(path for place in ("app", "tools", "labs") for path in (CHECKOUT / place).rglob("*.py"))
+FEWEST_WORDS = 4
+NOT_OURS = (
+    (r"\bbehind\b", 'write "after"'),
+    (r"\b(so many|so long as|so much)\b", "name the number or the length"),
+    (r"\b(told|heard|stood)\b", "use the technical verb"),
+    (r"\b(same|equal) bits\b", 'write "bitwise identical"'),
+    (r", for (it|they|there|this|these|that|those|its|their|nobody|nothing) ", 'write "because"'),
+    (r"\bis no [a-z]+[.,;:]", 'write "is not a …"'),
+)
+
+
+def imperatives(word: str) -> set[str]:
+    """The forms of which this word may be the third person."""
+    irregular = {"has": "have", "does": "do", "goes": "go"}
+    return {word, word.removesuffix("s"), word.removesuffix("es"), irregular.get(word, word)} | (
+        {f"{word[:-3]}y"} if word.endswith("ies") else set()
+    )
+
+
+def is_called(node: ast.AST) -> bool:
+    """Whether it is a function or a method that does something, not a property."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+        "property" in ast.unparse(decorator) for decorator in node.decorator_list
+    )
+
+
+def unusual_words(text: str) -> Iterator[str]:
+    for pattern, advice in NOT_OURS:
+        if found := re.search(pattern, text, re.IGNORECASE):
+            yield f'has "{found[0].strip()}": {advice}'
+
+
+def faults_of(node: ast.AST, text: str) -> Iterator[str]:
+    words = re.findall(r"[\w'-]+", text)
+    if len(words) < FEWEST_WORDS:
+        yield "is shorter than a sentence"
+    if is_called(node):
+        first = re.match(r"[A-Za-z-]+", text)
+        if not first or not imperatives(first[0].lower()) & VERBS:
+            yield "does not begin with a verb"
+        name = set(re.findall(r"[a-z]+", getattr(node, "name", "")))
+        if {word.lower() for word in words} - {"the", "a", "an", "of", "this", "its"} <= name:
+            yield "repeats the name"
+    yield from unusual_words(text)
+
+
+def texts_beside_code(source: Path, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Comments, and the strings below constants and attributes."""
+    with source.open("rb") as lines:
+        for token in tokenize.tokenize(lines.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    for node in ast.walk(tree):
+        for before, after in pairwise(node.body if isinstance(node, ast.Module | ast.ClassDef) else []):
+            match before, after:
+                case (ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text)))):
+                    yield after.lineno, text
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.relative_to(CHECKOUT).as_posix())
+def test_texts_read_at_once(source: Path) -> None:
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    described = [
+        (getattr(node, "lineno", 1), text, list(faults_of(node, text)))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+        and (text := ast.get_docstring(node))
+    ]
+    beside = [(line, text, list(unusual_words(text))) for line, text in texts_beside_code(source, tree)]
+    wrong = [
+        f"line {line}: {text.splitlines()[0]!r} {fault}"
+        for line, text, faults in (*described, *beside)
+        for fault in faults
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("As at this rank.", "does not begin with a verb"),
+        ("Return it.", "is shorter than a sentence"),
+        ("Returns the runner of it, for nobody else has one.", 'has ", for nobody": write "because"'),
+        ("Read the runs of a file.", ""),
+    ],
+)
+def test_the_rule_is_held(text: str, fault: str) -> None:
+    [function] = ast.parse(f"def runs_of(file):\n    {text!r}").body
+    assert next(faults_of(function, text), "") == fault
