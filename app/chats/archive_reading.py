@@ -102,7 +102,8 @@ class _JsonText:
         return self.text.startswith(sign, self._at)
 
     def values(self) -> Iterator[tuple[str, int, Any]]:
-        """Yields (key, position, value) for each value, and for each chat in place of the list of chats.
+        """Yields (key, 0, value) for each member of the object that is not null, and (CHATS, position, chat)
+        for each element of the list of chats.
 
         Only a chat's position is given; it is 0 for other values. Raises ValueError for invalid JSON."""
         if self.is_at("["):

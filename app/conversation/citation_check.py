@@ -27,13 +27,15 @@ NO_TEXT = re.compile(
 )
 """Code, formulas and links: a [n] inside them is not a marker."""
 FEWEST_WORDS = 3
-"""Words that a part of a sentence needs to be judged without the rest of the sentence; stop words do not count."""
+"""The text between two markers is a claim of its own if it has at least this many words, stop words not
+counted; otherwise the whole sentence is the claim."""
 FEWEST_JUDGED = 2
 """Words that a claim needs to be judged at all: "Yes [1]." has nothing that could be looked up."""
 SUPPORTED = 0.25
 """A source supports a claim if it has at least this share of the claim's words."""
 SIMILAR = 0.2
-"""A source with at least this cosine supports a claim in other words, if no other source is nearer."""
+"""A source with at least this cosine supports a claim that is worded differently, if no other source is
+nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """Computes the cosines of each claim with each source; returns an empty list if there is no embedding model."""
 

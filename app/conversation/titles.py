@@ -46,7 +46,7 @@ class ChatTitles:
         self._seconds = seconds
 
     def begin(self, chat: int, settings: ReplySettings) -> None:
-        """Start a thread that titles this chat once the model is idle."""
+        """Start a thread that titles this chat if the model stays idle for a while."""
         threading.Thread(target=self._run, args=(chat, settings), name="title", daemon=True).start()
 
     def _run(self, chat: int, settings: ReplySettings) -> None:

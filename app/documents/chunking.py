@@ -20,7 +20,7 @@ from typing import NamedTuple
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 MAX_WEIGHT = 1_500
-"""Weight of a chunk: 200 to 400 tokens of most tokenizers."""
+"""The most weight of a chunk, in letters (see `weight_of`): 200 to 400 tokens of most tokenizers."""
 OVERLAP = 240
 """Most weight that a chunk repeats from the chunk before it."""
 SHORT_SECTION = 250
@@ -28,8 +28,8 @@ SHORT_SECTION = 250
 WINDOW = 12_000
 """Weight that is split at once. For texts without structure, the splitter's time grows faster than their length."""
 WIDE_WEIGHT = 3
-"""Weight of a character of a script without spaces. It carries about as much as three letters, and takes about as
-many tokens."""
+"""Weight of a Chinese, Japanese or Korean character. It carries about as much as three letters, and takes
+about as many tokens."""
 WIDE = re.compile(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
@@ -73,7 +73,8 @@ TAB = 4
 MAX_DEPTH = 16
 """Most nested definitions in a path."""
 MAX_LINE = 4_096
-"""Characters into which a very long line is divided, because some texts have no line ends at all."""
+"""The usual length of the parts into which a very long line is divided, because some texts have no line ends
+at all."""
 JOINERS = "\u200d\ufe0e\ufe0f"
 
 

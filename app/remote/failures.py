@@ -27,7 +27,9 @@ TIMEOUTS = (openai.APITimeoutError, httpx.TimeoutException, TimeoutError)
 def sentence_of(
     error: Exception, server: Server, request: Request | None = None, has_begun: bool = False
 ) -> str:
-    """Return the error as a sentence. `request` is the reply's, if any; `has_begun` if a part of it has arrived."""
+    """Return the error as a sentence.
+
+    `request` is the reply's request, None for other calls; `has_begun`: a part of the reply has arrived."""
     host = server.host
     match error:
         case AppError():
@@ -49,7 +51,7 @@ def sentence_of(
 
 
 def _odd_answer(error: Exception, server: Server) -> str:
-    """Return the sentence for an answer that is not one of an OpenAI-compatible API; "" for other errors."""
+    """Return the sentence for an answer that does not follow OpenAI's API; "" for other errors."""
     if refused := next((cause for cause in _causes(error) if isinstance(cause, AnswerRefused)), None):
         return f"{server.host} {refused}. Check the address, or update the server."
     if isinstance(error, WrongType):

@@ -3,8 +3,8 @@
     speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
     identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
-Without padding, one plain decoding serves for both. With padding, the race also runs the plain decodings that are
-not among its lanes.
+A lane is one decoder. In half precision with same text on, plain decoding is padded to a bucket of rows for the
+comparison of texts, and also runs unpadded for the speed. Plain decodings that are not lanes are run besides them.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,8 @@ def lane_name(lane: Decoding) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RacePlan:
-    """The prompt and the lanes of a race. Sampling, length and same text are those of `options`."""
+    """The prompt and the lanes of a race. `options` has the sampling, the length, and whether all lanes must
+    write the same text."""
 
     prompt: RacePrompt
     lanes: tuple[Decoding, ...]

@@ -94,7 +94,8 @@ class QuantisedLinear(nn.Module):
         return product.view(*shape, self.out_features)
 
     def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
-        """Return the embedding that shares its integers with this head."""
+        """Return the embedding tied to this head: `table` itself. A subclass with packed weights makes another
+        one."""
         return table
 
 
@@ -102,7 +103,7 @@ class _TiledLinear(QuantisedLinear):
     """Dequantises the weight tile by tile, on any device and for any type of activations."""
 
     def _slices(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-        """Split the tensors into the rows of each tile."""
+        """Yield each tile's rows of all tensors."""
         rows = max(1, TILE[self.scale.device.type] // self.in_features)
         return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
 
@@ -249,7 +250,8 @@ class QuantisedEmbedding(nn.Module):
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Return whether the table gives the embedding's rows; the embeddings of some models compute more."""
+    """Return whether the table's rows are those of the embedding, which in some models does more than look
+    rows up."""
     ids = torch.tensor(TRIED)
     expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.values.device))
     if expected.shape != found.shape:

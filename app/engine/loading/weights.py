@@ -29,7 +29,7 @@ Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
 """(config, device) -> transformers' options for the devices of weights. May raise AppError."""
 
 MOST_MODULES = 200_000
-"""More modules than any model has: the experts of a layer are one module today."""
+"""More modules than any model has, because transformers keeps all experts of a layer in one module."""
 SECONDS = 30.0
 """The time limit for making all modules. A large model needs about one second."""
 MOST_IN_BYTE = 6
@@ -42,7 +42,7 @@ SPARE_BYTES = 2 * 2**30
 
 def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
     """Raise ModelBroken if the config describes a model that is much larger than the folder's weights."""
-    make: Any = AutoModelForCausalLM.from_config  # which has no types
+    make: Any = AutoModelForCausalLM.from_config  # from_config is untyped
     with torch.device("meta"), _building(folder):
         model = make(config, dtype=dtype, trust_remote_code=False)
     files = [folder.gguf] if folder.gguf else folder.path.glob("*.safetensors")
@@ -52,8 +52,10 @@ def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torc
     most = stored * packed + SPARE_NUMBERS
     numbers = sum(parameter.numel() for parameter in model.parameters())
     buffers = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
-    if numbers > most or buffers > SPARE_BYTES:
-        raise _too_much(folder, f"{max(numbers, buffers):,} numbers for {stored:,} bytes of weights")
+    if numbers > most:
+        raise _too_much(folder, f"{numbers:,} parameters for {stored:,} bytes of weights")
+    if buffers > SPARE_BYTES:
+        raise _too_much(folder, f"{buffers:,} bytes of buffers")
 
 
 @contextmanager
@@ -64,8 +66,13 @@ def _building(folder: ModelFolder) -> Iterator[None]:
     def made(*_: object) -> None:
         nonlocal count
         count += 1
-        if count > MOST_MODULES or monotonic() > end:
+        if count > MOST_MODULES:
             raise _too_much(folder, f"{count:,} modules and more")
+        if monotonic() > end:
+            raise ModelBroken(
+                f"The model that the config.json of {folder.name} describes took more than {SECONDS:.0f} seconds to "
+                "build: try again, or choose another one."
+            )
 
     handle = register_module_module_registration_hook(made)
     try:
@@ -82,7 +89,8 @@ def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
 
 
 def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
-    """Set up the device's products and allocator; return it with its number, and the precision to use."""
+    """Set up the device's matrix products and its allocator; return the device with its index, and the
+    precision to use."""
     device = numbered(device)
     dtype = suiting_dtype(choice, device)
     sum_exactly(device)

@@ -48,7 +48,7 @@ def ask_first_successors(
     every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each
     other. The results hold nothing of a user's texts and are kept on disk. Later steps overwrite them,
     context by context. Tokens that are already in `known` are skipped. After `seconds` no further block is
-    begun: the remaining tokens stay zero and are measured while the model is idle (`idle_asking.py`). The
+    begun: the remaining tokens stay zero and are measured while the model is idle (`model_measurements.py`). The
     runner is left without a prefix."""
     successors, vocabulary = known.copy(), len(known)
     began = clock()

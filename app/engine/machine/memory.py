@@ -81,7 +81,7 @@ M_ARENA_MAX = -8
 
 
 def share_one_heap() -> bool:
-    """Make all threads share one heap; return whether the C library supports that."""
+    """Make all threads allocate from one malloc arena; return whether the C library supports that."""
     try:
         return bool(ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1) == 1)
     except (OSError, AttributeError, TypeError):  # Windows, macOS, musl
@@ -90,7 +90,7 @@ def share_one_heap() -> bool:
 
 ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 TRIAL_BYTES = 32 << 20
-"""More than the allocator's small segments, so that the driver is asked."""
+"""The size of a trial allocation, larger than the allocator's pooled segments, so that it asks the driver."""
 
 
 def expand_segments(device: "torch.device") -> bool:
@@ -140,7 +140,8 @@ def address_space() -> int:
 
 
 def address_space_left() -> int:
-    """Return the bytes of address space that the process may still take; a very large number without a limit."""
+    """Return how many more bytes of address space may be taken; sys.maxsize if there is no limit or it is not
+    known."""
     try:
         import resource
     except ImportError:  # Windows has no such limit

@@ -1,7 +1,7 @@
 """The interface of a model's runner: prefill a prompt, forward a block, commit the rows that were accepted.
 
 `BlockRunner` in `runner.py` takes any block. Models whose state cannot branch have a `SequentialRunner`
-(`sequential_runner.py`), which takes chains or single rows. `compatibility.py` decides at load which runner a
+(`sequential_runner.py`), which takes chains or single rows. `model_trial.py` decides at load which runner a
 model gets.
 """
 

@@ -8,7 +8,7 @@ of their own.
     state after A, fed B c d, B c are right      the state after A is restored    pending: B c
     next step: fed B c and D e f, all right      the state after D e f            pending: nothing
 
-`compatibility.py` decides at load which models get this runner. Models that fail its trial are fed one row at
+`model_trial.py` decides at load which models get this runner. Models that fail its trial are fed one row at
 a time, which needs no copy.
 """
 
@@ -32,7 +32,8 @@ from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import Prefilling, Sampling
 
 State = dict[str, Any]
-"""What a model returns for its next pass, by the argument's name: a cache, or a list of tensors."""
+"""The state that a model returns and takes as keyword arguments at its next pass: {name: a cache, or a list of
+tensors}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class Snapshot:
         keys and values of full layers      only grow: their number of rows is enough, and truncating is free
         keys and values of sliding layers   replaced by every pass: the old tensors are kept
 
-    All attributes of a layer are kept, so the names of its states do not matter. `compatibility.py` tries at
-    load whether this really undoes a pass of the model. A snapshot can be restored once, into the same state
-    after some passes."""
+    All attributes of a layer are kept, so the names of its states do not matter. `model_trial.py` tries when the
+    model is loaded whether this really undoes a pass. A snapshot can be restored once, and only into the cache
+    objects it was made from."""
 
     def __init__(self, state: State) -> None:
         self._state = {name: _copied(value) for name, value in state.items()}

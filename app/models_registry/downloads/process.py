@@ -112,7 +112,7 @@ def message_from_line(line: bytes) -> DownloadMessage:
 
 
 class DownloadProcess(ChildProcess):
-    """The process of one download."""
+    """A child process that fetches one model; `messages` reports what it does."""
 
     def __init__(self, request: DownloadRequest) -> None:
         self._repo = request.wanted.repo

@@ -49,7 +49,8 @@ class RepoCache:
         return self.folder / "snapshots" / commit
 
     def lock(self) -> FileLock:
-        """Return a lock for the only process that may download this model. It is released when the process ends."""
+        """Return the lock that a process must hold while it downloads this model. It is released when the
+        process ends."""
         locks = self.root / ".locks" / self.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         return FileLock(locks / "foresight.lock", timeout=0)

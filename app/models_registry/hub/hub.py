@@ -89,7 +89,8 @@ class Hub:
             return read_repository(read_json(url), wanted.repo)
 
     def plan(self, wanted: HubId) -> DownloadPlan:
-        """Ask the hub for this model, and plan its download. Raises ModelError if it could not be loaded."""
+        """Ask the hub for this model, and plan its download. Raises ModelError, also if its config shows that
+        Foresight would refuse to load it."""
         plan = self.plan_of(self.look_up(wanted), wanted)
         if not wanted.file:
             self.read_config(plan)
@@ -140,6 +141,8 @@ class Hub:
         token = token.strip()
         if not token or not token.isascii() or any(character.isspace() for character in token):
             raise ModelGated(f"This is not a token: copy one from {self.address}/settings/tokens.")
+        if self.is_offline:
+            raise ModelError("Foresight is set to offline: allow downloads in the settings to log in.")
         self.require_online("Your account")
         with as_model_errors("your account", "", self.address):
             answer = read_json(f"{self.address}/api/whoami-v2", token)

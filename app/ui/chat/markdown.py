@@ -47,7 +47,7 @@ class BoundedInline(ParserInline):
     """Parses the inline content of a paragraph, unless that would take too long."""
 
     def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
-        """Add the tokens of a paragraph; a single token of plain text if the paragraph is too long."""
+        """Add the tokens of inline content; a single text token if it is too long or has too many brackets."""
         if len(src) <= LONGEST_PARAGRAPH and src.count("[") * len(src) <= MOST_BRACKETS:
             return super().parse(src, md, env, tokens)
         tokens.append(Token("text", "", 0, content=src))
@@ -72,7 +72,7 @@ class SafeMarkdown(MarkdownIt):
 
 
 def render(text: str) -> str:
-    """Return a text in Markdown as HTML; only the beginning of a very long text is rendered."""
+    """Return Markdown as HTML; the end of a very long text is shown as plain text."""
     part = rendered_part(text)
     return _kept(part) + plain_html(text[len(part) :])
 
@@ -95,7 +95,7 @@ def parser() -> MarkdownIt:
 
 
 def _newline(state: StateInline, silent: bool) -> bool:
-    """Read a line break. Keeps spaces after it; two or more spaces before it make a hard break."""
+    """Parse a line break and keep the spaces after it; two or more spaces before it make a hard break."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:

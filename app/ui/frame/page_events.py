@@ -138,7 +138,7 @@ class PageEvents:
 
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
-    """Store the page's values among the results, and return the other results."""
+    """Store those results that belong to page values, and return the others."""
     if len(drawn) < 2 or result == gr.skip():
         return result
     for output, value in zip(drawn, result, strict=True):

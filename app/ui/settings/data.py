@@ -33,7 +33,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Temporary files", ("gradio",)),
     ("Settings", ("settings.json*",)),
 )
-"""The parts, and the names of the files and folders at the top of the data folder that belong to each."""
+"""The parts of the data folder, and the patterns of the names at its top that belong to each."""
 OTHER = "Other"
 FILE_MANAGERS = {"darwin": "open", "win32": "explorer"}
 
@@ -122,7 +122,7 @@ class DataActions:
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats with attached documents, uploads and backups.
 
-        Returns the data folder, and the question."""
+        Returns the HTML of the data folder, and that of the collapsed question."""
         succeeded(self._notify, self._delete_chats)
         return self.folder(), delete_chats_html()
 
@@ -168,7 +168,7 @@ def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
 
 
 def delete_chats_html() -> Markup:
-    """Return the question whether to delete all chats, closed."""
+    """Return the HTML of the question whether to delete all chats, collapsed."""
     return render_macro("settings.html", "delete_chats")
 
 

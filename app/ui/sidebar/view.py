@@ -92,7 +92,7 @@ class SidebarActions:
             state.new_chat()
 
     def _undo(self, state: ChatState, document: int) -> None:
-        """Undo the replacement of this document; with 0 undo the last deletion that is left."""
+        """Undo the replacement of this document; if it is 0, undo the newest deletion that was not undone yet."""
         if document:
             self._services.documents.undo_replacement(document)
             return
@@ -161,7 +161,9 @@ def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
 def build_sidebar(
     actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
 ) -> gr.HTML:
-    """Build the sidebar inside the current Blocks, and connect its events. Returns the output for saved chats."""
+    """Build the sidebar inside the current Blocks, and connect its events.
+
+    Returns the component that saves an exported chat as a file."""
     with gr.Column(elem_id="sidebar", scale=0, min_width=220):
         with gr.Row(elem_id="begin"):
             new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)
