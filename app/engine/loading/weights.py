@@ -70,8 +70,8 @@ def _building(folder: ModelFolder) -> Iterator[None]:
             raise _too_much(folder, f"{count:,} modules and more")
         if monotonic() > end:
             raise ModelBroken(
-                f"The model that the config.json of {folder.name} describes took more than {SECONDS:.0f} seconds to "
-                "build: try again, or choose another one."
+                f"The model that the config.json of {folder.name} describes took more than {SECONDS:.0f} seconds "
+                "to build: try again, or choose another one."
             )
 
     handle = register_module_module_registration_hook(made)
