@@ -13,7 +13,9 @@ VERBS = (
     "type|unset|update|use|wait|write"
 )
 ADVISES = re.compile(rf"(?:^|[.:;,)] |\b(?:or|and|then|please) )(?:{VERBS})\b|`python run\.py", re.IGNORECASE)
-NO_SENTENCE = re.compile(r"SELECT |INSERT |UPDATE |DELETE |^<|\bdocs/|^[A-Z]?[a-z]+ [a-z, ]+\.$|^\w+(, \w+)+$")
+NO_SENTENCE = re.compile(
+    r"SELECT |INSERT |UPDATE |DELETE |^<|\bdocs/|^[A-Z]?[a-z]+ [a-z, ]+\.$|^\w+(, \w+)+$"
+)
 COMMAND = re.compile(r"python run\.py((?: +(?:'[^']*'|\"[^\"]*\"|[^\s`'\"|&;>#),]+))*)")
 SHORTEST = 20
 HUB = "no test: what only Hugging Face, or a person's account there, can put right"
