@@ -20,6 +20,9 @@ NO_KEY = (
 OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
 
+POLICY_VIOLATION = 1008
+"""The code with which a WebSocket is closed that nobody serves (RFC 6455)."""
+
 
 def own_names(host: str) -> IsOwnName:
     """Return a function that checks whether a Host header names a server that listens at this address.
@@ -38,13 +41,17 @@ def own_names(host: str) -> IsOwnName:
 
 
 class AccessCheck:
-    """ASGI middleware around the API: checks the Host, Origin, key and size of each HTTP request."""
+    """ASGI middleware around the API: checks the Host, Origin, key and size of each HTTP request.
+
+    WebSockets are closed, because the API has none."""
 
     def __init__(self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> None:
         self._app, self._key, self._is_own = app, key, is_own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        elif scope["type"] != "http":
             await self._app(scope, receive, send)
         elif refused := self._refused(scope):
             status, sentence, code = refused

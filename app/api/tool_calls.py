@@ -238,13 +238,23 @@ Parser = TextParser | ToolCallParser
 
 def _typed(text: str, schema: Any) -> Any:
     """Parse an argument's value as JSON, unless its schema wants a string or is missing."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if kind == "string" or (kind is None and not isinstance(schema, dict)):
-        return text
+    kinds = _kinds(schema)
+    if "string" in kinds or not isinstance(schema, dict):
+        return None if "null" in kinds and text.strip() == "null" else text
     try:
         return parse_json(text)
     except ValueError:
         return text
+
+
+def _kinds(schema: Any) -> set[str]:
+    """Return the types that a schema allows: its own, and those of its alternatives."""
+    if not isinstance(schema, dict):
+        return set()
+    kind = schema.get("type")
+    kinds = {one for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str)}
+    alternatives = [schema.get(name) for name in ("anyOf", "oneOf")]
+    return kinds.union(*(_kinds(one) for some in alternatives if isinstance(some, list) for one in some))
 
 
 def _json(value: Any) -> str:

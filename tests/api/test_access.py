@@ -1,11 +1,13 @@
 """Who may not ask is refused on every route, before the route is known."""
 
+import asyncio
 import http.client
 from pathlib import Path
 
 import pytest
+from starlette.types import Message
 
-from app.api.access import own_names
+from app.api.access import AccessCheck, own_names
 from app.api.api_key import FixedKey, KeyFile, NoKey
 from app.api.application import RunningApi
 from app.errors import SettingsNotSaved
@@ -63,6 +65,19 @@ def test_a_server_for_other_machines_has_its_own_names() -> None:
     everywhere, named = own_names("0.0.0.0"), own_names("box.local")
     assert everywhere("192.168.1.4") and everywhere("localhost") and not everywhere("evil.example")
     assert named("box.local") and not named("192.168.1.4")
+
+
+def test_a_websocket_is_closed() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def never(*_: object) -> None:
+        raise AssertionError("the API was called")
+
+    asyncio.run(AccessCheck(never, NoKey())({"type": "websocket"}, never, send))
+    assert [message["type"] for message in sent] == ["websocket.close"]
 
 
 def test_the_key_is_made_once_and_kept_for_this_user(data_dir: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.tool_calls import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
+from app.api.tool_calls import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser, _typed
 
 
 def test_arguments_are_given_out_while_they_are_written() -> None:
@@ -26,3 +26,22 @@ def test_a_call_that_is_cut_before_its_name_is_no_text(is_cut: bool, rest: str) 
     begun = parser.push('Hi <tool_call>{"name": "we')
     shown = [*begun, *parser.flush(is_cut)]
     assert "".join(delta.text for delta in shown if isinstance(delta, TextDelta)) == f"Hi {rest}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "string"}, "123", "123"),
+        ({"type": ["string", "null"]}, "123", "123"),
+        ({"type": ["string", "null"]}, "null", None),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "123", "123"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "123", 123),
+        ({"type": ["integer", "string"]}, "123", "123"),
+        ({"type": "integer"}, "many", "many"),
+        ({"type": 5, "anyOf": 5}, "123", 123),
+        ({}, "123", 123),
+        (None, "123", "123"),
+    ],
+)
+def test_an_argument_is_a_string_if_its_schema_allows_one(schema: object, text: str, value: object) -> None:
+    assert _typed(text, schema) == value
