@@ -127,7 +127,7 @@ class DocumentNotFound(DocumentError):
 
 
 class ModelError(AppError):
-    """A model cannot be used."""
+    """A model cannot be found, downloaded, loaded or used."""
 
 
 class ModelNotFound(ModelError):

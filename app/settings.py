@@ -50,7 +50,7 @@ class ModelSettings:
 
     @property
     def paths(self) -> list[Path]:
-        """The folders as absolute paths."""
+        """The person's model folders as absolute paths."""
         return [Path(folder).expanduser().absolute() for folder in self.folders]
 
 

@@ -31,7 +31,7 @@ _PARAMETER = regex.compile(r"\s*<parameter=(?P<key>[^>\n]+)>\n?(?P<value>.*?)\n?
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer's text."""
+    """A further part of the answer's text."""
 
     text: str
 
@@ -47,7 +47,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsDelta:
-    """More of a call's arguments."""
+    """A further part of the arguments of a call."""
 
     place: int
     text: str

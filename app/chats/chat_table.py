@@ -272,7 +272,7 @@ def collections_from_json(text: str) -> tuple[int, ...]:
 
 
 def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
-    """Lists all presets by name."""
+    """Lists all presets of chat settings by name."""
     rows = connection.execute("SELECT name, system, sampling FROM preset")
     found = (
         ChatPreset(row["name"], ChatSettings(row["system"], value_from_json(Sampling, row["sampling"])))

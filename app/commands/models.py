@@ -189,7 +189,7 @@ def log_in(data_dir: DataDir = None) -> None:
 
 @models_cli.command("logout")
 def log_out() -> None:
-    """Delete the saved access token."""
+    """Delete the hub's access token from this machine."""
     from app.models_registry import Hub
 
     with errors_as_sentences():

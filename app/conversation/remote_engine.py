@@ -61,7 +61,7 @@ class EngineWithServers:
         ended(True)
 
     def unload(self) -> None:
-        """Unload the local model."""
+        """Unload the local model; a model on a server that was chosen stays chosen."""
         self._local.unload()
 
     def status(self) -> EngineStatus:

@@ -83,7 +83,7 @@ class NoEmbedder:
     model = ""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """Returns vectors of width 0."""
+        """Returns vectors of width 0, with which no passage is found by meaning."""
         answer: Future[Vectors] = Future()
         answer.set_result(np.zeros((len(texts), 0), np.float32))
         return answer

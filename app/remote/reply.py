@@ -43,7 +43,7 @@ class RemoteReply:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any text has arrived."""
+        """Whether any text of the reply has arrived."""
         return self._first > 0
 
     def take(self, chunk: Any) -> Iterator[Piece]:

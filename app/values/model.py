@@ -79,7 +79,7 @@ class Download:
 
     @property
     def done(self) -> int:
-        """Downloaded bytes of all files."""
+        """Bytes of all files that are downloaded so far."""
         return sum(file.done for file in self.files)
 
     @property

@@ -129,7 +129,7 @@ class LaneRun:
 
     @property
     def name(self) -> str:
-        """The lane's display name."""
+        """The name of the lane's decoder and its sizes, as the page shows it."""
         return lane_name(self.decoding)
 
     @property
@@ -184,7 +184,7 @@ class LaneResult:
 
     @property
     def speed(self) -> Spread:
-        """The lane's tokens per second."""
+        """The tokens per second of the rounds: median and spread."""
         return Spread.of(self.speeds)
 
     def speed_over(self, other: "LaneResult") -> Spread:

@@ -44,7 +44,7 @@ class Server:
 
     @property
     def hostname(self) -> str:
-        """The host without its port."""
+        """The host of the address, without its port."""
         return _host(self.address)
 
     @property

@@ -82,7 +82,7 @@ class DraftModelChances:
 
     @property
     def learned(self) -> LearnedWeights:
-        """The weights to store."""
+        """The weights as values, to be stored between runs of the app."""
         return LearnedWeights(tuple(self._weights), tuple(self._squares))
 
     def joined(

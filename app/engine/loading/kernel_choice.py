@@ -63,7 +63,7 @@ class KernelChoice:
 
     @property
     def attends(self) -> bool:
-        """Whether our attention is used."""
+        """Whether our attention is used: not by a model that decodes plainly or drafts chains."""
         return not (self.lookahead_note or self.chains_note)
 
 

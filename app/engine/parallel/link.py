@@ -44,7 +44,7 @@ _GREETING = 5.0
 
 
 class Op(IntEnum):
-    """The kind of an order."""
+    """What rank 0 orders another rank to do."""
 
     LOAD = 1  # load the model described by JSON, which follows
     REPLY = 2  # use the settings in JSON, which follows, for all further replies

@@ -49,7 +49,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All tensors of a model."""
+    """All tensors of a model, and whether a GGUF file holds them."""
 
     tensors: tuple[Tensor, ...]
     is_gguf: bool = False

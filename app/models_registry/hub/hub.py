@@ -153,7 +153,7 @@ class Hub:
         return plain_words(name, 100)
 
     def log_out(self) -> None:
-        """Delete the saved token."""
+        """Delete the hub's access token from this machine."""
         logout()
 
 

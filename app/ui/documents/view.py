@@ -127,7 +127,7 @@ class SemanticSearch:
 
 
 class DocumentsActions:
-    """The view's event handlers."""
+    """What the buttons and fields of the Documents view do: add, rename, replace and remove documents."""
 
     def __init__(
         self,

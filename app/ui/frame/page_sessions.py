@@ -60,7 +60,7 @@ class Pages:
         return len(self._pages)
 
     def open(self, session: str) -> PageSession:
-        """Add a new page."""
+        """Add a page; the oldest pages that no browser is connected to are forgotten if there are too many."""
         page = PageSession(session)
         with self._lock:
             self._pages[session] = page

@@ -79,7 +79,7 @@ def _has_room(data_dir: Path, content_length: str) -> bool:
 
 
 def uploads_dir(data_dir: Path) -> Path:
-    """Return the folder of uploads."""
+    """Return the folder in which Gradio keeps uploads."""
     return data_dir / "gradio"
 
 

@@ -115,7 +115,7 @@ class ModelsActions:
         return ""
 
     def log_out(self) -> None:
-        """Delete the access token."""
+        """Delete the hub's access token from this machine."""
         self._try(self._services.models.hub.log_out)
         self.open()
 

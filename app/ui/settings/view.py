@@ -37,7 +37,7 @@ THEMES: dict[Theme, str] = {"system": "System", "light": "Light", "dark": "Dark"
 
 
 class SettingsActions:
-    """The view's event handlers."""
+    """What the controls of Settings do: show what a decoder costs, apply presets and themes, restore defaults."""
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services

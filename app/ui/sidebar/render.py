@@ -97,7 +97,7 @@ def chat_list(services: Services, state: ChatState) -> ChatList:
 
 
 def chat_list_html(chats: ChatList, today: date) -> Markup:
-    """Return the whole list."""
+    """Return the sidebar's chats as HTML: pinned, by folder and by day, or those that a search found."""
     first, folders, later, hidden = ([], [], [], 0) if chats.search else _groups(chats, today)
     found = [(result.summary, excerpt_html(result.excerpt)) for result in chats.found[: chats.limit]]
     return render(
