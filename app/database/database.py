@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -282,21 +282,21 @@ class Store:
 
 def reads(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
     """Makes a method that runs this function in a read transaction."""
-
-    @wraps(function)
-    def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with store.database.reading() as connection:
-            return function(connection, *args, **kwargs)
-
-    return method
+    return _within(Database.reading, function)
 
 
 def writes(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
     """Makes a method that runs this function in a write transaction."""
+    return _within(Database.writing, function)
 
+
+def _within(
+    transaction: Callable[[Database], AbstractContextManager[sqlite3.Connection]],
+    function: Callable[Concatenate[sqlite3.Connection, P], R],
+) -> Callable[Concatenate[Store, P], R]:
     @wraps(function)
     def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with store.database.writing() as connection:
+        with transaction(store.database) as connection:
             return function(connection, *args, **kwargs)
 
     return method
