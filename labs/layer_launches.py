@@ -25,7 +25,7 @@ from app.engine.block.entries import SUCCESSORS
 from app.engine.layers.fuse import fuse_by
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import run_block
-from app.engine.sampling.sampling import best_tokens, make_sampler
+from app.engine.sampling.sampling import make_sampler, recordable_best_tokens
 from app.values.messages import Sampling
 from tests.support.written_out import WrittenOut
 
@@ -97,9 +97,9 @@ def sampler_launches() -> tuple[int, int]:
     """Count the kernels of a greedy sampler after an eager step, and after a recorded one, without the copy to the
     host."""
     logits = torch.randn((8, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
-    found = best_tokens(logits, SUCCESSORS)
+    found = recordable_best_tokens(logits, SUCCESSORS)
     counts = []
-    for best in (best_tokens, lambda _logits, _count: found):
+    for best in (recordable_best_tokens, lambda _logits, _count: found):
         with Counting() as counting:
             make_sampler(Sampling(), "cuda", best)(logits, SUCCESSORS)
         counts.append(int(counting.count))

@@ -41,7 +41,7 @@ from app.engine.machine.hardware import upload_into
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.runner.runner import EagerSteps
-from app.engine.sampling.sampling import best_tokens
+from app.engine.sampling.sampling import recordable_best_tokens
 from app.values.messages import MAX_ROWS
 
 WIDTH = SLOTS + NEWEST
@@ -245,7 +245,7 @@ class GraphSteps(EagerSteps):
             logits = output.logits[0]
             self._logits[:rows].copy_(logits)
             if count:
-                self._best[:rows, : 2 * count + 1].copy_(best_tokens(logits, count))
+                self._best[:rows, : 2 * count + 1].copy_(recordable_best_tokens(logits, count))
 
         return self._capturer.capture(step)
 

@@ -51,7 +51,7 @@ class Choices:
 
 
 class Sampler(Protocol):
-    """Samples tokens from logits."""
+    """A reply's way to choose tokens: greedy, or by its temperature, filters, seed and grammar."""
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
         """Sample the rows of one step's logits [R, vocab], and find the `likely` likeliest tokens of each row.
@@ -63,7 +63,20 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
     """Find each row's `count` likeliest tokens: [R, 2 * count + 1] are their logits, their ids, and argmax's id.
 
     Ids are exact in float32, vocabularies being smaller than 2**24."""
-    firsts = _argmax(logits)
+    if not logits.is_cpu:
+        return recordable_best_tokens(logits, count)
+    # On a CPU reading the logits costs time, so they are read once more only in rows with equal best logits.
+    count = min(count, logits.shape[-1])
+    values, ids = logits.max(dim=-1, keepdim=True) if count == 1 else _topk(logits, count)
+    firsts = ids[:, :1]
+    if count > 1 and len(ties := (values[:, 0] == values[:, 1]).nonzero()[:, 0]):
+        firsts = firsts.index_copy(0, ties, logits[ties].argmax(dim=-1, keepdim=True))
+    return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
+
+
+def recordable_best_tokens(logits: Tensor, count: int) -> Tensor:
+    """Find what `best_tokens` finds, without looking at values on the host, so that a CUDA graph can record it."""
+    firsts = logits.argmax(dim=-1, keepdim=True)
     if count == 1:
         ids, values = firsts, logits.gather(1, firsts)
     else:
@@ -171,27 +184,12 @@ def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, torch.where(places < end, starts + places % TOPK_BLOCK, places - end + split)
 
 
-def _argmax(logits: Tensor) -> Tensor:
-    """Compute argmax [R, 1], the lowest id among equal logits; on a CPU torch's takes far longer."""
-    blocks = logits.shape[-1] // TOPK_BLOCK
-    if blocks < MIN_TOPK_BLOCKS or not logits.is_cpu:
-        return logits.argmax(dim=-1, keepdim=True)
-    split = blocks * TOPK_BLOCK
-    whole = logits[:, :split].reshape(len(logits), blocks, TOPK_BLOCK)
-    block = whole.amax(dim=-1).argmax(dim=-1, keepdim=True)
-    inside = whole.gather(1, block[..., None].expand(-1, -1, TOPK_BLOCK))[:, 0].argmax(dim=-1, keepdim=True)
-    first = block * TOPK_BLOCK + inside
-    if split == logits.shape[-1]:
-        return first
-    last = logits[:, split:].argmax(dim=-1, keepdim=True) + split
-    return torch.where(logits.gather(1, last) > logits.gather(1, first), last, first)
-
-
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
     """Draw the token at position len(history) from its logits [vocab], after any penalties."""
     if sampling.temperature == 0:
         return int(logits.float().argmax())
-    return int(draw_rows(logits[None], (len(history),), sampling))
+    ids, scores = survivors(logits.float() / sampling.temperature, sampling)
+    return int(ids[(scores.double() + gumbel(sampling.seed, len(history), ids)).argmax()])
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
@@ -208,12 +206,12 @@ def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, valu
 
 
 def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
-    ids, scores = _filtered(logits.float() / sampling.temperature, sampling)
-    noisy = scores.double()
-    if sampling.top_k or (sampling.top_p == 1 and not sampling.min_p):
+    ids, scores, kept = _filter(logits.float() / sampling.temperature, sampling)
+    noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
+    if kept is None or sampling.top_k:
         noisy += gumbel_of(ids + keys[:, None])
     else:  # few tokens are left: finding them costs less than two float64 logarithms for the whole vocabulary
-        rows, places = (scores > -torch.inf).nonzero(as_tuple=True)
+        rows, places = kept.nonzero(as_tuple=True)
         noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
     best = noisy.argmax(dim=-1, keepdim=True)
     return ids.expand(len(scores), -1).gather(1, best)[:, 0]
@@ -223,13 +221,18 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """Return the ids and scores [K] of one row that pass top-k, top-p and min-p.
 
     They are sorted, best first, if top-k or top-p is used."""
-    ids, filtered = _filtered(scores[None], sampling)
-    kept = filtered[0] > -torch.inf
-    return ids[0][kept], filtered[0][kept]
+    ids, found, kept = _filter(scores[None], sampling)
+    if kept is None:
+        return ids[0], found[0]
+    places = kept[0].nonzero()[:, 0]
+    return ids[0][places], found[0][places]
 
 
-def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Apply top-k, top-p and min-p; return ids [R or 1, K] and scores [R, K], -inf for filtered-out tokens."""
+def _filter(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Apply top-k, top-p and min-p to rows [R, vocab].
+
+    Returns ids [R or 1, K], scores [R, K], and which of them pass: None if all do."""
+    kept: Tensor | None = None
     if 0 < sampling.top_k < scores.shape[1]:
         ids = _largest(scores, sampling.top_k)
         scores = scores.gather(1, ids)
@@ -241,11 +244,12 @@ def _filtered(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         # The token that crosses top_p stays, because only the sum before it is compared. The sum is in float64, so
         # that all devices agree on a token at the border.
         chances = scores.double().softmax(dim=-1)
-        scores = scores.masked_fill(chances.cumsum(dim=-1) - chances >= sampling.top_p, -torch.inf)
+        kept = chances.cumsum(dim=-1) - chances < sampling.top_p
     if sampling.min_p > 0:
-        chances = scores.softmax(dim=-1)
-        scores = scores.masked_fill(chances < sampling.min_p * chances.amax(-1, keepdim=True), -torch.inf)
-    return ids, scores
+        chances = (scores if kept is None else torch.where(kept, scores, -torch.inf)).softmax(dim=-1)
+        is_likely = chances >= sampling.min_p * chances.amax(-1, keepdim=True)
+        kept = is_likely if kept is None else kept & is_likely
+    return ids, scores, kept
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
@@ -253,7 +257,11 @@ def _largest(scores: Tensor, count: int) -> Tensor:
     scores."""
     if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
         row = scores[0]
-        ids = (row >= row.topk(count).values[-1]).nonzero()[:, 0]
+        values, ids = row.topk(count + 1)
+        if values[count] == values[count - 1]:  # of equal scores at the border, topk takes any
+            ids = (row >= values[count]).nonzero()[:, 0]
+        else:
+            ids = ids[:count].sort().values
         return ids[row[ids].sort(descending=True, stable=True).indices[:count]][None]
     last = scores.shape[1] - 1
     bits = (scores + 0.0).view(torch.int32)  # there is no -0 in a sum with 0
