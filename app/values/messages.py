@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol, get_args
 
+from app.values.chat_format import ChatFormat, Thinking
 from app.values.logits import LogitsSettings, TokenLogprobs
 from app.values.quantisation import Quantisation
 from app.values.trace import NO_TRACE, StepTrace
@@ -166,6 +167,7 @@ class Options:
     max_new_tokens: int = 512
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
+    thinking: Thinking = field(default_factory=Thinking)
 
     def __post_init__(self) -> None:
         require(self.max_new_tokens >= 1, "max new tokens must be at least 1", self.max_new_tokens)
@@ -257,6 +259,7 @@ class ModelInfo:
     server: str = ""
     devices: tuple[str, ...] = ()
     offloaded: int = 0
+    chat_format: ChatFormat = field(default_factory=ChatFormat)
     notes: Mapping[NoteName, str] = field(default_factory=dict, hash=False)
 
     def note(self, *names: NoteName) -> str:

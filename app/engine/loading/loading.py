@@ -38,7 +38,8 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.gguf import check_memory, unpacked
 from app.engine.text.reply_text import Decode
-from app.engine.text.sandbox import Sandbox, panics_as_errors
+from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
+from app.values.chat_format import ChatFormat
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def load(
                 ready.to(device)
             loaded = prepare(model, tokenizer, whole, choice, quantised, choose)
             info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
+            info = replace(info, chat_format=_chat_format(tokenizer, sandbox))
     return replace(loaded, info=info.with_note("device", chosen.note), draft_models=sources)
 
 
@@ -152,6 +154,13 @@ def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedT
     if tokenizer.chat_template and sandbox:
         sandbox.check_template(folder.name, tokenizer.get_chat_template(), tokenizer.special_tokens_map)
     return tokenizer
+
+
+def _chat_format(tokenizer: PreTrainedTokenizerBase, sandbox: Sandbox | None) -> ChatFormat:
+    if not tokenizer.chat_template:
+        return ChatFormat()
+    find = sandbox.chat_format if sandbox else chat_format_here
+    return find(tokenizer.get_chat_template(), tokenizer.special_tokens_map)
 
 
 def prepare(

@@ -16,11 +16,12 @@ from typing import Any
 
 from app.errors import EngineClosed, GrammarRefused, ModelBroken
 from app.system.child_process import ChildProcess
-from app.values.dataclass_json import parse_json
+from app.values.chat_format import ChatFormat
+from app.values.dataclass_json import parse_json, read
 from app.values.logits import Grammar, GrammarKind
 from app.values.messages import Message, ModelFolder, ToolCall
 
-SECONDS = {"tokenizer": 10.0, "template": 5.0, "grammar": 5.0}
+SECONDS = {"tokenizer": 10.0, "template": 5.0, "format": 10.0, "grammar": 5.0}
 """Time limits of jobs, far above what harmless ones take: a tokenizer with 260,000 words is read in one or two
 seconds, a chat is filled in hundredths of a second, and 20,000 rules of a grammar are compiled in one second."""
 LONGEST_GRAMMAR = 500_000
@@ -122,6 +123,14 @@ class Sandbox:
         except SandboxTimeout:
             self._endless = template, tuple(messages)
             raise
+
+    def chat_format(self, template: str, tokens: Mapping[str, Any]) -> ChatFormat:
+        """Return the format of a chat template; one without anything special if it cannot be found."""
+        with suppress(SandboxRefusal, ValueError):
+            return read(
+                ChatFormat, parse_json(self._models.do("format", template=template, tokens=dict(tokens)))
+            )
+        return ChatFormat()
 
     def close(self) -> None:
         """End the processes and their running jobs."""
@@ -241,6 +250,13 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
         return fill(template, _turns(messages), dict(tokens))
     except TemplateError as error:
         raise SandboxRefusal(str(error)) from error
+
+
+def chat_format_here(template: str, tokens: Mapping[str, Any]) -> ChatFormat:
+    """Return the format of a trusted model's chat template, found in this process."""
+    from app.engine.text.sandbox_main import chat_format
+
+    return read(ChatFormat, parse_json(chat_format(template, dict(tokens))))
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:

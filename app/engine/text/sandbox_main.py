@@ -9,14 +9,16 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from app.engine.text.chat_format import find_chat_format
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
+from app.values.dataclass_json import to_dict
 from app.values.logits import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30
@@ -29,6 +31,7 @@ LONGEST = 50_000_000
 IMPORTED = {
     "tokenizer": "tokenizers",
     "template": "transformers.utils.chat_template_utils",
+    "format": "transformers.utils.chat_template_utils",
     "grammar": "llguidance",
 }
 SMALL_STACK = 2**19
@@ -116,6 +119,15 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
     return text
 
 
+def chat_format(template: str, tokens: dict[str, Any]) -> str:
+    """Return the format of a chat template as JSON."""
+
+    def render(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+        return fill(template, [dict(message) for message in messages], {**tokens, **values})
+
+    return json.dumps(to_dict(find_chat_format(render)))
+
+
 def grammar_source(kind: GrammarKind, source: str) -> str:
     """Translate a grammar to llguidance's own form. Raises ValueError if it is wrong."""
     from llguidance import LLMatcher
@@ -159,6 +171,7 @@ DOING: dict[str, Callable[..., str]] = {
     "import": _import,
     "tokenizer": _try_tokenizer,
     "template": fill,
+    "format": chat_format,
     "grammar": _try_grammar,
 }
 
