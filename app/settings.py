@@ -1,6 +1,7 @@
 """The settings: one small JSON file in the data folder."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Literal
 
 from app.errors import SettingsNotRead, SettingsNotSaved
 from app.system.files import write_file
+from app.values.chat_format import Thinking
 from app.values.dataclass_json import parse_json, require_types
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
 from app.values.validation import require, require_one_of
@@ -83,6 +85,8 @@ class Settings:
     has_api: bool = False
     loaded: tuple[ModelChoice, ...] = ()
     """How each model was loaded last; the latest load first."""
+    thinking: Mapping[str, Thinking] = field(default_factory=dict, hash=False)
+    """The choice for each model whose thinking was ever chosen; `options` has the current model's."""
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
@@ -110,11 +114,20 @@ class Settings:
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
         """Return the settings with this model as the current one; a local model is remembered as loaded."""
-        if choice.server:
-            return replace(self, model=choice)
         name = _without_revision(choice.name)
+        options = replace(self.options, thinking=self.thinking.get(name, Thinking()))
+        settings = replace(self, model=choice, options=options)
+        if choice.server:
+            return settings
         others = [one for one in self.loaded if _without_revision(one.name) != name]
-        return replace(self, model=choice, loaded=(choice, *others)[:MOST_LOADED])
+        return replace(settings, loaded=(choice, *others)[:MOST_LOADED])
+
+    def with_thinking(self, thinking: Thinking) -> "Settings":
+        """Return the settings with this choice for the current model, which is remembered."""
+        name = _without_revision(self.model.name)
+        others = [one for one in self.thinking.items() if one[0] != name][1 - MOST_LOADED :]
+        known = {**dict(others), name: thinking}
+        return replace(self, options=replace(self.options, thinking=thinking), thinking=known)
 
 
 def _without_revision(name: str) -> str:
@@ -166,6 +179,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
             Options(**{**options, "stop": tuple(options["stop"])}),
             sampling=Sampling(**options["sampling"]),
             decoding=Decoding(**options["decoding"]),
+            thinking=Thinking(**options.get("thinking", {})),
         ),
         library=ModelSettings(**{**library, "folders": tuple(library.get("folders", ()))}),
         theme=saved.get("theme", "system"),
@@ -174,4 +188,5 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         # Older files do not record this: their temperature may have been chosen.
         is_temperature_chosen=saved.get("is_temperature_chosen", True),
         has_api=saved.get("has_api", False) is True,
+        thinking={name: Thinking(**one) for name, one in saved.get("thinking", {}).items()},
     )

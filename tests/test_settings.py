@@ -19,6 +19,7 @@ from app.settings import (
     SettingsFile,
     assets_dir,
 )
+from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 
 UNUSUAL = Settings(
@@ -29,7 +30,9 @@ UNUSUAL = Settings(
         max_new_tokens=7,
         ignore_eos=True,
         stop=("\n\n", "«"),
+        thinking=Thinking("off", 300),
     ),
+    thinking={"org/näme": Thinking("off", 300), "org/other": Thinking("high")},
     chats=ChatDefaults(rolling_context=True, system="Be «brief»."),
     has_api=True,
 )
@@ -248,3 +251,21 @@ def test_how_models_were_loaded_survives_the_file(tmp_path: Path) -> None:
     settings = Settings().with_loaded(ModelChoice("org/a", quantisation="int4", context=2048))
     SettingsFile(tmp_path).save(settings)
     assert SettingsFile(tmp_path).load() == settings
+
+
+def test_the_choice_of_thinking_belongs_to_its_model() -> None:
+    settings = Settings(ModelChoice("org/a")).with_thinking(Thinking("off"))
+    other = settings.with_loaded(ModelChoice("org/b"))
+    assert other.options.thinking == Thinking()
+    again = other.with_thinking(Thinking("high", 100)).with_loaded(ModelChoice("org/a@main"))
+    assert again.options.thinking == Thinking("off")
+    assert again.thinking == {"org/a": Thinking("off"), "org/b": Thinking("high", 100)}
+
+
+def test_settings_without_a_choice_of_thinking_are_read(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(UNUSUAL)
+    saved = json.loads(file.path.read_text(encoding="utf-8"))
+    del saved["options"]["thinking"], saved["thinking"]
+    file.path.write_text(json.dumps(saved), encoding="utf-8")
+    assert file.load() == replace(UNUSUAL, options=replace(UNUSUAL.options, thinking=Thinking()), thinking={})

@@ -161,7 +161,12 @@ class Services:
 
     def restore_options(self) -> None:
         """Restore the default options; the temperature is the model's own again."""
-        self._choose(lambda settings: replace(settings, options=Options(), is_temperature_chosen=False))
+
+        def restored(settings: Settings) -> Settings:
+            options = Options(thinking=settings.options.thinking)
+            return replace(settings, options=options, is_temperature_chosen=False)
+
+        self._choose(restored)
         self.follow_model(self._settings.local_model.name)
 
     def follow_model(self, name: str) -> None:
