@@ -50,6 +50,11 @@ class ReplyFormat:
     thought_opening: str = ""
     thought_closing: str = ""
 
+    def is_opened_by(self, prompt: str) -> bool:
+        """Return whether a prompt ends inside a thought, so that the reply begins without the opening marker."""
+        opening = self.thought_opening.strip()
+        return bool(opening) and prompt.rstrip().endswith(opening)
+
 
 @dataclass(frozen=True, slots=True)
 class ChatFormat:

@@ -3,15 +3,22 @@
 It runs where templates run: in the sandbox's process, or in this one for a trusted model.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.engine.text.thought_format import Render, find_thought
 from app.values.chat_format import ChatFormat
 
-Render = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], str]
-"""(messages, variables of the template) -> the prompt. Raises an exception if the template refuses the messages."""
 
+def find_chat_format(render: Render) -> ChatFormat:
+    """Return the format of a chat template, given a function that raises an exception for refused messages."""
 
-def find_chat_format(_render: Render) -> ChatFormat:
-    """Return the format of a chat template."""
-    return ChatFormat()
+    def rendered(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+        try:
+            return render(messages, values)
+        except MemoryError:
+            raise
+        except Exception:  # templates raise anything
+            return ""
+
+    return ChatFormat(reply=find_thought(rendered))

@@ -106,12 +106,13 @@ def _require_few(folder: Path) -> None:
 
 
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    """Return the template filled with a chat. `tokens` are the special tokens and may contain `tools`, as a
-    list."""
+    """Return the template filled with a chat.
+
+    `tokens` are the special tokens and other variables of the template, such as `tools`, a list."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     rendered: Any = render_jinja_template(  # its type is str, but it returns (texts, spans of replies)
-        conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
+        conversations=[messages], chat_template=template, **{"add_generation_prompt": True, **tokens}
     )
     text = str(rendered[0][0])
     if len(text) > LONGEST:

@@ -1,0 +1,58 @@
+"""The markers of thoughts are read off a chat template, whatever they are."""
+
+import pytest
+
+from app.engine.text.sandbox import chat_format_here
+
+START = "{% for m in messages %}<|{{ m.role }}|>"
+END = "{{ m.content }}<|end|>{% endfor %}"
+ASKS = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+TEMPLATES = {
+    ("<think>", "</think>"): START
+    + "{% if m.reasoning_content %}\n<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    + END
+    + ASKS,
+    ("<x:think>", "</x:think>"): START
+    + "{% if m.reasoning %}<x:think>{{ m.reasoning }}</x:think>{% endif %}"
+    + END
+    + ASKS,
+    (
+        "[THINK]",
+        "[/THINK]",
+    ): "Think first: [THINK]so[/THINK] and answer.[INST]{{ messages[0].content }}[/INST]",
+    ("<|channel>thought\n", "<channel|>"): START
+    + "{% if m.tool_calls and m.reasoning_content %}<|channel>thought\n{{ m.reasoning_content }}\n<channel|>"
+    + "{% endif %}"
+    + END
+    + ASKS,
+    ("<|channel|>analysis<|message|>", "<|end|>"): START
+    + "{% if m.thinking %}<|channel|>analysis<|message|>{{ m.thinking }}<|end|><|start|>assistant"
+    + "<|channel|>final<|message|>{% endif %}"
+    + END
+    + ASKS,
+    ("Here are my steps:", "[BEGIN ANSWER]"): START
+    + "\n{% if m.reasoning_content %}{{ m.reasoning_content }}\n[BEGIN ANSWER]\n{% endif %}"
+    + END
+    + ASKS
+    + "{% if add_generation_prompt %}{{ '\n' }}Here are my steps:{% endif %}",
+    ("", ""): START + END + ASKS,
+}
+
+
+@pytest.mark.parametrize(("markers", "template"), TEMPLATES.items(), ids=lambda value: str(value)[:24])
+def test_markers_are_read_off_the_template(markers: tuple[str, str], template: str) -> None:
+    reply = chat_format_here(template, {}).reply
+    assert (reply.thought_opening, reply.thought_closing) == markers
+
+
+def test_an_empty_thought_of_the_prompt_shows_the_markers() -> None:
+    off = START + END + ASKS + "{% if enable_thinking is false %}<think></think>{% endif %}"
+    assert chat_format_here(off, {}).reply.thought_opening == "<think>"
+    assert chat_format_here(START + END + ASKS + "</think>", {}).reply.thought_closing == "</think>"
+
+
+def test_a_prompt_that_ends_with_the_opening_marker_opens_the_thought() -> None:
+    reply = chat_format_here(START + END + ASKS + "<think>\n", {}).reply
+    assert reply.is_opened_by("<|user|>Hi<|end|><|assistant|><think>\n")
+    assert not reply.is_opened_by("<|user|>What is <think>?<|end|><|assistant|><think>\n\n</think>\n\n")
+    assert not chat_format_here(START + END + ASKS, {}).reply.is_opened_by("Hi")
