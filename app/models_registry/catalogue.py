@@ -15,7 +15,8 @@ from app.models_registry.files.fit_estimate import Estimator, judge
 from app.models_registry.files.weights import Tensor, Weights
 from app.settings import assets_dir
 from app.values.messages import PRESETS, Preset
-from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdict
+from app.values.model import CatalogueEntry, Fit, Memory, Precision, Recommendation, Use, Verdict
+from app.values.quantisation import Quantisation
 
 FILE = "catalogue.toml"
 SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")
@@ -71,6 +72,16 @@ def grouped(
                 yield CatalogueGroup(verdict, use, tuple(entries))
 
 
+def recommend(
+    one: CatalogueModel, memory: Memory, precision: Precision, context: int, fast: Quantisation
+) -> Recommendation:
+    """Judge a model in the quantisation `fast` if it can be read for that, else in `precision`."""
+    fit = one.fit(memory, precision, context)
+    if fast == "none" or not fit.fits_in_float32:
+        return Recommendation(one.entry, fit)
+    return Recommendation(one.entry, one.fit(memory, fast, context), fast)
+
+
 def wng(parameters: int) -> tuple[int, int, int]:
     """Return the W, N and G that lookahead's authors advise for a model of this size."""
     for name, most in WNG_SIZES:
@@ -81,6 +92,9 @@ def wng(parameters: int) -> tuple[int, int, int]:
 
 def _recommended(values: dict[str, Any]) -> CatalogueModel:
     sizes = {key: values.pop(key) for key in SIZES}
+    experts = values.pop("experts", 0)
+    values.pop("unread", 0)  # a part of the download that is not loaded
+    values["checked"] = values["checked"].isoformat()
     entry = CatalogueEntry(**values, wng=wng(values["parameters"]))
     shape = ModelConfig(
         model_type="",
@@ -95,16 +109,19 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
         context=entry.context,
         is_tied=sizes["is_tied"],
     )
-    return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters)))))
+    return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters, experts)))))
 
 
-def _tensors(shape: ModelConfig, parameters: int) -> Iterator[Tensor]:
-    """Yield tensors that stand for a model's weights: its embedding and head, all layers as one matrix, and the
-    rest."""
+def _tensors(shape: ModelConfig, parameters: int, experts: int) -> Iterator[Tensor]:
+    """Yield tensors that stand for a model's weights: its embedding and head, all experts, all layers as one
+    matrix, and the rest."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
     if not shape.is_tied:
         yield Tensor("lm_head.weight", "BF16", table)
-    rows, rest = divmod(parameters - shape.embedding * (1 if shape.is_tied else 2), shape.hidden)
+    if experts:
+        yield Tensor("experts.weight", "BF16", (1, experts, 1))  # not a matrix, so it is not quantised
+    tables = shape.embedding * (1 if shape.is_tied else 2)
+    rows, rest = divmod(parameters - tables - experts, shape.hidden)
     yield Tensor("layers.weight", "BF16", (rows, shape.hidden))
     yield Tensor("norm.weight", "BF16", (rest,))

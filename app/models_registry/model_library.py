@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from app.models_registry import installed_models
-from app.models_registry.catalogue import read_catalogue
+from app.models_registry.catalogue import read_catalogue, recommend
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.draft_models import draft_models_for
@@ -77,8 +77,12 @@ class ModelLibrary:
         return disk_use(self.hub.root)
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
-        """Return the catalogue's models, small models first, each with whether it fits."""
-        return [Recommendation(one.entry, one.fit(memory, precision, context)) for one in read_catalogue()]
+        """Return the catalogue's models, small models first, each with whether it fits.
+
+        A model is judged in the quantisation that is fastest here if the machine can read it for that, else in
+        `precision`."""
+        fast = self.fast_quantisation()
+        return [recommend(one, memory, precision, context, fast) for one in read_catalogue()]
 
     def installed(self) -> list[InstalledModel]:
         """Return all models on this machine."""

@@ -60,8 +60,8 @@ class ReplyFormat:
 class ChatFormat:
     """What is known about a model's chat template.
 
-    `modes` are the levels of thinking that can be chosen, the template's own default first. A template that knows no
-    levels has at most one, which tells whether its prompt opens a thought. Without `takes_system` the template
+    `modes` are the levels of thinking that can be chosen, the template's own default first. A template that knows
+    no levels has at most one, which tells whether its prompt opens a thought. Without `takes_system` the template
     refuses or omits a system message, without `takes_user_runs` several messages of the user in a row, without
     `takes_assistant_first` a chat that begins with the assistant, and without `takes_text` a content that is not
     a list of parts. `turn_end` is the text after an assistant's message, with the control token that ends it."""

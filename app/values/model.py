@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from app.values.quantisation import Quantisation
 from app.values.validation import require, require_one_of
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
@@ -15,7 +16,10 @@ InstalledState = Literal["ready", "incomplete", "unusable", "draft head"]
 ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama", "llama.cpp"]
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
-Use = Literal["chat", "code", "reasoning"]
+Use = Literal["chat", "code", "reasoning", "comparison"]
+"""What a model of the catalogue is good for; "comparison" is for models that papers measured."""
+Kind = Literal["dense", "hybrid", "mixture"]
+"""Whether all weights serve every token, some layers are recurrent, or a token uses some of the experts."""
 CONFIG = "config.json"
 LONGEST_CONFIG = 2_000_000
 """Bytes of the largest accepted config.json, which comes from strangers and is not trusted."""
@@ -144,6 +148,12 @@ class Fit:
     room: int = 0
     offloaded: int = 0
 
+    @property
+    def fits_in_float32(self) -> bool:
+        """Whether the device holds the model in float32, in which weights are read before they are quantised."""
+        widened = self.need.weights if self.precision != "float32" else 0
+        return self.need.total + widened <= self.memory.free
+
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
@@ -171,7 +181,8 @@ class DraftModels:
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
     """A recommended model. `size` is its download in bytes, `context` is in tokens, `is_first` if it is good to
-    begin with, `wng` are the recommended W, N and G of lookahead."""
+    begin with, `wng` are the recommended W, N and G of lookahead. `source` is the public page that names the model,
+    read on the day `checked`."""
 
     repo: str
     family: str
@@ -183,11 +194,15 @@ class CatalogueEntry:
     good_for: str
     is_gated: bool = False
     is_first: bool = False
+    kind: Kind = "dense"
+    source: str = ""
+    checked: str = ""
     wng: tuple[int, int, int] = (15, 5, 15)
 
     def __post_init__(self) -> None:
         require(self.repo.count("/") == 1, "repo must be org/name", self.repo)
         require_one_of(Use, "use", self.use)
+        require_one_of(Kind, "kind", self.kind)
         for name in ("parameters", "size", "context"):
             require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
         require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
@@ -200,10 +215,11 @@ class CatalogueEntry:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """An entry of the catalogue, and whether it fits this machine."""
+    """An entry of the catalogue, and whether it fits this machine with the quantisation that is fastest here."""
 
     entry: CatalogueEntry
     fit: Fit
+    quantisation: Quantisation = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ def test_without_a_hub_the_catalogue_still_answers(
     environment["HF_ENDPOINT"] = "http://127.0.0.1:9"
     monkeypatch.setattr(constants, "ENDPOINT", environment["HF_ENDPOINT"])
     found = run("search", "granite")
-    assert found.returncode == 0 and "ibm-granite/granite-3.3-2b-instruct" in found.stdout
+    assert found.returncode == 0 and "ibm-granite/granite-4.1-3b" in found.stdout
     assert "Can't reach Hugging Face" in found.stderr
     known = run("info", "Qwen/Qwen3-8B")
     assert "8.2B parameters" in known.stdout and "This is from the catalogue" in known.stdout

@@ -16,6 +16,7 @@ from app.values.model import (
     FileProgress,
     Fit,
     InstalledModel,
+    Kind,
     Recommendation,
     RemoteModel,
     SearchHit,
@@ -36,7 +37,18 @@ SIZES: dict[Size, str] = {
 }
 """The filters by maximum download size in gigabytes, and their labels on the page."""
 Task = Use | Literal["any"]
-TASKS: dict[Task, str] = {"any": "Any task", "chat": "Chat", "code": "Code", "reasoning": "Reasoning"}
+TASKS: dict[Task, str] = {
+    "any": "Any task",
+    "chat": "Chat",
+    "code": "Code",
+    "reasoning": "Reasoning",
+    "comparison": "Models of papers",
+}
+KINDS: dict[Kind, str] = {
+    "dense": "",
+    "hybrid": "recurrent layers: drafts are chains",
+    "mixture": "mixture of experts",
+}
 MOST = 3
 """Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000
@@ -97,28 +109,25 @@ def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quanti
     is_known = any(one.entry.repo == name for one in inventory.recommended)
     if not is_known or fit is None:
         return "none"
-    widening = 1 if fit.precision == "float32" else 2
-    in_float32 = fit.need.total + fit.need.weights * (widening - 1)
-    return inventory.fast if in_float32 <= fit.memory.free else "none"
+    return inventory.fast if fit.fits_in_float32 else "none"
 
 
-def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
+def quantisation_of_offer(settings: Settings, one: Recommendation) -> Quantisation:
     """Return the quantisation with which an offered model is loaded after its download."""
     repo = one.entry.repo
-    return _choice(settings, inventory, repo, repo, one.fit).quantisation
+    return settings.choice_of(repo).quantisation if settings.was_loaded(repo) else one.quantisation
 
 
 def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
-    """Return the options with which an offered model that is installed is loaded."""
-    return _choice(settings, inventory, load_name(model), model.name, inventory.fit_of(model))
+    """Return the options with which an offered model that is installed is loaded.
 
-
-def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit: Fit | None) -> ModelChoice:
-    """Return the options with which this model was last loaded; else use the fastest quantisation."""
+    They are those with which it was last loaded, else the fastest quantisation."""
+    name = load_name(model)
     choice = settings.choice_of(name)
     if settings.was_loaded(name):
         return choice
-    return replace(choice, quantisation=quantisation_for(inventory, repo, fit))
+    fastest = quantisation_for(inventory, model.name, inventory.fit_of(model))
+    return replace(choice, quantisation=fastest)
 
 
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
@@ -128,13 +137,15 @@ def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit, one per line; the too big ones last."""
+    """Render the models of the catalogue that the filters admit, one per line; those of papers last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
+    current = [one for one in shown if one.entry.use != "comparison"]
     return render_macro(
         TEMPLATE,
         "catalogue",
-        fitting=[_row(one) for one in shown if one.fit.verdict != "too big"],
-        too_big=[_row(one) for one in shown if one.fit.verdict == "too big"],
+        fitting=[_row(one) for one in current if one.fit.verdict != "too big"],
+        too_big=[_row(one) for one in current if one.fit.verdict == "too big"],
+        compared=[_row(one) for one in shown if one.entry.use == "comparison"],
         is_known=inventory is not None,
         parts=MEMORY_PARTS,
         known=known,
@@ -146,7 +157,17 @@ def _row(one: Recommendation) -> dict[str, object]:
     return {
         "entry": entry,
         "size": gigabytes(entry.size),
-        "facts": [f"{parameters_label(entry.parameters)} parameters", f"{entry.context:,} tokens of context"],
+        "facts": list(
+            filter(
+                None,
+                (
+                    f"{parameters_label(entry.parameters)} parameters",
+                    f"{entry.context:,} tokens of context",
+                    KINDS[entry.kind],
+                    f"{gigabytes(one.fit.need.weights)} of weights in {one.fit.precision}",
+                ),
+            )
+        ),
         "verdict": one.fit.verdict.capitalize(),
         "colour": COLOURS[one.fit.verdict],
         "fit": fit_values(one.fit),

@@ -169,7 +169,7 @@ def offers_html(
     here = usable(inventory)
     others = () if inventory.library.is_offline else other_models(inventory, here)
     installed = [(model, choice_of(settings, inventory, model).quantisation) for model in here]
-    offered = [(one, quantisation_of_offer(settings, inventory, one)) for one in others]
+    offered = [(one, quantisation_of_offer(settings, one)) for one in others]
     return render(
         "offers.html",
         parameters=f"{parameters_label(status.model.parameters)} parameters" if status.model else "",
