@@ -94,6 +94,17 @@ def read_gguf_header(path: Path) -> GgufHeader:
     return _read(path, status.st_size, status.st_mtime_ns)
 
 
+def read_gguf_values(path: Path) -> Mapping[str, Any]:
+    """Read all values of a file, with the entries of long lists: for a process with a limit of memory.
+
+    Raises ValueError if the header is invalid, OSError if it cannot be read."""
+    with path.open("rb") as file:
+        try:
+            return _Reader(file, path.stat().st_size, MOST_ENTRIES).values()[0]
+        except (struct.error, LookupError, OverflowError) as error:
+            raise ValueError("its header is not complete") from error
+
+
 @lru_cache(maxsize=8)
 def _read(path: Path, size: int, _changed: int) -> GgufHeader:
     """Read a header, once until the file changes, because a large vocabulary takes tenths of a second."""
@@ -105,19 +116,24 @@ def _read(path: Path, size: int, _changed: int) -> GgufHeader:
 
 
 class _Reader:
-    def __init__(self, file: BufferedReader, size: int) -> None:
+    def __init__(self, file: BufferedReader, size: int, kept: int = KEPT_ENTRIES) -> None:
         self._file = file
         self._size = size
+        self._kept = kept  # of longer lists only the length is kept
         self._entries = 0
 
-    def header(self) -> GgufHeader:
+    def values(self) -> tuple[dict[str, Any], int]:
+        """Read up to the tensors; return the values and the number of tensors."""
         if self._file.read(4) != MAGIC:
             raise ValueError("it is not a GGUF file")
         version = self._number("<I")
         if version not in VERSIONS:
             raise ValueError(f"its version is {version}")
         tensors = self._count("<Q", MOST_TENSORS)
-        values = {self._text(): self._value() for _ in range(self._count("<Q", MOST_VALUES))}
+        return {self._text(): self._value() for _ in range(self._count("<Q", MOST_VALUES))}, tensors
+
+    def header(self) -> GgufHeader:
+        values, tensors = self.values()
         listed = [self._tensor() for _ in range(tensors)]
         alignment = values.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
@@ -149,15 +165,18 @@ class _Reader:
         kind = self._number("<I")
         count = self._count("<Q", MOST_ENTRIES - self._entries)
         self._entries += count
+        if kind == TEXT and self._kept >= MOST_ENTRIES:
+            return [self._text() for _ in range(count)]
         if kind == TEXT:
             for _ in range(count):
                 # Seeking inside the buffer is quick. If the file is too short, a later read fails.
                 self._file.seek(self._count("<Q", LONGEST_TEXT), 1)
             return count
-        if count > KEPT_ENTRIES:
-            self._file.seek(count * struct.calcsize(NUMBERS[kind]), 1)
+        size = count * struct.calcsize(NUMBERS[kind])
+        if count > self._kept:
+            self._file.seek(size, 1)
             return count
-        return [self._number(NUMBERS[kind]) for _ in range(count)]
+        return list(struct.unpack(f"<{count}{NUMBERS[kind][1:]}", self._file.read(size)))
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._text()

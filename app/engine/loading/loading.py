@@ -6,10 +6,16 @@ from ctypes import CDLL
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
@@ -150,7 +156,9 @@ def load(
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
     if sandbox:
         sandbox.check_tokenizer(folder)
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder.path, **HERE)
+    # AutoTokenizer builds some architectures' tokenizers anew from their words and merges.
+    kind: Any = PreTrainedTokenizerFast if folder.gguf else AutoTokenizer
+    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **HERE)
     if tokenizer.chat_template and sandbox:
         sandbox.check_template(folder.name, tokenizer.get_chat_template(), tokenizer.special_tokens_map)
     return tokenizer

@@ -37,7 +37,7 @@ KEPT = 20
 """Folders that the cache keeps; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """The name of a folder in the cache."""
-FORM = "2"
+FORM = "3"
 """The version of what the child process writes; it is part of a folder's name."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
@@ -94,7 +94,7 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
         with TemporaryDirectory(dir=cache, prefix="unfinished-") as unfinished:
             made = Path(unfinished) / "model"
             _convert(folder, made)
-            for written in made.iterdir():
+            for written in filter(Path.is_file, made.rglob("*")):
                 sync_file(written)  # after a power cut an empty file would be mistaken for a complete one
             made.replace(target)
         _forget_oldest(cache)
@@ -106,16 +106,21 @@ def _convert(folder: ModelFolder, target: Path) -> None:
     request = {
         "file": str(folder.path.absolute()),
         "target": str(target.absolute()),
-        "ends": [header.values.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot")],
         "head_size": header.value("attention.key_length") or 0,
         "frequencies": next((one.begin for one in header.tensors if one.name == "rope_freqs.weight"), 0),
     }
     with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
         line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
     with understanding(_unreadable(folder, "its reader ended unexpectedly")):
-        refused = str(json.loads(line)["refused"]) if line else "it takes too much time or memory"
+        answer = json.loads(line or b"{}")
+        refused = str(answer["refused"]) if answer else "it takes too much time or memory"
     if refused:
         raise _unreadable(folder, refused)
+    if answer["unknown"]:
+        raise ModelBroken(
+            f"The vocabulary of {folder.name} is of a kind that this version of Foresight does not know "
+            f"({answer['unknown']}): update Foresight, or choose the same model in safetensors."
+        )
 
 
 def _unreadable(folder: ModelFolder, reason: str) -> ModelBroken:

@@ -1,6 +1,7 @@
 """The process that writes a GGUF file's config, tokenizer and chat template as files of a model's folder.
 
-transformers reads the file. Its contents are not trusted, so the process limits its memory, and the app its time.
+transformers reads the config, `gguf_tokenizer.py` the vocabulary. The file is not trusted, so the process limits
+its memory, and the app its time.
 """
 
 import json
@@ -10,6 +11,7 @@ from typing import Any
 from app.engine.machine.memory import address_space
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
+from app.values.gguf_header import read_gguf_values
 
 MEMORY = 4 * 2**30
 """Bytes of address space that reading may take, in addition to the libraries and the mapped file."""
@@ -22,23 +24,31 @@ def main() -> None:
 
 def _answer(line: bytes) -> bytes:
     job: dict[str, Any] = json.loads(line)
+    refused = unknown = ""
     try:
-        _convert(Path(job.pop("file")), Path(job.pop("target")), **job)
-        refused = ""
+        unknown = _convert(Path(job.pop("file")), Path(job.pop("target")), **job)
     except (MemoryError, RecursionError):
         refused = "it takes too much memory"
     except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
         refused = first_line(error)[:200].rstrip(".:") or type(error).__name__
-    return json.dumps({"refused": refused}).encode() + b"\n"
+    return json.dumps({"refused": refused, "unknown": unknown}).encode() + b"\n"
 
 
-def _convert(file: Path, target: Path, ends: list[int | None], head_size: int, frequencies: int) -> None:
+def _convert(file: Path, target: Path, head_size: int, frequencies: int) -> str:
+    """Write the folder; return the kind of the vocabulary if it is an unknown one, or ""."""
     import gguf  # noqa: F401 - everything is imported before the memory is limited
-    from transformers import AutoConfig, PreTrainedTokenizerFast
+    from transformers import AutoConfig
+
+    from app.engine.text.gguf_tokenizer import UnknownVocabulary, Vocabulary, end_tokens, write_tokenizer
 
     limit_memory(address_space() + file.stat().st_size + MEMORY)
+    vocabulary = Vocabulary(read_gguf_values(file))
+    try:
+        write_tokenizer(vocabulary, target)
+    except UnknownVocabulary as error:
+        return str(error)
     config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
-    if known := list(dict.fromkeys(one for one in ends if isinstance(one, int))):
+    if known := end_tokens(vocabulary):
         config.eos_token_id = known if len(known) > 1 else known[0]
     if head_size and hasattr(config, "head_dim"):
         config.head_dim = head_size  # transformers leaves it out for some architectures
@@ -46,11 +56,7 @@ def _convert(file: Path, target: Path, ends: list[int | None], head_size: int, f
         config.rope_parameters = _llama3_rope(config, file, frequencies)
     config.name_or_path = ""
     config.save_pretrained(target)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(
-        file.parent, gguf_file=file.name, local_files_only=True
-    )
-    tokenizer.name_or_path = ""
-    tokenizer.save_pretrained(target)
+    return ""
 
 
 def _llama3_rope(config: Any, file: Path, begin: int) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_a_files_weights_tokenizer_and_template_are_the_models_own(
     model = loaded.runner.model  # type: ignore[attr-defined]
     same_weights(places[0], tiny_llama(), places[1])
     assert loaded.can_draft and loaded.info.name == "tiny" and loaded.info.context == 256
-    assert loaded.eos_ids == {2}
+    assert loaded.eos_ids == {0, 2}
     assert not hasattr(model.config, "quantization_config") and not getattr(model, "is_quantized", False)
     words = "The sea is calm tonight, isn't it?"
     assert loaded.decode(loaded.tokenizer(words).input_ids) == words
@@ -146,7 +146,7 @@ def test_without_a_cache_nothing_is_left(
 def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "odd.gguf")
     file.write_bytes(file.read_bytes().replace(b"gpt2", b"odd!"))
-    with pytest.raises(ModelBroken, match=r"The GGUF file of odd cannot be read \(.*odd!"):
+    with pytest.raises(ModelBroken, match=r"The vocabulary of odd is of a kind .*odd!.*: update Foresight, or"):
         load(ModelFolder(file, name="odd"), CPU)
 
 
