@@ -146,7 +146,7 @@ def test_without_a_cache_nothing_is_left(
 def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "odd.gguf")
     file.write_bytes(file.read_bytes().replace(b"gpt2", b"odd!"))
-    with pytest.raises(ModelBroken, match=r"The vocabulary of odd is of a kind .*odd!.*: update Foresight, or"):
+    with pytest.raises(ModelBroken, match=r"The vocabulary of odd is of .*odd!.*: update Foresight, or"):
         load(ModelFolder(file, name="odd"), CPU)
 
 
