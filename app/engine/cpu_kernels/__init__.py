@@ -27,6 +27,7 @@ def declared(library: CDLL) -> CDLL:
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
     library.decoder_layer_room.argtypes, library.decoder_layer_room.restype = (_P, _N, _N), _N
+    library.row_paths.argtypes, library.row_paths.restype = (_N, _N, _N, _P, _P), _I
     return library
 
 

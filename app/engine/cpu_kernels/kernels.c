@@ -1,5 +1,5 @@
-/* The CPU's kernels: products of 8-bit weights, norms, gates, rotary embeddings, attention over a block, and a
-   decoder layer of these.
+/* The CPU's kernels: products of 8-bit weights, norms, gates, rotary embeddings, attention over a block, a
+   decoder layer of these, and a step's table of paths.
 
    Every row is computed by itself, in an order that depends only on the text before it: not on other rows, on threads
    or on the addresses of its keys. So its results are bitwise identical in a step of one row and in a step of 128.
@@ -12,3 +12,4 @@
 #include "norms.h"
 #include "attention.h"
 #include "layer.h"
+#include "paths.h"

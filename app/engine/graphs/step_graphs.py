@@ -23,6 +23,7 @@ once, steps are eager until the cache has grown by little.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import pack
 
 import numpy as np
 import torch
@@ -84,12 +85,12 @@ class StepInputs:
             raise ValueError(
                 f"inputs are for {self._rows} rows, got {len(block)}, of which {len(block.wanted)} are wanted"
             )
-        slots = range(prefix_length, prefix_length + self._rows)
-        lines = np.array((*block.tokens, *block.positions, *slots, *block.wanted), dtype=np.int64)
-        numbers = np.concatenate((lines, row_paths(prefix_length, block).reshape(-1).view(np.int64)))
-        if len(numbers) != len(self._buffer):
+        paths = row_paths(prefix_length, block)
+        if paths.shape[1] != WIDTH:
             return False
-        upload_into(self._buffer, numbers)
+        slots = range(prefix_length, prefix_length + self._rows)
+        lines = pack(f"={LINES * self._rows}q", *block.tokens, *block.positions, *slots, *block.wanted)
+        upload_into(self._buffer, np.frombuffer(bytearray(lines + paths.data), dtype=np.int64))
         return True
 
 
