@@ -23,8 +23,8 @@ from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.plain import plain
-from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder, FirstToken, Step

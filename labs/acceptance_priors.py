@@ -35,8 +35,8 @@ from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.jacobi_window import WindowSizer
-from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
+from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler

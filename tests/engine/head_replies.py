@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.planning import FixedSizesPlanner
+from app.engine.lookahead.row_planner import FixedSizesPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.values.messages import Decoding, Sampling
 from tests.engine.heads import VOCABULARY

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead.decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.planning import FixedSizesPlanner
+from app.engine.lookahead.row_planner import FixedSizesPlanner
 from app.values.messages import Decoding
 from app.values.step_rows import StepRows, step_rows
 

@@ -35,7 +35,7 @@ from app.engine.lookahead.model_statistics import (
     num_asked,
 )
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
-from app.engine.lookahead.step_curve import CurveShape
+from app.engine.lookahead.step_time_curve import CurveShape
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.measuring.profiling import MeasuredRunner, ProgressListener, profile_steps

@@ -33,7 +33,8 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.planning import (
+from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.row_planner import (
     ChainTuner,
     DraftedStep,
     DraftPlan,
@@ -42,7 +43,6 @@ from app.engine.lookahead.planning import (
     RowBudgetPlanner,
     Tuner,
 )
-from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step, StepInParts, run_steps

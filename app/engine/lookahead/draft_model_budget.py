@@ -1,7 +1,7 @@
 """Decides when the draft model is asked: if the tokens that it brings are worth the time that it takes.
 
 A question to the draft model costs s seconds and asks what comes after one node of the draft tree. The tuner
-(`planning.py`) values a second at R tokens. If the main model reaches the node with chance r, the question
+(`row_planner.py`) values a second at R tokens. If the main model reaches the node with chance r, the question
 brings g * r tokens. The gain g is measured: the tokens accepted in drafted steps, minus those that the pool's
 own tree would have had accepted, per unit of reach asked about. So a question is asked if
 

@@ -21,7 +21,7 @@ from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
 from app.engine.lookahead.jacobi_window import WindowSizer
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.step_curve import CurveShape, StepCurve
+from app.engine.lookahead.step_time_curve import CurveShape, StepTimeCurve
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.logits_processing import Constraint, unconstrained
 from app.engine.sampling.sampling import likeliest
@@ -120,7 +120,7 @@ class ModelStatistics:
         self._estimators = {
             kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
         }
-        self._curves: dict[Buckets, StepCurve] = {}
+        self._curves: dict[Buckets, StepTimeCurve] = {}
         self._shapes = dict(shapes or {})
         self._pool: Pool | None = None
         self.learn_first(no_successors(0) if first is None else first)
@@ -175,12 +175,12 @@ class ModelStatistics:
         """The estimators' counts, to be kept on disk, by twice the rounded temperature."""
         return {kind: estimator.counts for kind, estimator in self._estimators.items()}
 
-    def curve(self, times: StepTimes, padded: Buckets) -> StepCurve:
+    def curve(self, times: StepTimes, padded: Buckets) -> StepTimeCurve:
         """Return the curve of step times for blocks padded to these buckets; make it if it does not exist."""
         if padded not in self._curves:
             shape = self._shapes.get(padded)
             fits = shape is not None and len(shape.drafted) == len(times.buckets)
-            self._curves[padded] = StepCurve(times, padded, shape if fits else None)
+            self._curves[padded] = StepTimeCurve(times, padded, shape if fits else None)
         return self._curves[padded]
 
     @property

@@ -9,8 +9,8 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi_window import WindowSizer
 from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
-from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner, Tuner
-from app.engine.lookahead.step_curve import StepCurve
+from app.engine.lookahead.row_planner import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner, Tuner
+from app.engine.lookahead.step_time_curve import StepTimeCurve
 from app.values.messages import Decoding, Origin, Sampling
 from tests.engine.architectures import GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching
@@ -59,8 +59,8 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     expected = reference(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    measured = StepCurve(machine.times, machine.buckets)
-    proven = StepCurve(machine.times, machine.buckets, measured.shape)
+    measured = StepTimeCurve(machine.times, machine.buckets)
+    proven = StepTimeCurve(machine.times, machine.buckets, measured.shape)
     planner = Tuner(proven, WindowSizer(columns))
     said = write(runner, PROMPT, planned(planner, oracle), sampling, buckets=machine.buckets)
     assert said.tokens == expected.tokens

@@ -24,7 +24,7 @@ from app.engine.loading.offloading import (
     run_in_part,
 )
 from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.planning import FixedSizesPlanner
+from app.engine.lookahead.row_planner import FixedSizesPlanner
 from app.engine.machine.device_plan import ALONE, RankPlan, no_estimate
 from app.engine.machine.memory import release_memory
 from app.engine.measuring.measurement_cache import MeasurementCache, cache_key_of

@@ -5,8 +5,14 @@ from dataclasses import dataclass, field
 
 from app.engine.lookahead import lookahead
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
-from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.row_planner import (
+    PLAIN_STEP,
+    DraftedStep,
+    DraftPlan,
+    DraftPlanner,
+    FixedSizesPlanner,
+)
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.reply_text import StoppingCriteria

@@ -26,7 +26,7 @@ from itertools import accumulate
 from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
-from app.engine.lookahead.step_curve import StepCurve
+from app.engine.lookahead.step_time_curve import StepTimeCurve
 from app.values.messages import Decoding, Split
 from app.values.step_rows import tree_rows
 
@@ -157,7 +157,11 @@ class Tuner(DraftPlanner):
     """A planner that maximises tokens per second on the curve of this model and machine."""
 
     def __init__(
-        self, curve: StepCurve, sizer: WindowSizer, budget: DraftModelBudget | None = None, context: int = 0
+        self,
+        curve: StepTimeCurve,
+        sizer: WindowSizer,
+        budget: DraftModelBudget | None = None,
+        context: int = 0,
     ) -> None:
         """Start a reply after `context` tokens; `budget` decides when a draft model, if any, is asked."""
         super().__init__(sizer)

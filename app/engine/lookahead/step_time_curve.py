@@ -61,7 +61,7 @@ class CurveShape:
             raise ValueError(f"steps take time, got {self}")
 
 
-class StepCurve:
+class StepTimeCurve:
     """Expected `seconds` [rows] of drafted steps; padded blocks cost as much as their bucket.
 
     `plain` is the expected seconds of a plain step."""

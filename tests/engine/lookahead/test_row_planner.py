@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.engine.block.block import MAX_DEPTH
 from app.engine.block.step_profile import Buckets, StepTimes
 from app.engine.lookahead.jacobi_window import STEPS, WORTH, JacobiWindow, WindowSizer
-from app.engine.lookahead.planning import (
+from app.engine.lookahead.row_planner import (
     FLOOR,
     MEMORY,
     MIN_ROWS_FOR_WINDOW,
@@ -23,7 +23,7 @@ from app.engine.lookahead.planning import (
     RowBudgetPlanner,
     Tuner,
 )
-from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, CurveShape, StepCurve
+from app.engine.lookahead.step_time_curve import PROOF, ROUND, STALE, CurveShape, StepTimeCurve
 from app.values.messages import PRESETS, Decoding, Preset, Split
 from tests.engine.lookahead.deciding import drafted
 
@@ -47,19 +47,19 @@ TUNED_REACHES = st.lists(st.floats(0, 1), max_size=60).map(
 
 def tuner(times: StepTimes, buckets: Buckets = ()) -> Tuner:
     """On a curve that real steps have proven."""
-    return Tuner(StepCurve(times, buckets, StepCurve(times, buckets).shape), WindowSizer(3))
+    return Tuner(StepTimeCurve(times, buckets, StepTimeCurve(times, buckets).shape), WindowSizer(3))
 
 
 def test_rows_that_pay_in_a_short_chat_need_not_pay_in_a_long_one() -> None:
     times = StepTimes((1, 8, 128), (1.0, 1.2, 1.4), (1e-4, 5e-3, 5e-2))
-    kept, curve = [], StepCurve(times, (), StepCurve(times, ()).shape)
+    kept, curve = [], StepTimeCurve(times, (), StepTimeCurve(times, ()).shape)
     for context in (0, 10_000):
         kept.append(Tuner(curve, WindowSizer(3), context=context).kept(FADING[:16], 0))
     assert kept[0] > kept[1] == 1
 
 
 def test_a_reply_moves_along_the_curve_as_it_is_written() -> None:
-    curve = StepCurve(StepTimes((1, 128), (1.0, 1.4), (0.01, 0.01)), ())
+    curve = StepTimeCurve(StepTimes((1, 128), (1.0, 1.4), (0.01, 0.01)), ())
     planner = Tuner(curve, WindowSizer(3), context=100)
     assert curve.plain == pytest.approx(2.0)
     for _ in range(100):
@@ -75,7 +75,7 @@ def plain_steps(planner: Tuner) -> int:
     return count
 
 
-def worths(curve: StepCurve, reaches: list[float], window: int, speed: float) -> list[float]:
+def worths(curve: StepTimeCurve, reaches: list[float], window: int, speed: float) -> list[float]:
     """Of the first row, the first two, ..., reckoned anew; a plain step has no window.
 
     What would not fill a bucket, although there are guesses for it, is worth nothing."""
@@ -88,7 +88,7 @@ def worths(curve: StepCurve, reaches: list[float], window: int, speed: float) ->
 
 @given(times=CURVES, reaches=TUNED_REACHES, window=st.integers(0, 15))
 def test_no_other_number_of_rows_is_worth_more(times: StepTimes, reaches: list[float], window: int) -> None:
-    planner, curve = tuner(times), StepCurve(times, ())
+    planner, curve = tuner(times), StepTimeCurve(times, ())
     reaches = reaches[: max(curve.largest - window, 1)]
     found = worths(curve, reaches, window, 1 / curve.plain)
     kept = planner.kept(reaches, window)
@@ -105,7 +105,7 @@ def test_no_other_number_of_rows_is_worth_more(times: StepTimes, reaches: list[f
 def test_a_second_is_worth_the_tokens_that_were_written_in_one(
     times: StepTimes, reaches: list[float], tokens: int, steps: int
 ) -> None:
-    planner, curve = tuner(times), StepCurve(times, ())
+    planner, curve = tuner(times), StepTimeCurve(times, ())
     reaches = reaches[: curve.largest]
     for _ in range(steps):
         planner.observe(drafted(1, tokens, curve.seconds[1]))
@@ -146,7 +146,7 @@ def test_a_faster_text_makes_time_dearer() -> None:
 )
 def test_padded_blocks_are_filled(buckets: Buckets) -> None:
     times = StepTimes((1, 4, 8, 16, 32, 64, 128), (1.0, 1.1, 1.2, 1.4, 1.8, 2.6, 4.2))
-    planner, curve = tuner(times, buckets), StepCurve(times, buckets)
+    planner, curve = tuner(times, buckets), StepTimeCurve(times, buckets)
     expected = list(accumulate(FADING))
     worth = [expected[rows - 1] - curve.seconds[rows] / curve.plain for rows in range(1, buckets[-1] + 1)]
     best = 1 + worth.index(max(worth))
@@ -179,7 +179,7 @@ def test_the_dearer_a_row_the_likelier_a_guess_must_be_to_be_looked_at() -> None
 
 @pytest.mark.parametrize(("drafted_row", "rest"), [(1.0, 0), (1.06, 2), (1.6, 20)])
 def test_drafts_that_do_not_pay_cost_a_small_share_of_the_time(drafted_row: float, rest: int) -> None:
-    curve, rests = StepCurve(CHEAP, (), CurveShape(1.0, (drafted_row, 2.0, 2.0))), []
+    curve, rests = StepTimeCurve(CHEAP, (), CurveShape(1.0, (drafted_row, 2.0, 2.0))), []
     planner = Tuner(curve, WindowSizer(3))
     for _ in range(PATIENCE + 2):
         rests.append(plain_steps(planner))
@@ -215,7 +215,7 @@ def test_real_steps_refine_the_curve() -> None:
 
 def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
     """Measured on a busy machine, eight rows seem to cost ten steps; they cost little more than one."""
-    curve = StepCurve(StepTimes((1, 8, 128), (1.0, 10.0, 30.0)), ())
+    curve = StepTimeCurve(StepTimes((1, 8, 128), (1.0, 10.0, 30.0)), ())
     planner, guesses = Tuner(curve, WindowSizer(3)), [1.0, *[0.2] * 20]
     assert planner.plan(0).min_reach == TUNED_MIN_REACH
     for _ in range(PROOF):
@@ -231,7 +231,7 @@ def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
 
 
 def test_trials_of_a_curve_do_not_keep_the_tuner_from_resting() -> None:
-    planner = Tuner(StepCurve(StepTimes((1, 8), (4e-4, 1.0)), ()), WindowSizer(3))
+    planner = Tuner(StepTimeCurve(StepTimes((1, 8), (4e-4, 1.0)), ()), WindowSizer(3))
     rests = []
     for _ in range(PATIENCE + 2):
         rests.append(plain_steps(planner))
@@ -265,7 +265,7 @@ def test_a_split_tells_the_cost_against_a_plain_step() -> None:
 
 def chain_tuner(times: StepTimes) -> ChainTuner:
     """On a curve that real steps have proven."""
-    return ChainTuner(StepCurve(times, (), StepCurve(times, ()).shape), WindowSizer(0))
+    return ChainTuner(StepTimeCurve(times, (), StepTimeCurve(times, ()).shape), WindowSizer(0))
 
 
 def test_a_chain_that_is_sure_is_as_long_as_a_tree_and_one_that_is_not_is_shorter() -> None:

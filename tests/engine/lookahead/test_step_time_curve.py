@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.block.step_profile import Buckets, StepTimes, bucket_for
-from app.engine.lookahead.step_curve import (
+from app.engine.lookahead.step_time_curve import (
     HOST,
     HOST_ROW,
     LARGEST_BUCKET,
@@ -16,7 +16,7 @@ from app.engine.lookahead.step_curve import (
     ROUND,
     STALE,
     CurveShape,
-    StepCurve,
+    StepTimeCurve,
     ascending,
 )
 
@@ -24,20 +24,20 @@ TIMES = StepTimes((1, 8, 16, 64), (0.010, 0.011, 0.013, 0.040))
 
 
 def test_a_drafted_step_costs_its_pass_and_the_hosts_share() -> None:
-    curve = StepCurve(TIMES, ())
+    curve = StepTimeCurve(TIMES, ())
     assert curve.seconds[8] == pytest.approx(0.011 + HOST + 8 * HOST_ROW)
     assert curve.seconds[40] == pytest.approx(0.0265 + HOST + 40 * HOST_ROW)
     assert (len(curve.seconds), curve.largest) == (65, 64)
 
 
 def test_a_plain_step_has_no_such_share() -> None:
-    assert StepCurve(TIMES, ()).plain == 0.010
-    assert StepCurve(TIMES, (8, 16)).plain == 0.011, "padded it costs its width"
+    assert StepTimeCurve(TIMES, ()).plain == 0.010
+    assert StepTimeCurve(TIMES, (8, 16)).plain == 0.011, "padded it costs its width"
 
 
 @pytest.mark.parametrize("padded", [(), (8, 16), (16, 64)])
 def test_what_is_padded_costs_as_much_as_the_width_that_is_fed(padded: Buckets) -> None:
-    curve, free = StepCurve(TIMES, padded), StepCurve(TIMES, ())
+    curve, free = StepTimeCurve(TIMES, padded), StepTimeCurve(TIMES, ())
     assert curve.seconds[1:] == [
         free.seconds[bucket_for(rows, padded)] for rows in range(1, curve.largest + 1)
     ]
@@ -47,17 +47,17 @@ LONG = StepTimes((1, 8, 16, 64), (0.010, 0.011, 0.013, 0.040), (1e-6, 3e-6, 5e-6
 
 
 def test_in_a_long_chat_each_row_costs_what_it_takes_to_attend_to_its_tokens() -> None:
-    curve = StepCurve(LONG, ())
-    assert (curve.plain, curve.seconds) == (0.010, StepCurve(TIMES, ()).seconds)
+    curve = StepTimeCurve(LONG, ())
+    assert (curve.plain, curve.seconds) == (0.010, StepTimeCurve(TIMES, ()).seconds)
     curve.move_to(1000)
     assert curve.plain == pytest.approx(0.011)
     assert curve.seconds[16] == pytest.approx(0.013 + HOST + 16 * HOST_ROW + 0.005)
     curve.move_to(0)
-    assert curve.seconds == StepCurve(TIMES, ()).seconds
+    assert curve.seconds == StepTimeCurve(TIMES, ()).seconds
 
 
 def test_what_a_long_chat_costs_is_no_lesson_about_short_ones() -> None:
-    curve = StepCurve(LONG, ())
+    curve = StepTimeCurve(LONG, ())
     curve.move_to(1000)
     before, expected = curve.shape, curve.seconds[16]
     for _ in range(ROUND):
@@ -79,7 +79,7 @@ def test_what_a_long_chat_costs_is_no_lesson_about_short_ones() -> None:
 def test_no_block_is_wider_than_was_measured_or_than_can_be_padded(
     times: StepTimes, padded: Buckets, largest: int
 ) -> None:
-    curve = StepCurve(times, padded)
+    curve = StepTimeCurve(times, padded)
     assert (curve.largest, len(curve.seconds)) == (largest, largest + 1)
 
 
@@ -100,7 +100,7 @@ def test_neighbours_out_of_order_share_their_mean() -> None:
 
 def test_real_steps_bring_the_curve_to_what_they_took() -> None:
     """Eight rows turn out to cost 1.2 plain steps, where the curve at load said 1.1."""
-    curve = StepCurve(TIMES, ())
+    curve = StepTimeCurve(TIMES, ())
     for _ in range(6 * ROUND):
         curve.refine(8, 0.012)
         curve.refine_plain(0.010)
@@ -108,7 +108,7 @@ def test_real_steps_bring_the_curve_to_what_they_took() -> None:
 
 
 def test_steps_between_two_measured_widths_are_held_against_the_line_between_them() -> None:
-    curve = StepCurve(TIMES, ())
+    curve = StepTimeCurve(TIMES, ())
     before = list(curve.seconds)
     for _ in range(4 * ROUND):
         for rows in (12, 16, 40, 64):
@@ -119,7 +119,7 @@ def test_steps_between_two_measured_widths_are_held_against_the_line_between_the
 @pytest.mark.parametrize("factor", [0.5, 1.5, 3.0])
 def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
     """Every step takes longer alike, so the costs against each other stay, also of a width that was not seen."""
-    curve, before = StepCurve(TIMES, ()), StepCurve(TIMES, ())
+    curve, before = StepTimeCurve(TIMES, ()), StepTimeCurve(TIMES, ())
     for _ in range(20 * ROUND):
         for rows in (1, 8, 16):
             curve.refine(rows, before.seconds[rows] * factor)
@@ -132,7 +132,7 @@ def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
 
 def test_neighbours_of_a_width_follow_it_the_less_the_farther_they_are() -> None:
     """Measured while the machine was busy, eight rows cost four plain steps; really they cost one."""
-    curve = StepCurve(StepTimes((1, 8, 16, 128), (0.01, 0.04, 0.05, 0.4)), ())
+    curve = StepTimeCurve(StepTimes((1, 8, 16, 128), (0.01, 0.04, 0.05, 0.4)), ())
     for _ in range(4 * ROUND):
         curve.refine(8, 0.01)
         curve.refine_plain(0.01)
@@ -142,7 +142,7 @@ def test_neighbours_of_a_width_follow_it_the_less_the_farther_they_are() -> None
 
 
 def test_one_step_that_took_very_long_says_little() -> None:
-    curve = StepCurve(TIMES, ())
+    curve = StepTimeCurve(TIMES, ())
     for _ in range(ROUND):
         curve.refine(64, curve.seconds[64])
         curve.refine_plain(curve.plain)
@@ -154,7 +154,7 @@ def test_one_step_that_took_very_long_says_little() -> None:
 
 
 def test_a_padded_step_refines_the_width_that_was_fed() -> None:
-    curve = StepCurve(TIMES, (8, 64))
+    curve = StepTimeCurve(TIMES, (8, 64))
     for _ in range(6 * ROUND):
         curve.refine(9, 0.070)
         curve.refine_plain(0.011)
@@ -162,7 +162,7 @@ def test_a_padded_step_refines_the_width_that_was_fed() -> None:
 
 
 def test_a_curve_is_proven_by_steps_that_draft_and_only_for_a_time() -> None:
-    curve = StepCurve(TIMES, ())
+    curve = StepTimeCurve(TIMES, ())
     for _ in range(PROOF):
         assert curve.is_unproven
         curve.refine(1, 0.01)
@@ -176,11 +176,11 @@ def test_a_curve_is_proven_by_steps_that_draft_and_only_for_a_time() -> None:
 
 
 def test_a_shape_that_was_kept_is_a_curve_again() -> None:
-    curve = StepCurve(TIMES, (8, 64))
+    curve = StepTimeCurve(TIMES, (8, 64))
     for _ in range(ROUND):
         curve.refine(30, 0.080)
         curve.refine_plain(0.02)
-    again = StepCurve(TIMES, (8, 64), curve.shape)
+    again = StepTimeCurve(TIMES, (8, 64), curve.shape)
     assert again.seconds == pytest.approx(curve.seconds, rel=0.01)
     assert (again.shape, again.is_unproven) == (curve.shape, False)
 
@@ -198,7 +198,7 @@ def test_a_shape_is_of_times(seconds: float) -> None:
     padded=st.sampled_from([(), (8, 16), (64,)]),
 )
 def test_no_row_is_cheaper_than_the_cheapest(seconds: list[float], padded: Buckets) -> None:
-    curve = StepCurve(StepTimes(TIMES.buckets, tuple(seconds)), padded)
+    curve = StepTimeCurve(StepTimes(TIMES.buckets, tuple(seconds)), padded)
     for rows in range(2, curve.largest + 1):
         assert curve.seconds[rows] >= curve.seconds[1] + (rows - 1) * curve.cheapest_row - 1e-12
-    assert StepCurve(StepTimes((1,), (0.01,)), ()).cheapest_row == 0.0
+    assert StepTimeCurve(StepTimes((1,), (0.01,)), ()).cheapest_row == 0.0
