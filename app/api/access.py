@@ -1,4 +1,4 @@
-"""Access to the API: checks every HTTP request before it reaches a route, and turns the API on and off."""
+"""Who may use the API: every HTTP request is checked before it reaches a route. Also turns the API on and off."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -33,6 +33,7 @@ from app.ui.documents.view import (
     build_documents_view,
     listed_collections,
 )
+from app.ui.frame.event_handlers import LISTEN, UNCHECKED, UPLOADED, PageEvents, toast
 from app.ui.frame.file_export import add_library_routes
 from app.ui.frame.gradio_internals import PageBlocks, QueuePace, mount, pressed
 from app.ui.frame.option_controls import (
@@ -44,9 +45,7 @@ from app.ui.frame.option_controls import (
     saved_with,
     to_values,
 )
-from app.ui.frame.page_events import LISTEN, UNCHECKED, UPLOADED, PageEvents, toast
-from app.ui.frame.page_sessions import Pages, PageSession, PageValue
-from app.ui.frame.page_socket import add_page_socket
+from app.ui.frame.page_connections import Pages, PageSession, PageValue, add_page_socket
 from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.theme import asset, head, make_theme

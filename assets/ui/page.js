@@ -1,4 +1,4 @@
-// What draws the page: a WebSocket that brings the parts that changed. See app/ui/frame/page_socket.py.
+// What draws the page: a WebSocket that brings the parts that changed. See app/ui/frame/page_connections.py.
 (() => {
   const UNKNOWN_PAGE = 4404;
   const RETRY_MS = [250, 500, 1000, 2000];

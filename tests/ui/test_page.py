@@ -16,7 +16,7 @@ import pytest
 
 from app.errors import NotUploaded
 from app.ui import AppContext, Running, Services
-from app.ui.frame.page_sessions import Pages
+from app.ui.frame.page_connections import Pages
 from app.ui.frame.services import Endpoint
 from app.ui.layout import build_blocks
 from tests.fake_documents import ScriptedDocuments

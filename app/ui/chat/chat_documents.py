@@ -13,8 +13,8 @@ from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
+from app.ui.frame.event_handlers import Notify, succeeded
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import Notify, succeeded
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
 from app.ui.frame.uploads import use_uploads

@@ -9,9 +9,9 @@ from typing import Any
 import gradio as gr
 
 from app.ui.chat.state import ChatState, Deletion
+from app.ui.frame.event_handlers import UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.option_controls import OptionValues, to_options, to_values
-from app.ui.frame.page_events import UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
 from app.ui.frame.templates import problem_html
 from app.values.chat import ChatPreset, ChatSettings

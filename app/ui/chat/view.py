@@ -23,10 +23,10 @@ from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.context_meter import beginning_that_fits, overflow_html
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
+from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
-from app.ui.frame.page_events import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.ui.welcome.view import WelcomeView, build_welcome

@@ -19,9 +19,9 @@ from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.reply_text import UNSUPPORTED
 from app.ui.chat.state import ChatState
+from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import PageEvents
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.templates import render_macro
 from app.values.document import Citation, Sources
 from app.values.validation import require

@@ -11,9 +11,9 @@ import gradio as gr
 
 from app.documents import Documents
 from app.errors import AppError, impossible_values
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
 from app.ui.frame.uploads import use_uploads
 from app.values.document import Collection, PassageHit

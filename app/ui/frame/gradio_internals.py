@@ -74,7 +74,7 @@ class QueuePace:
     """Makes Gradio's queue look for events often while a page is used, and seldom while no page is.
 
     The queue can only poll, by default a thousand times a second, which takes 6% of a core. A page announces a
-    pressed button or key before its event arrives: see page_socket.py."""
+    pressed button or key before its event arrives: see page_connections.py."""
 
     def __init__(self, blocks: gr.Blocks) -> None:
         self._queue: Any = blocks._queue

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.frame.page_events import LISTEN, PageEvents
+from app.ui.frame.event_handlers import LISTEN, PageEvents
 from app.ui.frame.templates import render
 from app.ui.frame.theme import asset
 from app.values.messages import EngineStatus, ModelInfo

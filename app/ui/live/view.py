@@ -9,10 +9,10 @@ from typing import Any, Literal, cast, get_args
 
 import gradio as gr
 
+from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.file_export import build_file_output, file_html
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import PageEvents
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.page_stream import Parts
 from app.ui.live.step_history import StepHistory, TracedReply
 from app.ui.live.xray import texts_of, xray_html

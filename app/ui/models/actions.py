@@ -8,8 +8,8 @@ from typing import Any
 import gradio as gr
 
 from app.errors import AppError
+from app.ui.frame.event_handlers import Notify, try_or_notify
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import Notify, try_or_notify
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.discover import TEMPLATE, Filters, SearchResults, Size, Task, results_html

@@ -12,8 +12,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.errors import AppError, BadOption, impossible_values
+from app.ui.frame.event_handlers import unexpected
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import unexpected
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.discover import quantisation_for

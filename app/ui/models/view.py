@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.settings import ModelSettings
-from app.ui.frame.page_events import LISTEN, PageEvents
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.event_handlers import LISTEN, PageEvents
+from app.ui.frame.page_connections import PageValue
 from app.ui.models.actions import ModelsActions
 from app.ui.models.discover import SIZES, TASKS, Filters, SearchResults
 from app.ui.models.load_dialog import LoadActions, LoadDialog

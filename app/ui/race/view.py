@@ -8,9 +8,9 @@ import gradio as gr
 
 from app.conversation.race.race import Race, next_prompt
 from app.errors import AppError, BadOption, impossible_values
+from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.file_export import build_file_output
-from app.ui.frame.page_events import PageEvents
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.templates import problem_html
 from app.ui.race.formatting import KINDS, json_file
 from app.values.messages import Decoding, ModelChoice, Options

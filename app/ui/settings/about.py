@@ -12,7 +12,7 @@ from markupsafe import Markup
 import app
 from app.system.machine import processor_name
 from app.system.network_log import Contact
-from app.ui.frame.page_events import PageEvents
+from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.top_bar import describe

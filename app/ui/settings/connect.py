@@ -7,8 +7,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.api.access import ApiSwitch
-from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import (
+from app.ui.frame.event_handlers import (
     LISTEN,
     Notify,
     PageEvents,
@@ -17,6 +16,7 @@ from app.ui.frame.page_events import (
     toast,
     try_or_notify,
 )
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Endpoint, Services
 from app.ui.frame.templates import render_macro
 

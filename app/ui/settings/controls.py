@@ -7,8 +7,8 @@ from functools import partial
 import gradio as gr
 from markupsafe import Markup
 
+from app.ui.frame.event_handlers import EVENT_OPTIONS, LISTEN, UNCHECKED, PageEvents, succeeded, toast
 from app.ui.frame.option_controls import SAMPLING, OptionActions, OptionPanel, OptionValues, build_sampling
-from app.ui.frame.page_events import EVENT_OPTIONS, LISTEN, UNCHECKED, PageEvents, succeeded, toast
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.values.display_text import counted

@@ -15,8 +15,8 @@ from markupsafe import Markup
 from app.database.backups import discard_copies, stage
 from app.errors import ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded, success_toast, toast
 from app.ui.frame.file_export import BACKUP, CHATS
-from app.ui.frame.page_events import LISTEN, UPLOADED, Notify, PageEvents, succeeded, success_toast, toast
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro

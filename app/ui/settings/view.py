@@ -9,10 +9,10 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.settings import Theme
+from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.option_controls import OptionActions, OptionPanel, OptionValues, to_values
-from app.ui.frame.page_events import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render_macro
 from app.ui.settings.about import AboutActions, build_about, build_privacy

@@ -7,10 +7,10 @@ import gradio as gr
 from app.errors import ChatNotFound
 from app.ui.chat.state import ChatState, Deletion
 from app.ui.chat.view import ChatActions
+from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.file_export import build_file_output, file_html
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import LISTEN, Notify, PageEvents, succeeded, try_or_notify
-from app.ui.frame.page_sessions import PageValue
+from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
 from app.values.chat import ChatVersion
 from app.values.display_text import counted

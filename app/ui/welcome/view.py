@@ -7,8 +7,8 @@ from math import ceil
 import gradio as gr
 
 from app.settings import DEMO_MODEL, Settings
+from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, try_or_notify
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_events import LISTEN, Notify, PageEvents, try_or_notify
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render

@@ -1,4 +1,4 @@
-"""Pages keep values of their own as long as they live, and no longer than there is room."""
+"""Handlers get and return their page's values, and their errors become sentences."""
 
 import logging
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ import gradio as gr
 import pytest
 
 from app.errors import BadOption
-from app.ui.frame.page_events import RELOAD, PageEvents, succeeded, try_or_notify
-from app.ui.frame.page_sessions import KEPT, Pages, PageValue
+from app.ui.frame.event_handlers import RELOAD, PageEvents, succeeded, try_or_notify
+from app.ui.frame.page_connections import Pages, PageValue
 
 
 def fail_with(error: Exception) -> None:
@@ -69,14 +69,6 @@ def joined() -> Joined:
     return Joined()
 
 
-def test_each_page_has_its_own_values(joined: Joined) -> None:
-    first, second = joined.pages.open("a"), joined.pages.open("b")
-    first.get(NAMES).append("x")
-    first.set(COUNT, 4)
-    assert (first.get(NAMES), second.get(NAMES)) == (["x"], [])
-    assert (first.get(COUNT), second.get(COUNT)) == (4, 3)
-
-
 def test_a_handler_gets_and_returns_its_pages_values_among_the_others(joined: Joined) -> None:
     def handle(word: str, count: int, event: gr.EventData, *more: str) -> tuple[str, int, Any]:
         return f"{word}{event._data}{more}", count + 1, gr.skip()
@@ -113,33 +105,3 @@ def test_a_page_of_another_run_is_told_to_reload_and_keeps_what_it_shows(joined:
     assert (called, joined.said) == ([], [RELOAD])
     joined.events.on(joined.listen, called.append, COUNT)
     assert joined.handler(Asking("unknown")) is None, "nothing for an event that draws nothing"
-
-
-def test_a_closed_page_is_forgotten_and_a_lost_one_is_kept(joined: Joined) -> None:
-    pages = joined.pages
-    for session, is_closed in (("closed", True), ("lost", False)):
-        pages.open(session)
-        page = pages.connect(session)
-        assert page is not None
-        pages.disconnect(page, is_closed)
-    assert pages.find("closed") is None
-    assert pages.find("lost") is not None
-
-
-def test_a_page_that_is_back_before_its_loss_was_noticed_stays(joined: Joined) -> None:
-    page = joined.pages.open("a")
-    joined.pages.connect("a")
-    joined.pages.connect("a")
-    joined.pages.disconnect(page, is_closed=True)
-    assert joined.pages.find("a") is page
-
-
-def test_lost_pages_go_when_there_are_many_and_open_ones_never(joined: Joined) -> None:
-    pages = joined.pages
-    for number in range(3 * KEPT):
-        pages.open(str(number))
-        if number < KEPT:
-            pages.connect(str(number))
-    assert len(pages) == 2 * KEPT
-    assert all(pages.find(str(number)) for number in range(KEPT))
-    assert pages.find(str(2 * KEPT - 1)) is None and pages.find(str(2 * KEPT)) is not None

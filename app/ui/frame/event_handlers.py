@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import gradio as gr
 
 from app.errors import AppError, first_line
-from app.ui.frame.page_sessions import Pages, PageSession, PageValue
+from app.ui.frame.page_connections import Pages, PageSession, PageValue
 
 Notify = Callable[[str], None]
 """Shows a sentence to the person as a toast."""

@@ -1,4 +1,4 @@
-"""The WebSocket that draws a page: real connections to the real server."""
+"""Pages keep values while they live and there is room, and are drawn by real connections to a real server."""
 
 import json
 import socket
@@ -14,8 +14,17 @@ import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from app.ui.frame.page_sessions import Pages, PageSession
-from app.ui.frame.page_socket import FAILED, NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
+from app.ui.frame.page_connections import (
+    FAILED,
+    KEPT,
+    NOT_UNDERSTOOD,
+    ROUTE,
+    UNKNOWN_PAGE,
+    Pages,
+    PageSession,
+    PageValue,
+    add_page_socket,
+)
 from app.ui.frame.page_stream import Parts, PolledRenderer
 
 SECONDS = 10
@@ -155,3 +164,44 @@ def test_what_the_person_does_is_heard(server: Server) -> None:
     with server.page("a") as page:
         page.send('{"active": true}')
         until(lambda: server.activity == 1)
+
+
+def test_each_page_has_its_own_values() -> None:
+    count, names = PageValue(lambda: 3), PageValue(list[str])
+    pages = Pages()
+    first, second = pages.open("a"), pages.open("b")
+    first.get(names).append("x")
+    first.set(count, 4)
+    assert (first.get(names), second.get(names)) == (["x"], [])
+    assert (first.get(count), second.get(count)) == (4, 3)
+
+
+def test_a_closed_page_is_forgotten_and_a_lost_one_is_kept() -> None:
+    pages = Pages()
+    for session, is_closed in (("closed", True), ("lost", False)):
+        pages.open(session)
+        page = pages.connect(session)
+        assert page is not None
+        pages.disconnect(page, is_closed)
+    assert pages.find("closed") is None
+    assert pages.find("lost") is not None
+
+
+def test_a_page_that_is_back_before_its_loss_was_noticed_stays() -> None:
+    pages = Pages()
+    page = pages.open("a")
+    pages.connect("a")
+    pages.connect("a")
+    pages.disconnect(page, is_closed=True)
+    assert pages.find("a") is page
+
+
+def test_lost_pages_go_when_there_are_many_and_open_ones_never() -> None:
+    pages = Pages()
+    for number in range(3 * KEPT):
+        pages.open(str(number))
+        if number < KEPT:
+            pages.connect(str(number))
+    assert len(pages) == 2 * KEPT
+    assert all(pages.find(str(number)) for number in range(KEPT))
+    assert pages.find(str(2 * KEPT - 1)) is None and pages.find(str(2 * KEPT)) is not None

@@ -1,0 +1,195 @@
+"""The open pages: what the server keeps for each, and the WebSocket that draws it.
+
+Gradio's own session state is not used, because with a `gr.State` every page keeps a connection open, and a browser
+has only six for all tabs together. A page's values (its chat, its search results, its X-ray) are kept by Gradio's
+session hash, as long as the page exists:
+
+    load event   ->  open         the page exists
+    WebSocket    ->  connect      the page is drawn
+    closed       ->  disconnect   its values are deleted
+    lost         ->  disconnect   its values are kept for a while: a page that reconnects finds them again
+
+Each page has one WebSocket, in place of Gradio's events: a browser opens at most six HTTP connections to an address
+for all its tabs together, and Gradio's queue runs forty events at once; endless events would fill both. WebSockets
+are counted separately, and end at the same moment as their page: a page that is closed sends a close frame; if its
+process dies, the system closes the connection; if the browser does not answer pings, the server closes it.
+
+    page -> server    {"drawn": true}     the page shows the last frame
+                      {"active": true}    the person uses the page
+    server -> page    {part: value, ...}  see page_stream.py
+"""
+
+import asyncio
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import fastapi
+
+from app.ui.frame.page_stream import PageStream, PolledRenderer
+
+T = TypeVar("T")
+KEPT = 64
+"""How many pages without a connection are kept; the one lost longest ago is deleted first."""
+ROUTE = "/foresight/page"
+UNKNOWN_PAGE = 4404
+"""The code with which the server closes the WebSocket of an unknown page, which must be reloaded."""
+NOT_UNDERSTOOD = 1007
+FAILED = 1011
+"""The code with which the server closes the WebSocket of a page that it cannot draw. The page then reconnects."""
+CLOSED = (1000, 1001)
+"""The codes when a page is closed, and when its tab opens another address."""
+log = logging.getLogger(__name__)
+
+
+class PageValue(Generic[T]):
+    """A value that each page has of its own, made when the page first asks for it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.make = make
+
+
+class PageSession:
+    """One page's values.
+
+    `connections` counts its WebSockets: a page may reconnect before its lost socket is noticed."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.connections = 0
+        self._values: dict[PageValue[Any], Any] = {}
+
+    def get(self, value: PageValue[T]) -> T:
+        """Return the page's value. Makes it if the page has none yet."""
+        if value not in self._values:
+            self._values[value] = value.make()
+        kept: T = self._values[value]
+        return kept
+
+    def set(self, value: PageValue[T], now: T) -> None:
+        """Replace the page's value with `now`."""
+        self._values[value] = now
+
+
+class Pages:
+    """All pages that are open, or were lost a short while ago. It can be used from any thread."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[str, PageSession] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def open(self, session: str) -> PageSession:
+        """Add a page; the oldest pages that no browser is connected to are forgotten if there are too many."""
+        page = PageSession(session)
+        with self._lock:
+            self._pages[session] = page
+            self._forget_oldest()
+        return page
+
+    def find(self, session: str | None) -> PageSession | None:
+        """Return the page of this session; None if it is from before a restart of the app, or was lost long ago."""
+        return self._pages.get(session or "")
+
+    def connect(self, session: str) -> PageSession | None:
+        """Count a WebSocket of the page and return the page; None if there is no page of this session."""
+        with self._lock:
+            if page := self._pages.get(session):
+                page.connections += 1
+            return page
+
+    def disconnect(self, page: PageSession, is_closed: bool) -> None:
+        """Count the end of a WebSocket.
+
+        A closed page's values are deleted; a lost page's values are kept for a while."""
+        with self._lock:
+            page.connections -= 1
+            if is_closed and not page.connections:
+                self._pages.pop(page.session, None)
+            elif page.session in self._pages:
+                self._pages.move_to_end(page.session)
+                self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        lost = [page for page in self._pages.values() if not page.connections]
+        for page in lost[:-KEPT]:
+            del self._pages[page.session]
+
+
+def add_page_socket(
+    app: fastapi.FastAPI,
+    pages: Pages,
+    views: Callable[[PageSession], Sequence[PolledRenderer]],
+    on_activity: Callable[[], None],
+) -> None:
+    """Serve the WebSocket. `on_activity` is called when somebody uses a page."""
+
+    @app.websocket(ROUTE)
+    async def draw(socket: fastapi.WebSocket, session: str = "") -> None:
+        await socket.accept()
+        page = pages.connect(session)
+        if page is None:
+            await socket.close(UNKNOWN_PAGE)
+            return
+        code = 0
+        try:
+            code = await _Connection(socket, PageStream(views(page)), on_activity).run()
+        finally:
+            pages.disconnect(page, code in CLOSED)
+
+
+class _Connection:
+    """One page's WebSocket: sends frames and receives messages."""
+
+    def __init__(
+        self, socket: fastapi.WebSocket, stream: PageStream, on_activity: Callable[[], None]
+    ) -> None:
+        self._socket = socket
+        self._stream = stream
+        self._on_activity = on_activity
+        self._drawn = asyncio.Event()
+
+    async def run(self) -> int:
+        """Draw the page until its WebSocket is closed. Returns the closing code of RFC 6455."""
+        drawing, listening = asyncio.create_task(self._draw()), asyncio.create_task(self._listen())
+        try:
+            await asyncio.wait([drawing, listening], return_when=asyncio.FIRST_COMPLETED)
+            return listening.result() if listening.done() else await self._fail(drawing)
+        finally:
+            drawing.cancel()
+            listening.cancel()
+            await asyncio.wait([drawing, listening])
+
+    async def _fail(self, drawing: asyncio.Task[None]) -> int:
+        """Log the error and close the WebSocket of a page that can no longer be drawn.
+
+        Returns the closing code."""
+        log.error("A page could not be drawn", exc_info=drawing.exception())
+        await self._socket.close(FAILED)
+        return FAILED
+
+    async def _draw(self) -> None:
+        async for frame in self._stream.frames():
+            self._drawn.clear()
+            await self._socket.send_text(json.dumps(frame))
+            await self._drawn.wait()
+
+    async def _listen(self) -> int:
+        while True:
+            try:
+                message = json.loads(await self._socket.receive_text())
+            except fastapi.WebSocketDisconnect as end:
+                return end.code
+            except (ValueError, KeyError):  # invalid JSON, or bytes
+                await self._socket.close(NOT_UNDERSTOOD)
+                return NOT_UNDERSTOOD
+            if message == {"drawn": True}:
+                self._drawn.set()
+            elif message == {"active": True}:
+                self._on_activity()
+                self._stream.wake()
