@@ -1,4 +1,4 @@
-"""All errors that the person sees. Their messages are sentences that say what happened and what to do.
+"""All errors that the user sees. Their messages are sentences that say what happened and what to do.
 
 Domain code raises these; the UI and the command line show `str(error)`. A thread that must go on after an error
 catches it and keeps its sentence.
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class AppError(Exception):
-    """An error whose message is shown to the person: one or two sentences that end with what to do."""
+    """An error whose message is shown to the user: one or two sentences that end with what to do."""
 
 
 class BadOption(AppError):

@@ -52,7 +52,7 @@ class ModelSettings:
 
     @property
     def paths(self) -> list[Path]:
-        """The person's model folders as absolute paths."""
+        """The user's model folders as absolute paths."""
         return [Path(folder).expanduser().absolute() for folder in self.folders]
 
 
@@ -73,7 +73,7 @@ class ChatDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The person's choices. Until a temperature is chosen, it is the one that the loaded model recommends. With
+    """The user's choices. Until a temperature is chosen, it is the one that the loaded model recommends. With
     `has_api` other programs are served, too."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))

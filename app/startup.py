@@ -72,7 +72,7 @@ class ModelAsked:
 
 
 def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log: NetworkLog) -> None:
-    """Run the app until the person closes it. Raises AppError."""
+    """Run the app until the user closes it. Raises AppError."""
     # Imported here, because the hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here
 

@@ -2,10 +2,10 @@
 
     python -m labs.layer_launches
 
-Counted without a card: tiny models in bfloat16 take a step on the CPU, and every operation of torch counts that is
-neither a view nor an allocation: each is a kernel on a card. A layer's are those of a model of three layers less
+Counted without a GPU: tiny models in bfloat16 take a step on the CPU, and every operation of torch counts that is
+neither a view nor an allocation: each is a kernel on a GPU. A layer's are those of a model of three layers less
 those of one of two. Fused layers run on `WrittenOut`, whose calls count as one. Attention counts as one, too; our
-own is two kernels on a card.
+own is two kernels on a GPU.
 """
 
 from typing import Annotated, Any
@@ -45,7 +45,7 @@ _SHAPE: dict[str, Any] = {
 
 
 class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what would be kernels on a card."""
+    """Counts what would be kernels on a GPU."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

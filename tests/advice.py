@@ -19,7 +19,7 @@ NO_SENTENCE = re.compile(
 COMMAND = re.compile(r"python run\.py((?: +(?:'[^']*'|\"[^\"]*\"|[^\s`'\"|&;>#),]+))*)")
 SHORTEST = 20
 HUB = "no test: what only Hugging Face, or a person's account there, can put right"
-CARD = "no test: what only another card, driver, torch or compiler can put right"
+CARD = "no test: what only another GPU, driver, torch or compiler can put right"
 SERVER = "no test: what only somebody else's server can put right"
 SYSTEM = "no test: what only the person's system can put right (its memory, programs, packages, rights)"
 AGAIN = "no test: it is done once more, after what nobody can bring about on purpose"
@@ -153,11 +153,11 @@ KINDS = {
         CUDA
         quantisation
         --device cpu
-        graphics card
+        GPU (could|stopped|cannot)
         restart Foresight
         C compiler
         could not be made
-        a card
+        a GPU
         leave that device out
     """,
     "tests/commands/test_documents.py": r"""

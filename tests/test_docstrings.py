@@ -21,6 +21,8 @@ NOT_OURS = (
     (r"\b(same|equal) bits\b", 'write "bitwise identical"'),
     (r", for (it|they|there|this|these|that|those|its|their|nobody|nothing) ", 'write "because"'),
     (r"\bis no [a-z]+[.,;:]", 'write "is not a …"'),
+    (r"\b(graphics )?(?<!-)cards?\b(?!-)", 'write "GPU"'),
+    (r"\bthe person\b", 'write "the user"'),
 )
 
 

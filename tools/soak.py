@@ -1,4 +1,4 @@
-"""Does a card end with the memory it began with?
+"""Does a GPU end with the memory it began with?
 
     python -m tools.soak --minutes 10
 
@@ -90,7 +90,7 @@ def laps(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]
 
 
 def cuda_bytes() -> int:
-    """Return the bytes that tensors take on the card now, after collecting garbage."""
+    """Return the bytes that tensors take on the GPU now, after collecting garbage."""
     gc.collect()
     torch.cuda.empty_cache()
     return int(torch.cuda.memory_allocated())
@@ -149,7 +149,7 @@ def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run laps on the card and print."""
+    """Run laps on the GPU and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

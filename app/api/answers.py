@@ -179,7 +179,7 @@ def usage(replies: Sequence[EngineReply]) -> Json:
 
 
 def foresight_block(reply: EngineReply, request: Request) -> Json:
-    """Return Foresight's own numbers on how a reply was decoded; OpenAI's API has no fields for them."""
+    """Return Foresight's own statistics on how a reply was decoded; OpenAI's API has no fields for them."""
     numbers = reply.count.statistics
     return {
         "decoder": reply.finished.decoder,

@@ -35,7 +35,7 @@ class Asked:
 
 Rounds = Annotated[int, typer.Option(help="How many times all prompts are run.")]
 Report = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the results to this file.")
 ]
 
 

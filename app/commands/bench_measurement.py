@@ -82,7 +82,7 @@ class BenchPlan:
 
 @dataclass(frozen=True, slots=True)
 class LaneNumbers:
-    """One contestant's numbers.
+    """One contestant's results.
 
     `speeds`: for each contestant, the median over replies of this one's tokens/s divided by that contestant's.
     `identical`: whether all replies have exactly the tokens of the reference, which is plain or else the first
@@ -102,7 +102,7 @@ class LaneNumbers:
 
 @dataclass(frozen=True, slots=True)
 class SetResults:
-    """The numbers of all contestants over one prompt set; `replies` is the number of replies of each contestant."""
+    """The results of all contestants over one prompt set; `replies` is the number of replies of each contestant."""
 
     name: str
     prompts: int

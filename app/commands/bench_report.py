@@ -1,4 +1,4 @@
-"""The output of `bench`: a table for each prompt set on the console, and all numbers as JSON."""
+"""The output of `bench`: a table for each prompt set on the console, and all results as JSON."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def check_writable(file: Path) -> None:
 
 
 def report_of(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of all sets and their means, the machine, and `about`."""
+    """Return the results of all sets and their means, the machine, and `about`."""
     return {
         **about,
         "machine": {
@@ -98,7 +98,7 @@ def report_of(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, An
         },
         "prompts": sum(one.prompts for one in sets),
         "replies": sum(one.replies for one in sets),
-        # The numbers of a single set, or the means of several.
+        # The results of a single set, or the means of several.
         "decoders": [asdict(result) for result in means(sets)],
         "sets": [
             {

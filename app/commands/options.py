@@ -133,13 +133,13 @@ OtherQuantisation = Annotated[
 OtherDevice = Annotated[Device | None, typer.Option("--device", help=f"{DEVICE_HELP} {APPS_OWN}")]
 DevicesOption = Annotated[
     str | None,
-    typer.Option("--devices", metavar="0,1,...", help="Share each step among these cards (or cpu,cpu)."),
+    typer.Option("--devices", metavar="0,1,...", help="Share each step among these GPUs (or cpu,cpu)."),
 ]
 OffloadOption = Annotated[
     bool,
     typer.Option(
         "--offload",
-        help="Keep in main memory what the card has no room for. Slow: each step copies it to the card.",
+        help="Keep in main memory what the GPU has no room for. Slow: each step copies it to the GPU.",
     ),
 ]
 AttentionOption = Annotated[

@@ -96,7 +96,7 @@ class Conversations:
             self._require_ready(turn.version.chat)
             settings = turn.settings
             if settings.overflow == "ask" and self.leaves_out(turn.version.chat):
-                settings = replace(settings, overflow="oldest")  # the person has agreed to that earlier
+                settings = replace(settings, overflow="oldest")  # the user has agreed to that earlier
             prepared = self._prompts.prepare(context, retrieved, settings)
             version, message = turn.save(self.stores)
             self._submit(version.chat, message, prepared, context.written)
@@ -173,7 +173,7 @@ class Conversations:
         return self.stores.of(chat).thread(chat, newest)
 
     def leaves_out(self, chat: int) -> bool:
-        """Returns whether the person has agreed to leave out this chat's oldest turns when it is too long."""
+        """Returns whether the user has agreed to leave out this chat's oldest turns when it is too long."""
         return chat in self._leaving_out
 
     def fit(

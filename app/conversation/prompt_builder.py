@@ -79,7 +79,7 @@ class ContextFit:
 
 
 class ChatTooLong(AppError):
-    """The chat no longer fits into the context, and the person has not chosen what to do."""
+    """The chat no longer fits into the context, and the user has not chosen what to do."""
 
     def __init__(self, fit: ContextFit) -> None:
         super().__init__(

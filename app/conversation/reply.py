@@ -12,7 +12,7 @@ Stopping sets a flag that the decoder checks before each step. Readers that leav
 The events stay until the reply is forgotten. Only the newest TRACED_STEPS steps keep their traces, because a trace
 is much larger than a step's text, and the X-ray goes back no further.
 
-Every reader collects the events in a ReplySoFar of its own, which has the text, the tokens and the numbers.
+Every reader collects the events in a ReplySoFar of its own, which has the text, the tokens and the statistics.
 """
 
 import threading
@@ -114,7 +114,7 @@ class ReplyState:
 
 
 class ReplySoFar:
-    """Collects a reply's events: the text, the tokens and the numbers so far. For one thread only.
+    """Collects a reply's events: the text, the tokens and the statistics so far. For one thread only.
 
     A continued reply starts with the text and the marks of `before`. `marks` has an entry for each token, `curve`
     has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees. The text is joined

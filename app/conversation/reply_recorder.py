@@ -2,7 +2,7 @@
 
 It reads the reply's event log as a page does, so disk writes never delay decoding. An app that is killed loses at
 most the last second of a reply. A write that fails is retried half a second later; only a failure of the last
-write is reported to the person.
+write is reported to the user.
 """
 
 import logging

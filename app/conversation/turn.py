@@ -1,4 +1,4 @@
-"""One turn of a chat: what the person asks for. Every kind knows what its reply is built from, and saves itself.
+"""One turn of a chat: what the user asks for. Every kind knows what its reply is built from, and saves itself.
 
 NewChat        the first question of a new chat
 NewQuestion    a question below the shown messages, or below another message when an older question is edited
@@ -16,7 +16,7 @@ from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import Message, ModelChoice, Options
 
 Overflow = Literal["ask", "oldest", "shorter"]
-"""What to do when the chat is too long: ask the person, leave out the oldest turns, or write a shorter reply."""
+"""What to do when the chat is too long: ask the user, leave out the oldest turns, or write a shorter reply."""
 Messages = tuple[Message, ...]
 
 
@@ -38,7 +38,7 @@ class ReplySettings:
 class TurnContext:
     """What a reply is built from: the chat's settings, the messages before the question, and the question itself.
 
-    `written` is the text to continue, for a continuation. `is_search_skipped` if the person asked for this reply
+    `written` is the text to continue, for a continuation. `is_search_skipped` if the user asked for this reply
     without a search of the documents."""
 
     chat_settings: ChatSettings
@@ -50,7 +50,7 @@ class TurnContext:
 
 @dataclass(frozen=True, slots=True)
 class Turn(ABC):
-    """A request for a reply, made in the version of the chat that the person sees."""
+    """A request for a reply, made in the version of the chat that the user sees."""
 
     version: ChatVersion
     settings: ReplySettings

@@ -75,7 +75,7 @@ Mend = Callable[[sqlite3.Connection], None]
 @dataclass(frozen=True, slots=True)
 class Unread:
     """The number of rows that are missing according to the indexes, the number of rows that are cut, and whether
-    the indexes are whole, so that the numbers are exact."""
+    the indexes are whole, so that the counts are exact."""
 
     rows: int
     cut: int

@@ -5,9 +5,9 @@ The model is a protocol, because documents do not import torch. Passages without
 the work to do, so a kill loses nothing. The engine embeds a small batch when it generates no reply; until then
 documents are found by their words. When another model is chosen, the vectors of the previous one are deleted first.
 
-A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384 numbers
-take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer than the last one
-that was read. Vectors of deleted passages stay in memory until a third of all is stale.
+A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384
+dimensions take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer
+than the last one that was read. Vectors of deleted passages stay in memory until a third of all is stale.
 """
 
 import logging

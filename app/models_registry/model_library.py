@@ -65,7 +65,7 @@ class ModelLibrary:
         return next((one for one in found if one.device == device), found[0])
 
     def gpus(self) -> list[str]:
-        """Return the names, as in torch, of the graphics cards that the driver lists."""
+        """Return the names, as in torch, of the GPUs that the driver lists."""
         return [one.device for one in gpu_memories()]
 
     def fast_quantisation(self) -> Quantisation:

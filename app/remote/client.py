@@ -127,7 +127,7 @@ async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIt
 
     with network_settings(uses_proxies=not server.is_here):
         transport = openai.DefaultAsyncHttpxClient(
-            follow_redirects=False,  # a redirect could lead to a host that the person did not choose
+            follow_redirects=False,  # a redirect could lead to a host that the user did not choose
             verify=certificates(LIBRARY),
             trust_env=not server.is_here,  # a server on this machine is not reached through a proxy
             event_hooks={"request": [add_nothing, limit.announce], "response": [limit.begin]},

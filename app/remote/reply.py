@@ -17,7 +17,7 @@ from app.values.server import remote_info
 
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
 NUMBERS = ("usage", "foresight", "timings", "metrics")
-"""The parts of a chunk that may hold numbers about the reply."""
+"""The parts of a chunk that may hold statistics about the reply."""
 LARGEST = 10**9
 """Numbers above this one are ignored as impossible."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
@@ -70,7 +70,7 @@ class RemoteReply:
         return REASONS.get(self._reason, "eos") if self._reason else None
 
     def finished(self, reason: StopReason) -> Finished:
-        """Returns the reply's last event, with the server's numbers."""
+        """Returns the reply's last event, with the server's statistics."""
         return Finished(reason, with_usage(self._times(), self._numbers), remote_info(self._model), "auto")
 
     def _text(self, delta: Mapping[str, Any]) -> str:
@@ -91,7 +91,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
-    """Adds the numbers that the server reported at the end. As in all statistics, the first token is left out."""
+    """Adds the counts that the server reported at the end. As in all statistics, the first token is left out."""
     usage = _part(parts, "usage")
     numbers = replace(
         times,

@@ -1,4 +1,4 @@
-"""The servers that the person added, and the requests to them: for the list of their models, and for replies.
+"""The servers that the user added, and the requests to them: for the list of their models, and for replies.
 
 Every reply has a thread of its own with its own connection, so the engine's thread never waits for a server.
 """
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 FILE = "servers.json"
 DEFAULT_LIMITS = Limits()
 LAST_SECONDS = 5.0
-"""How long to wait for the numbers of a reply after its text has ended."""
+"""How long to wait for the statistics of a reply after its text has ended."""
 LOOK_SECONDS = 0.05
 """Seconds between two checks whether a reply should stop."""
 WHY = "a server that you added, for its models or a reply"
@@ -115,7 +115,7 @@ class Servers:
             self._require_allowed(server)
             reply.append(Loading(f"Waiting for {server.host}"))
             reason = written.reason if await _until_stopped(read(), reply) else "stopped"
-        except TimeoutError as error:  # if the reply has ended, only its numbers are missing
+        except TimeoutError as error:  # if the reply has ended, only its statistics are missing
             reason, end = written.reason, sentence_of(error, server, request, written.has_begun)
         except Exception as error:
             reason, end = None, sentence_of(error, server, request, written.has_begun)
@@ -161,7 +161,7 @@ async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> b
 
 
 class ServerFile:
-    """The servers and their keys, in a file of the data folder that only the person can read."""
+    """The servers and their keys, in a file of the data folder that only the user can read."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / FILE

@@ -2,7 +2,7 @@
 
 A crash of the child does not affect the app, and the child can be killed at any time. It ends by itself when its
 standard input is closed, so an app that was killed leaves no process running. It starts in a folder of the app and
-imports nothing from the current folder, whatever lies there. Its messages begin with a mark (that of RFC 7464), so
+imports nothing from the current folder, whatever is in it. Its messages begin with a mark (that of RFC 7464), so
 that text which a library prints is not taken for a message.
 
     app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...

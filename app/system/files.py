@@ -27,7 +27,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def write_output(path: Path, content: str | bytes) -> None:
-    """Write a file that the person named: a link stays a link, a file keeps its permissions. Raises OSError."""
+    """Write a file that the user named: a link stays a link, a file keeps its permissions. Raises OSError."""
     if DEVICES in path.absolute().parents or (path.exists() and not path.is_file()):
         path.write_bytes(_bytes(content))  # a device or a pipe, which must not be replaced by a file
         return
@@ -37,7 +37,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing_output(path: Path) -> Iterator[Path]:
-    """Yield a new file, as `replacing` does, for a file that the person named; links and permissions are kept."""
+    """Yield a new file, as `replacing` does, for a file that the user named; links and permissions are kept."""
     with replacing(path.resolve()) as draft:
         if path.exists():
             shutil.copymode(path, draft)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 5.0
-"""How long closing the app may take, from the moment at which the person asks for it."""
+"""How long closing the app may take, from the moment at which the user asks for it."""
 
 
 def end_within(seconds: float, log: Path) -> None:

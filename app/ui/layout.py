@@ -1,7 +1,7 @@
 """The page: builds the bar at the top and all views, connects them with their events, and makes a web app of them.
 
 top      brand  status                       Chat  Models  Documents  Race  Settings
-#notice  what the person must know first, if anything
+#notice  what the user must know first, if anything
 #main    sidebar | thread, message box | the panel's tabs: settings, live numbers, X-ray
 #models, #documents, #race, #settings    the other views;   #reading opens beside any, questions over them
 
@@ -231,7 +231,7 @@ def _connect_options(page: Page, services: Services, events: PageEvents) -> None
     options = OptionActions(services)
     for name, control in zip(OptionValues._fields, page.controls, strict=True):
         panel = page.options if control in page.options.controls else page.decoder
-        # `input` fires only when the person changes a control; `change` would also fire when a page is loaded.
+        # `input` fires only when the user changes a control; `change` would also fire when a page is loaded.
         # While a slider moves, only its last value counts.
         events.on(
             control.input,  # type: ignore[attr-defined]

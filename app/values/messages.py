@@ -32,7 +32,7 @@ class ModelChoice:
 
     `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
     the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
-    for it, loaded in the same way; "" for none. With `offload` the weights for which a card has no room stay in
+    for it, loaded in the same way; "" for none. With `offload` the weights for which a GPU has no room stay in
     main memory."""
 
     name: str
@@ -236,7 +236,7 @@ class ModelInfo:
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
     quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
     checkpoint drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the
-    card in each step. `server` is the address of the server that runs it, "" if it is loaded here; of a server's
+    GPU in each step. `server` is the address of the server that runs it, "" if it is loaded here; of a server's
     model hardly more than the name is known. `devices` are the devices that share each step if there are several.
     """
 
@@ -349,7 +349,7 @@ class EventSink(Protocol):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
+        """Whether the user asked to stop."""
 
     def append(self, event: Event) -> None:
         """Add the next event."""
@@ -360,7 +360,7 @@ EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the engine is doing. `note` is a sentence for the person; `model` is the loaded model, if any.
+    """What the engine is doing. `note` is a sentence for the user; `model` is the loaded model, if any.
 
     `peak` is the model's peak memory in bytes, 0 if it is unknown."""
 

@@ -41,7 +41,7 @@ USUAL_CONTEXT = 4096
 UNKNOWN_CONTEXT = 32_768
 """The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9
-"""The assumed speed, in bytes per second, at which a card reads main memory; PCIe 4 reaches 25 GB/s."""
+"""The assumed speed, in bytes per second, at which a GPU reads main memory; PCIe 4 reaches 25 GB/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Fit:
 
     `longest_context` is how many tokens fit at this precision, 0 if the weights do not fit; `peak` is the largest
     resident size in bytes of a process with the model. `room` is how many bytes of the device its weights may take.
-    `offloaded` is how many bytes of weights stay in main memory if a card is too small, 0 if that is not needed or
+    `offloaded` is how many bytes of weights stay in main memory if a GPU is too small, 0 if that is not needed or
     not possible."""
 
     need: MemoryNeed
@@ -265,7 +265,7 @@ class RemoteModel:
 def copying_words(offloaded: int) -> str:
     """Explain in words what it costs that `offloaded` bytes of weights stay in main memory."""
     return (
-        f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the card in each step, which "
+        f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the GPU in each step, which "
         f"takes about {max(offloaded / COPIED, 0.1):.1f} s (at {gigabytes(COPIED)} a second)"
     )
 

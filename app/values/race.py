@@ -229,7 +229,7 @@ class RaceResult:
 
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """The numbers of a lane of an earlier race."""
+    """The results of a lane of an earlier race."""
 
     name: str
     speed_up: float

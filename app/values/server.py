@@ -71,7 +71,7 @@ def server_name(address: str) -> str:
 
 
 def read_address(text: str) -> str:
-    """Return the address of a server's API from the text that the person typed.
+    """Return the address of a server's API from the text that the user typed.
 
     A missing scheme (https, or http in a private network) and a missing path (/v1) are added. Raises BadOption."""
     typed = text.strip()

@@ -70,7 +70,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Running numbers of one reply. The first token, from the prefill, counts in neither `tokens` nor `steps`.
+    """Running statistics of one reply. The first token, from the prefill, counts in neither `tokens` nor `steps`.
 
     `hits` are steps in which a draft was accepted, `covered` are steps that had drafts."""
 

@@ -1,6 +1,6 @@
 """Which requests a server on this machine answers, by their Host, Origin and Sec-Fetch-Site headers.
 
-Any web page that the person visits could try to use a server on 127.0.0.1:
+Any web page that the user visits could try to use a server on 127.0.0.1:
 
     DNS rebinding    evil.example resolves to 127.0.0.1: its Host header shows it              -> 400
     forged request   a form or a fetch of another site, or another port: Origin, Sec-Fetch-Site  -> 403

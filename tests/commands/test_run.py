@@ -87,9 +87,9 @@ def test_ranks_of_torchrun_and_of_devices_write_what_one_device_writes() -> None
 
 def test_devices_that_cannot_be_are_refused_in_a_sentence() -> None:
     for devices, words in (
-        ("0,0", "A card can be named once only, got 'cuda:0'."),
-        ("cpu,0", "Devices must be all cards or all cpu, got 'cpu,cuda:0'."),
-        ("fast", "A device must be cpu, or a card's number, got 'fast'."),
+        ("0,0", "A GPU can be named once only, got 'cuda:0'."),
+        ("cpu,0", "Devices must be all GPUs or all cpu, got 'cpu,cuda:0'."),
+        ("fast", "A device must be cpu, or a GPU's number, got 'fast'."),
     ):
         done = typed("generate", "--prompt", "Hello", "--devices", devices)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {words}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.machine.compiling import Source, compiled
-from app.engine.machine.hardware import Card
+from app.engine.machine.hardware import Gpu
 from app.system.machine import gpu_memories, machine_name
 from app.system.programs import SEARCHED, answer_of, find_program, settled
 from app.ui.settings.data import open_folder
@@ -46,7 +46,7 @@ def test_a_program_is_taken_from_path_and_never_from_the_current_folder(
         found = find_program(name)
         assert found is None or (Path(found).is_absolute() and Path(found).parent != downloads)
     if shutil.which("nvidia-smi", path=os.defpath) is None:
-        assert gpu_memories() == [] and Card().name_by_driver() == ""
+        assert gpu_memories() == [] and Gpu().name_by_driver() == ""
     machine_name("cuda:0")
     monkeypatch.setenv("PATH", os.environ["PATH"].partition(os.pathsep)[0])
     assert "Can't find a file manager" in open_folder(downloads / "sub")

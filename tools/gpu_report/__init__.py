@@ -1,1 +1,1 @@
-"""Measures what a CUDA card does: correctness, attention, steps, quantised weights and replies."""
+"""Measures what a CUDA GPU does: correctness, attention, steps, quantised weights and replies."""

@@ -1,8 +1,8 @@
-"""Measures this machine's CUDA card and writes report.json and report.md into a folder.
+"""Measures this machine's CUDA GPU and writes report.json and report.md into a folder.
 
     python -m tools.gpu_report FOLDER
 
-Needs torch, triton, transformers, numpy, typer and rich. Model weights are random and made on the card; replies are
+Needs torch, triton, transformers, numpy, typer and rich. Model weights are random and made on the GPU; replies are
 those of the demo model and, where it is beside the checkout, of stories260K. A section that fails leaves its error
 in the report, and the next one runs.
 """
@@ -66,7 +66,7 @@ def run_section(
     """Run a section and return its rows, its seconds, and the error that ended it."""
     rows: list[Row] = []
     begin = perf_counter()
-    # Where a card is lost, its memory cannot be released, either: what is said first is the reason.
+    # Where a GPU is lost, its memory cannot be released, either: what is said first is the reason.
     errors = [_error_of(work) for work in (lambda: rows.extend(section(plan)), release)]
     return {"rows": rows, "seconds": perf_counter() - begin, "error": next(filter(None, errors), "")}
 
@@ -105,7 +105,7 @@ def main(
     section: Annotated[list[str] | None, typer.Option(help="Only this section; may be repeated.")] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="Tiny shapes on the CPU, to try the report.")] = False,
 ) -> None:
-    """Measure what this machine's CUDA card does."""
+    """Measure what this machine's CUDA GPU does."""
     if not tiny and device.startswith("cuda") and not torch.cuda.is_available():
         typer.echo(f"Error: {NO_CUDA}", err=True)
         raise typer.Exit(2)

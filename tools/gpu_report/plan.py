@@ -63,7 +63,7 @@ def _heads() -> dict[str, HeadShape]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole report. The defaults suit one large card; tests make it tiny and run it on a CPU."""
+    """A whole report. The defaults suit one large GPU; tests make it tiny and run it on a CPU."""
 
     device: str = "cuda"
     dtype: DType = "bfloat16"

@@ -18,7 +18,7 @@ WARM_UP_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A decoding with the name that the person gave it."""
+    """A decoding with the name that the user gave it."""
 
     name: str
     decoding: Decoding

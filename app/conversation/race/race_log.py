@@ -24,7 +24,7 @@ class RaceLog:
         self._database = database
 
     def add(self, result: RaceResult) -> None:
-        """Saves a race's numbers and the beginning of its prompt."""
+        """Saves a race's results and the beginning of its prompt."""
         prompt = result.plan.prompt
         row = (result.at, *_key(result.model), prompt.kind, prompt.text[:PROMPT_EXCERPT])
         with self._database.writing() as connection:

@@ -9,7 +9,7 @@
 
 A trial runs blocks of few and of many rows after short and long prefixes and compares the results with sdpa
 in float32. It finds what cannot be known in advance: triton needs a C compiler on the machine, a head may be
-too large for a card, and each variant of a kernel (for other numbers of rows or keys) may fail separately. A
+too large for a GPU, and each variant of a kernel (for other numbers of rows or keys) may fail separately. A
 backend that the user chose by name is used, or refused with the reason.
 """
 
@@ -152,7 +152,7 @@ def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) 
     if name == "native":
         return _refusal_of_native(machine, heads)
     if machine.is_rocm:
-        return "it was never tried on AMD's cards"
+        return "it was never tried on AMD's GPUs"
     if not (machine.has_triton if name == "triton" else machine.has_flash):
         return "it is not installed for this device"
     if heads.size > LARGEST_HEAD:
@@ -166,7 +166,7 @@ def _refusal_of_device(name: AttentionName, machine: DeviceCapabilities, heads: 
 
         return "" if is_interpreted() else "it needs a CUDA device"
     if machine.capability < AMPERE:
-        return "it needs a card of the Ampere generation or newer"
+        return "it needs a GPU of the Ampere generation or newer"
     if name == "flash" and (heads.dtype.itemsize != 2 or heads.size % 8):
         return "it needs bfloat16 or float16, and heads of a multiple of 8 values"
     return ""

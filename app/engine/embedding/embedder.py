@@ -91,7 +91,7 @@ class SentenceModel:
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights, because on a card it would end all work, also that of
+        """Raise ModelBroken for a token without weights, because on a GPU it would end all work, also that of
         a chat."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
@@ -139,8 +139,8 @@ class SentenceModels:
             self._model, self._key = self._load(folder, device), key
         return embed_anywhere(self._model, texts, on_tokens)
 
-    def leave_card(self) -> bool:
-        """Unload the model if it is on a card; return whether it was."""
+    def leave_gpu(self) -> bool:
+        """Unload the model if it is on a GPU; return whether it was."""
         takes_memory = self._model is not None and self._model.model.device.type != "cpu"
         if takes_memory:
             self.close()

@@ -1,6 +1,6 @@
 """Captures work as CUDA graphs. All calls of torch.cuda that steps need for it are here.
 
-A graph repeats every kernel with the addresses and numbers of its capture. So everything that changes between
+A graph repeats every kernel with the addresses and values of its capture. So everything that changes between
 steps is read from tensors that keep their addresses, nothing may wait for the device during a capture, and
 tensors that the graph reads must live as long as the graph.
 """

@@ -48,7 +48,7 @@ from app.values.messages import MAX_ROWS
 WIDTH = SLOTS + NEWEST
 """Columns of the table of paths. A block whose table needs more columns is not recorded."""
 LINES = 4
-"""Lines of int64 numbers before the table of paths: tokens, positions, slots, wanted rows."""
+"""Lines of int64 values before the table of paths: tokens, positions, slots, wanted rows."""
 MOVES = MAX_DEPTH + 1
 """Maximum number of rows that a recorded commit moves: row 0 and the deepest chain of guesses."""
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
@@ -100,14 +100,14 @@ class CapturedMoves:
     The graph is valid as long as the cache keeps its buffers."""
 
     def __init__(self, cache: BlockCache, capturer: GraphCapturer, device: torch.device) -> None:
-        numbers = self._numbers = torch.zeros((2, MOVES), dtype=torch.long, device=device)
-        self._graph = capturer.capture(lambda: cache.move(numbers[0], numbers[1]))
+        moves = self._moves = torch.zeros((2, MOVES), dtype=torch.long, device=device)
+        self._graph = capturer.capture(lambda: cache.move(moves[0], moves[1]))
 
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Commit these rows, at most MOVES of them; the first is row 0."""
         rest = [0] * (MOVES - len(rows))
         moves = np.array(((*rows, *rest), (*range(len(rows)), *rest)), dtype=np.int64) + cache.length
-        upload_into(self._numbers, moves)
+        upload_into(self._moves, moves)
         self._graph.replay()
         cache.advance(len(rows))
 

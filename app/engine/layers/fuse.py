@@ -1,6 +1,6 @@
 """Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
-Our kernels are for cards from Ampere on, and for CPUs if there is a C compiler, because there most kernels of a
+Our kernels are for GPUs from Ampere on, and for CPUs if there is a C compiler, because there most kernels of a
 layer take longer to start than to run. The given model is not changed: it still runs transformers' code, over
 the same weights.
 """
@@ -65,9 +65,9 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
                 return FusedModel(model)
             reason = "Triton is not installed for this device"
             if machine.is_rocm:
-                reason = "ours were never tried on AMD's cards"
+                reason = "ours were never tried on AMD's GPUs"
             elif machine.capability < AMPERE:
-                reason = "ours need a card of the Ampere generation or newer"
+                reason = "ours need a GPU of the Ampere generation or newer"
             return FusedModel(model, f"Layers keep torch's kernels: {reason}.")
         from app.engine.layers.triton_kernels import on_device
 
@@ -79,7 +79,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
 
 
 def can_have(machine: DeviceCapabilities) -> bool:
-    """Return whether our kernels support this card."""
+    """Return whether our kernels support this GPU."""
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
 
 

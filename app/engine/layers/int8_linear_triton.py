@@ -1,4 +1,4 @@
-"""A Linear with weights of 8 bits and our own kernel for cards, which reads the weight row by row. Needs triton.
+"""A Linear with weights of 8 bits and our own kernel for GPUs, which reads the weight row by row. Needs triton.
 
 torch's kernel for CUDA gives each thread one value of the product, so that neighbouring threads read distant
 rows. Here a program computes a tile of the product. It reads whole pieces of the weight's rows, widens them in

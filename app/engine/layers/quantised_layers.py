@@ -4,7 +4,7 @@
 
 torch has kernels that read such weights directly, each for one device and type. Without one, the weight is
 dequantised in tiles of a few rows that stay in the processor's cache, so that only the integers are read from
-memory. All kernels compute the same product of the same numbers, up to rounding.
+memory. All kernels compute the same product of the same values, up to rounding.
 
 On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
 
@@ -13,8 +13,8 @@ On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
     dequantised tiles                       3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows use the kernel, whose rows do not depend on each other, and many rows use tiles. On a card, int8
-uses our own kernel (`int8_linear_triton.py`) and int4 torch's; on a card without a kernel, quantisation is
+So few rows use the kernel, whose rows do not depend on each other, and many rows use tiles. On a GPU, int8
+uses our own kernel (`int8_linear_triton.py`) and int4 torch's; on a GPU without a kernel, quantisation is
 refused.
 """
 

@@ -96,7 +96,7 @@ def check_can_quantise(
     device: torch.device = CPU,
     find: FindKernel | None = None,
 ) -> None:
-    """Raise BadOption, before any weight is read, if torchao is missing or the card has no kernel.
+    """Raise BadOption, before any weight is read, if torchao is missing or the GPU has no kernel.
 
     Without a kernel the weights would be dequantised in every step, which is slower than not quantising them."""
     if quantisation == "none":
@@ -130,7 +130,7 @@ def quantise(
 ) -> int:
     """Replace the model's layers by quantised layers on the device; return how many weights they hold.
 
-    Raises BadOption if no layer can be quantised, or if a card's kernel fails with a layer's shape."""
+    Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
@@ -214,7 +214,7 @@ class _TriedKernels:
         self._tried = {(bits, *TRIED_SHAPE): kernel for bits, kernel in self._kernels.items()}
 
     def fitting(self, bits: int, linear: nn.Linear) -> Kernel:
-        """Choose the class for this weight. Raises BadOption if a card's kernel for the chosen bits fails."""
+        """Choose the class for this weight. Raises BadOption if a GPU's kernel for the chosen bits fails."""
         kernel, size = self._kernels[bits], linear.in_features
         if kernel is ANYWHERE[bits] or not kernel.fits(linear.out_features, size):
             return ANYWHERE[bits]

@@ -1,4 +1,4 @@
-"""The kernels of fused layers on cards, and their launches. They read memory once and round as transformers does.
+"""The kernels of fused layers on GPUs, and their launches. They read memory once and round as transformers does.
 
 Between two matrix products torch launches a kernel for each operation, and each kernel writes its result to
 memory in the model's type, or in float32. Here one program does all operations for a row in float32, and rounds
@@ -84,7 +84,7 @@ def norm_kernel(
 
 @triton.jit
 def _exponential(values, BY_HAND: tl.constexpr):
-    """Compute exp as torch does on a card, because Triton's faster one rounds differently. BY_HAND uses
+    """Compute exp as torch does on a GPU, because Triton's faster one rounds differently. BY_HAND uses
     Triton's."""
     if BY_HAND:
         return tl.exp(values)
@@ -275,7 +275,7 @@ class TritonKernels:
     ) -> None:
         size = rows.shape[1]
         block = _padded(size)
-        inverse = 1 / size  # on a card, torch's mean multiplies by the inverse
+        inverse = 1 / size  # on a GPU, torch's mean multiplies by the inverse
         norm_kernel[(len(rows),)](
             rows, rows if others is None else others, weight, total, out, inverse, shape.eps,
             HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.rounds_first,

@@ -170,7 +170,9 @@ def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
 
 def _check_fit(config: EagleConfig, width: int, runner: BlockRunner) -> None:
     if config.target_hidden != width:
-        raise _Misfit(f"it reads states of {config.target_hidden:,} numbers, and the model's have {width:,}")
+        raise _Misfit(
+            f"it reads hidden states of size {config.target_hidden:,}, and the model's have size {width:,}"
+        )
     if config.vocabulary != runner.vocabulary:
         raise _Misfit(
             f"it was made for a vocabulary of {config.vocabulary:,} tokens, and the model's has "

@@ -1,7 +1,7 @@
-"""Keeps part of a model in main memory if it is larger than the card, by transformers' device_map="auto".
+"""Keeps part of a model in main memory if it is larger than the GPU, by transformers' device_map="auto".
 
 main memory   layers 20-39, head --copied for each step, one weight after the other--+
-card          embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder
+GPU           embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder
 
 Copying takes far longer than computing, and as long for 64 rows as for one, so the speed grows nearly as much as
 lookahead's tokens per step.
@@ -38,7 +38,7 @@ _OTHER = "leave --offload out"
 def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) -> None:
     """Raise BadOption, before anything is read, if no part of this model can stay in main memory."""
     if plan.torchrun or len(plan.devices) > 1:
-        raise BadOption("--offload is for one card: use one device.")
+        raise BadOption("--offload is for one GPU: use one device.")
     if choose_device(choice.device, fault_of=device_fault).device.type != "cuda":
         raise BadOption(
             f"No CUDA device is used here, so the whole model is in main memory anyway: {_OTHER}."
@@ -65,7 +65,7 @@ def load_in_part(
     estimate: Estimate,
     progress: Progress,
 ) -> LoadedModel:
-    """Load onto the card as much of the model as fits together with the draft model, all of it if possible.
+    """Load onto the GPU as much of the model as fits together with the draft model, all of it if possible.
 
     The rest stays in main memory, which a note explains. Raises AppError."""
     device = numbered(choose_device(choice.device, fault_of=device_fault).device)
@@ -74,22 +74,20 @@ def load_in_part(
     fit = estimate(folder, precision, str(device), choice.context, draft=draft)
     if fit is None:
         raise BadOption(
-            f"What {folder.name} needs cannot be estimated here, so it cannot be divided between the card and main "
+            f"What {folder.name} needs cannot be estimated here, so it cannot be divided between the GPU and main "
             f"memory: {_OTHER}."
         )
     if fit.verdict == "fits":
         return load(folder, choice, sandbox)
     check_room(folder, fit, ram().free)
     progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
-    loaded = load(
-        folder, choice, sandbox, reads_heads=False, place=part_on_card(fit.room), choose=run_in_part
-    )
+    loaded = load(folder, choice, sandbox, reads_heads=False, place=part_on_gpu(fit.room), choose=run_in_part)
     note = f"{copying_words(loaded.info.offloaded)}."
     return replace(loaded, info=loaded.info.with_note("device", note))
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
-    """Raise BadOption if the card is too small even for a part, or main memory with `free` bytes for the rest."""
+    """Raise BadOption if the GPU is too small even for a part, or main memory with `free` bytes for the rest."""
     if not fit.offloaded:
         raise BadOption(
             f"{folder.name} is too large for {fit.memory.device} even with part of it in main memory: choose a "
@@ -102,8 +100,8 @@ def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
         )
 
 
-def part_on_card(room: int) -> Place:
-    """Return a Place with which accelerate fills `room` bytes of the card and keeps the rest in main memory."""
+def part_on_gpu(room: int) -> Place:
+    """Return a Place with which accelerate fills `room` bytes of the GPU and keeps the rest in main memory."""
 
     def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
         return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
@@ -114,9 +112,9 @@ def part_on_card(room: int) -> Place:
 def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> KernelChoice:
     """Run blocks with torch's kernels, or chains. The inputs of a step are put on the embedding's device.
 
-    Raises BadOption if even the embedding does not fit the card."""
+    Raises BadOption if even the embedding does not fit the GPU."""
     if model.device.type == "meta":
-        raise BadOption("The card has no room even for this model's embedding: choose a smaller model.")
+        raise BadOption("The GPU has no room even for this model's embedding: choose a smaller model.")
     if reason := reason_against_trees(model, SDPA.attend):
         return run_in_chains(model, context, reason)
     attention = torchs_own(capabilities_of(model.device), _OWN)

@@ -1,6 +1,6 @@
 """The successors and followers of each context, in one table of fixed size.
 
-A context is a sequence of one to four tokens. Each context has a row of 16 numbers, one cache line:
+A context is a sequence of one to four tokens. Each context has a row of 16 integers, one cache line:
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 

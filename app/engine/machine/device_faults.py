@@ -1,6 +1,6 @@
 """What errors of the machine mean, and the sentences that report them. Importing this does not import torch.
 
-After some faults a CUDA context runs nothing any more, and only a new process can use the card.
+After some faults a CUDA context runs nothing any more, and only a new process can use the GPU.
 """
 
 import logging
@@ -78,7 +78,7 @@ def sentence_of(error: BaseException) -> str:
     if is_uninitialised(error):
         log.exception("cuBLAS could not start", exc_info=error)
         return (
-            f"The matrix library of the graphics card could not start ({first_line(error)[:200]}): close other "
+            f"The matrix library of the GPU could not start ({first_line(error)[:200]}): close other "
             "programs that use it, then restart Foresight. If it fails again, choose --device cpu."
         )
     if is_out_of_memory(error):
@@ -89,10 +89,10 @@ def sentence_of(error: BaseException) -> str:
         )
     log.exception("a request failed", exc_info=error)
     if is_device_fault(error):
-        return f"The graphics card stopped working for this process ({first_line(error)}): restart Foresight."
+        return f"The GPU stopped working for this process ({first_line(error)}): restart Foresight."
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
 
 
 def app_error(error: BaseException) -> AppError:
-    """Turn any error into an AppError with a sentence for the person; an AppError is returned as it is."""
+    """Turn any error into an AppError with a sentence for the user; an AppError is returned as it is."""
     return error if isinstance(error, AppError) else AppError(sentence_of(error))

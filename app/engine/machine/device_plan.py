@@ -39,13 +39,13 @@ class RankPlan:
 
     def __post_init__(self) -> None:
         for device in self.devices:
-            require(bool(_PLACE.fullmatch(device)), "a device must be cpu, or a card's number", device)
-        cards = [device for device in self.devices if device != "cpu"]
-        twice = next((card for card in cards if cards.count(card) > 1), "")
-        require(not twice, "a card can be named once only", twice)
+            require(bool(_PLACE.fullmatch(device)), "a device must be cpu, or a GPU's number", device)
+        gpus = [device for device in self.devices if device != "cpu"]
+        twice = next((gpu for gpu in gpus if gpus.count(gpu) > 1), "")
+        require(not twice, "a GPU can be named once only", twice)
         require(
-            not cards or len(cards) == len(self.devices),
-            "devices must be all cards or all cpu",
+            not gpus or len(gpus) == len(self.devices),
+            "devices must be all GPUs or all cpu",
             ",".join(self.devices),
         )
         size = self.torchrun.size if self.torchrun else len(self.devices)

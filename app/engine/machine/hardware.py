@@ -17,7 +17,7 @@ from app.errors import BadOption, first_line
 from app.system.machine import nvidia_smi
 from app.values.messages import Device, DType
 
-NO_CARD = "No CUDA device is available here"
+NO_GPU = "No CUDA device is available here"
 FITTING = "install a CUDA build of torch that fits"
 INDEX = "https://download.pytorch.org/whl"
 CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
@@ -31,19 +31,19 @@ ROUNDED = 0.05
 to different numbers."""
 
 
-class Card:
-    """The graphics card, if there is one: the first one that torch sees."""
+class Gpu:
+    """The GPU, if there is one: the first one that torch sees."""
 
     def is_there(self) -> bool:
-        """Return whether torch sees a CUDA card; the card may still be unusable."""
+        """Return whether torch sees a CUDA GPU; the GPU may still be unusable."""
         return torch.cuda.is_available()
 
     def compute(self) -> None:
-        """Run one small kernel; raises the driver's error if torch has no kernels for the card."""
+        """Run one small kernel; raises the driver's error if torch has no kernels for the GPU."""
         torch.ones(8, device="cuda").sum().item()
 
     def name_by_driver(self) -> str:
-        """Return the first card's name from the NVIDIA driver, whether or not torch sees it; "" without an
+        """Return the first GPU's name from the NVIDIA driver, whether or not torch sees it; "" without an
         answer."""
         return nvidia_smi("name", seconds=10).strip().partition("\n")[0].strip()
 
@@ -58,7 +58,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class ChosenDevice:
-    """The device that a model runs on. `note` explains why an existing card is not used; "" if it is."""
+    """The device that a model runs on. `note` explains why an existing GPU is not used; "" if it is."""
 
     device: torch.device
     note: str = ""
@@ -69,22 +69,22 @@ FaultOf = Callable[[torch.device], str]
 
 
 def choose_device(
-    choice: Device, card: Card | None = None, fault_of: FaultOf = lambda _device: "nothing was tried on it"
+    choice: Device, gpu: Gpu | None = None, fault_of: FaultOf = lambda _device: "nothing was tried on it"
 ) -> ChosenDevice:
     """Choose the CUDA device if one works, an Apple GPU if it passes the trial, else the CPU.
 
     Raises BadOption for "cuda" if none can be used."""
     if choice == "cpu":
         return ChosenDevice(torch.device("cpu"))
-    card = card or Card()
-    problem, remedy = _problem_of(card)
+    gpu = gpu or Gpu()
+    problem, remedy = _problem_of(gpu)
     if not problem:
         return ChosenDevice(torch.device("cuda"))
     if choice == "cuda":
         raise BadOption(f"{problem}: choose --device cpu, or {remedy}.")
-    if problem != NO_CARD:
+    if problem != NO_GPU:
         return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use it, {remedy}.")
-    if not card.is_apple():
+    if not gpu.is_apple():
         return ChosenDevice(torch.device("cpu"))
     apple = torch.device("mps")
     if reason := fault_of(apple):
@@ -93,25 +93,25 @@ def choose_device(
     return ChosenDevice(apple)
 
 
-def _problem_of(card: Card) -> tuple[str, str]:
-    """Return why a card cannot be used, as the beginning of a sentence, and what to do; ("", "") if it can."""
-    if not card.is_there():  # torch sees none; a driver may
-        name, cuda = card.name_by_driver(), card.cuda_of_torch()
+def _problem_of(gpu: Gpu) -> tuple[str, str]:
+    """Return why a GPU cannot be used, as the beginning of a sentence, and what to do; ("", "") if it can."""
+    if not gpu.is_there():  # torch sees none; a driver may
+        name, cuda = gpu.name_by_driver(), gpu.cuda_of_torch()
         if not name:
-            return NO_CARD, FITTING
+            return NO_GPU, FITTING
         if not cuda:
-            return f"There is a card ({name}), but torch was installed without CUDA", CUDA_TORCH
-        return f"There is a card ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
+            return f"There is a GPU ({name}), but torch was installed without CUDA", CUDA_TORCH
+        return f"There is a GPU ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
-        card.compute()
+        gpu.compute()
     except Exception as error:  # of many types: no kernels for it, a driver that is too old, no memory left
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
-        return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
+        return f"The GPU cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""
 
 
 def numbered(device: torch.device) -> torch.device:
-    """Add this thread's card number to a CUDA device, because weight loaders read plain "cuda" as card 0."""
+    """Add this thread's GPU number to a CUDA device, because weight loaders read plain "cuda" as GPU 0."""
     return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" else device
 
 
@@ -141,18 +141,18 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def uploaded(numbers: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy numbers to the device without waiting: torch keeps the pinned source memory until it has been read."""
-    return _source(numbers, device).to(device, non_blocking=device.type != "mps")
+def uploaded(array: NDArray[Any], device: torch.device) -> Tensor:
+    """Copy an array to the device without waiting: torch keeps the pinned source memory until it has been read."""
+    return _source(array, device).to(device, non_blocking=device.type != "mps")
 
 
-def upload_into(target: Tensor, numbers: NDArray[Any]) -> None:
-    """Copy numbers to an existing tensor on the device without waiting."""
-    target.copy_(_source(numbers, target.device), non_blocking=target.device.type != "mps")
+def upload_into(target: Tensor, array: NDArray[Any]) -> None:
+    """Copy an array to an existing tensor on the device without waiting."""
+    target.copy_(_source(array, target.device), non_blocking=target.device.type != "mps")
 
 
-def _source(numbers: NDArray[Any], device: torch.device) -> Tensor:
-    source = torch.from_numpy(numbers)
+def _source(array: NDArray[Any], device: torch.device) -> Tensor:
+    source = torch.from_numpy(array)
     return source.pin_memory() if device.type == "cuda" else source
 
 

@@ -26,7 +26,7 @@ WORDS = (
     "can't start new thread",  # because there is no room for its stack
     "cublas_status_alloc_failed",
     UNINITIALISED,  # there was no memory for cuBLAS's handle
-    # torch's own report fails if the driver cannot tell how much memory is left, as on a part of a card (MIG):
+    # torch's own report fails if the driver cannot tell how much memory is left, as on a part of a GPU (MIG):
     # https://github.com/pytorch/pytorch/issues/112377
     "nvml_success ==",
 )
@@ -97,8 +97,8 @@ def expand_segments(device: "torch.device") -> bool:
     """Let the segments of CUDA's allocator grow on Linux, so that a new, larger KV cache leaves no holes.
 
     A fixed segment can be reused only for buffers of its size or smaller, so each larger buffer would be reserved
-    on top of it. Returns whether segments grow now: nothing is changed if the person has set up torch's allocator,
-    and some drivers, such as those of virtual cards, refuse it."""
+    on top of it. Returns whether segments grow now: nothing is changed if the user has set up torch's allocator,
+    and some drivers, such as those of virtual GPUs, refuse it."""
     import torch
 
     if device.type != "cuda" or sys.platform != "linux" or torch.version.cuda is None:

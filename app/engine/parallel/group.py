@@ -57,16 +57,16 @@ class Ranks:
     def begin(self, choice: ModelChoice) -> ModelChoice:
         """Choose this rank's device and start the other processes, before the model is loaded here.
 
-        Returns the choice with that device. Raises BadOption for a missing card, RankLost if torchrun must
+        Returns the choice with that device. Raises BadOption for a missing GPU, RankLost if torchrun must
         restart."""
         self._leave_out_ended_ranks()
-        if self._plan.torchrun and not self._devices:  # a card for each rank if models run on cards here
+        if self._plan.torchrun and not self._devices:  # a GPU for each rank if models run on GPUs here
             is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
             ranks = range(self._plan.torchrun.size)
             self._devices = tuple(f"cuda:{rank}" if is_card else "cpu" for rank in ranks)
         if not self._devices:
             return choice
-        self._check_cards()
+        self._check_gpus()
         use_device(self._devices[0], self._threads // self.size or 1)
         if self.size > 1 and not self._plan.torchrun and not self._children:
             self._children = [ChildProcess("app.engine.parallel.rank_server") for _ in self._devices[1:]]
@@ -127,16 +127,16 @@ class Ranks:
                     self._link.send_order(rank, Order(Op.UNLOAD))
         self._shared = None
 
-    def _check_cards(self) -> None:
-        """Raise BadOption for a card that does not exist."""
+    def _check_gpus(self) -> None:
+        """Raise BadOption for a GPU that does not exist."""
         if self._devices[0] == "cpu":
             return
-        choose_device("cuda")  # raises the reason if no card can be used
+        choose_device("cuda")  # raises the reason if no GPU can be used
         count = torch.cuda.device_count()
         for device in self._devices:
             if (number := int(device.removeprefix("cuda:"))) >= count:
                 known = "the only one is 0" if count == 1 else f"they are 0 to {count - 1}"
-                raise BadOption(f"There is no card {number} here: {known}.")
+                raise BadOption(f"There is no GPU {number} here: {known}.")
 
     def _connect(self) -> Link:
         if torchrun := self._plan.torchrun:

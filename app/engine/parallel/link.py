@@ -1,8 +1,8 @@
 """Messages between ranks: int64 tensors of fixed length and, once for each model and reply, settings as JSON.
 
 Rank 0 sends orders to each of the other ranks and receives their answers; the others send nothing to each
-other. The numbers come from the host and are needed there, so they are sent by local sockets, also between
-cards: no kernel is launched, and a rank that waits for its next order keeps no card busy. gloo is not used,
+other. The data comes from the host and is needed there, so it is sent by local sockets, also between
+GPUs: no kernel is launched, and a rank that waits for its next order keeps no GPU busy. gloo is not used,
 because its receiver announces itself before anything is sent, and each message passes through two threads.
 
 Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program of this
@@ -29,7 +29,7 @@ from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 
 _ORDER = 1536
-"""The numbers of an order: five counts, MOST_TEXT tokens, and four numbers for each row of the widest block."""
+"""The size of an order: five counts, MOST_TEXT tokens, and four integers for each row of the widest block."""
 MOST_TEXT = 128
 _JSON = 4096
 MEETING = timedelta(seconds=60)
@@ -38,7 +38,7 @@ FOR_TORCHRUN = timedelta(days=1)
 """How long the other ranks wait for rank 0 under torchrun, which may download the model first."""
 _HERE = "127.0.0.1"
 _PLACE = "link"
-"""The key in the store for rank 0's port and the two numbers of the secret."""
+"""The key in the store for rank 0's port and the two integers of the secret."""
 _GREETING = 5.0
 """The seconds within which a program that connects must send the secret."""
 

@@ -106,7 +106,7 @@ class RankServer:
 
 
 def use_device(device: str, threads: int) -> None:
-    """Set this thread's card, for a device such as "cuda:1"; for "cpu", set torch's number of threads."""
+    """Set this thread's GPU, for a device such as "cuda:1"; for "cpu", set torch's number of threads."""
     if device == "cpu":
         torch.set_num_threads(threads)
     else:

@@ -23,7 +23,7 @@ from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
-"""Prompt tokens per forward pass. After each pass the person sees progress and can stop. A pass of 1024
+"""Prompt tokens per forward pass. After each pass the user sees progress and can stop. A pass of 1024
 tokens keeps a GPU multiplying for much longer than it reads weights and the host launches kernels."""
 
 ENOUGH = 512

@@ -266,8 +266,8 @@ class Session:
         cuBLAS may have failed to start because memory was cached; a sentence-embedding model can wait."""
         if not is_out_of_memory(error):
             return False
-        if self._sentences.leave_card():
-            log.warning("memory ran out, so the sentence-embedding model leaves the card: %s", error)
+        if self._sentences.leave_gpu():
+            log.warning("memory ran out, so the sentence-embedding model leaves the GPU: %s", error)
         elif is_uninitialised(error):
             log.warning("cuBLAS could not start, so it is tried once more: %s", error)
         else:

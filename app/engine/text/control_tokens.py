@@ -1,4 +1,4 @@
-"""Keeps control tokens that a person's text spells from being read as control tokens.
+"""Keeps control tokens that a user's text spells from being read as control tokens.
 
 A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and
 begin another. Such spellings are replaced in the contents before the template is filled, so that all control

@@ -11,7 +11,7 @@ So a reply that was stopped at the end of a token continues as if it had never s
 that was cut inside is read as the tokens that spell it.
 
 Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
-control tokens, because the person writes all of it.
+control tokens, because the user writes all of it.
 """
 
 import json
@@ -106,7 +106,7 @@ class RequestTokenizer:
         return self._encoded(prompt, tools)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
-        """Raise BadOption unless each id has an embedding: a card stops working at an id without one."""
+        """Raise BadOption unless each id has an embedding: a GPU stops working at an id without one."""
         if (largest := max(ids, default=0)) >= self._vocabulary:
             raise BadOption(
                 f"The tokenizer and the weights of {self._name} do not fit each other (token {largest:,} of "

@@ -109,9 +109,9 @@ class Estimator:
         return min(low * CHUNK, self.shape.context)
 
     def offloaded(self, precision: Precision, room: int) -> int:
-        """Return the bytes of weights that stay in main memory if a card has `room` bytes for weights.
+        """Return the bytes of weights that stay in main memory if a GPU has `room` bytes for weights.
 
-        Returns 0 if none have to, or if it is impossible, because the card must hold the embedding and the largest
+        Returns 0 if none have to, or if it is impossible, because the GPU must hold the embedding and the largest
         other piece."""
         weights = replace(self, draft_models=()).need(precision, 1).weights
         if weights <= room or self.device == "cpu" or precision not in STORED_AS or self.weights.is_gguf:

@@ -18,7 +18,7 @@ from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role, Statistics
 
 MESSAGE_LIMIT = 50
-"""How many messages a page shows at first, and how many more each time the person loads earlier messages."""
+"""How many messages a page shows at first, and how many more each time the user loads earlier messages."""
 LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
 BACK, FORTH = (
     "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
@@ -36,7 +36,7 @@ class ThreadOptions:
 
     `coloured` are the replies with coloured tokens; `is_busy` is whether one is written. `first_read` is the first
     message that the model still reads if the chat is longer than its context, else 0; `is_cut_allowed` is whether
-    the person allowed leaving out the messages before it."""
+    the user allowed leaving out the messages before it."""
 
     coloured: frozenset[int] = frozenset()
     is_busy: bool = False

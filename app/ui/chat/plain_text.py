@@ -1,4 +1,4 @@
-"""Text that is shown as it was written: what a person typed, and the end of texts that are too long for Markdown.
+"""Text that is shown as it was written: what a user typed, and the end of texts that are too long for Markdown.
 
 Markdown takes a second or two for every 100,000 characters, and only a failed answer or a pasted file is that
 long. The end of the rendered part depends only on that part, so it stays the same while a text grows:
@@ -69,7 +69,7 @@ def _block(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def typed_html(text: str) -> str:
-    """Return what a person typed as HTML: every space and line break stays, and only fenced code is formatted."""
+    """Return what a user typed as HTML: every space and line break stays, and only fenced code is formatted."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     part = rendered_part(text)
     lines = part.split("\n")

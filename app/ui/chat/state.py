@@ -65,7 +65,7 @@ class ChatState:
     chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
     often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
     `filled` is the value of `opened` when the message box was filled. `deletions` can be undone, the newest is
-    last; `expanded` holds which folders the person expanded or collapsed. `new_settings` makes the settings of a
+    last; `expanded` holds which folders the user expanded or collapsed. `new_settings` makes the settings of a
     new chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)

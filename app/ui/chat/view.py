@@ -236,7 +236,7 @@ class ChatActions:
         if version.chat != asked and asked:
             state.open_chat(version)
             self._services.chat = version.chat
-        elif state.finish(version, opened):  # the person may have opened another chat meanwhile
+        elif state.finish(version, opened):  # the user may have opened another chat meanwhile
             self._services.chat = version.chat
 
     def _turn(self, state: ChatState, pending: Press, options: Options, overflow: Overflow) -> Turn:

@@ -15,7 +15,7 @@ from app.errors import AppError, first_line
 from app.ui.frame.page_connections import Pages, PageSession, PageValue
 
 Notify = Callable[[str], None]
-"""Shows a sentence to the person as a toast."""
+"""Shows a sentence to the user as a toast."""
 RELOAD = "Foresight was restarted since this page was opened. Reload the page. Your text stays in its box."
 Result = TypeVar("Result")
 Default = TypeVar("Default")
@@ -40,7 +40,7 @@ def try_or_notify(notify: Notify, action: Callable[[], Result], default: Default
     """Return the action's result. If it fails, show why and return `default`.
 
     An AppError is shown as it is. Any other error is a bug, and its traceback is logged; code that reads values
-    which the person entered turns their errors into AppErrors with `impossible_values`."""
+    which the user entered turns their errors into AppErrors with `impossible_values`."""
     try:
         return action()
     except AppError as error:

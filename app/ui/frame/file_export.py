@@ -1,4 +1,4 @@
-"""Files that the person saves: small ones through the page, all chats straight from the server.
+"""Files that the user saves: small ones through the page, all chats straight from the server.
 
 A library is too large to travel through the page, so two routes serve it:
 

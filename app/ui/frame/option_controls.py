@@ -103,7 +103,7 @@ class OptionPanel:
 
 
 def build_lookahead_switch(options: Options) -> gr.Checkbox:
-    """Build the switch inside the current Blocks: it stands above the live numbers, which it changes."""
+    """Build the switch inside the current Blocks: it is above the live numbers, which it changes."""
     return gr.Checkbox(
         to_values(options).lookahead, label="Lookahead", info="Takes effect on the next reply",
         elem_id="lookahead", elem_classes="switch",

@@ -1,6 +1,6 @@
 """Who may use the page: every request is checked before any route, uploads and WebSockets included.
 
-Any web page that the person visits, and any other user of this machine, could try to use a page on 127.0.0.1:
+Any web page that the user visits, and any other user of this machine, could try to use a page on 127.0.0.1:
 
     DNS rebinding      evil.example resolves to 127.0.0.1: its Host header shows it            -> 400
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403

@@ -15,7 +15,7 @@ are counted separately, and end at the same moment as their page: a page that is
 process dies, the system closes the connection; if the browser does not answer pings, the server closes it.
 
     page -> server    {"drawn": true}     the page shows the last frame
-                      {"active": true}    the person uses the page
+                      {"active": true}    the user uses the page
     server -> page    {part: value, ...}  see page_stream.py
 """
 

@@ -29,7 +29,7 @@ SLOW_SECONDS = 1 / 4
 IDLE_SECONDS = 2 / 5
 """Seconds between two polls while nothing happens on a page."""
 ACTIVE_FOR = 2.0
-"""Seconds for which a page counts as active after something on it changed or the person used it."""
+"""Seconds for which a page counts as active after something on it changed or the user used it."""
 log = logging.getLogger(__name__)
 
 
@@ -66,7 +66,7 @@ class PageStream:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll at once, then often for a while, because the person uses the page."""
+        """Poll at once, then often for a while, because the user uses the page."""
         self._active_until = monotonic() + ACTIVE_FOR
         self._woken.set()
 

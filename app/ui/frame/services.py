@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # the hub's client reads its environment while it is imported
 class AppContext:
     """The app's folders, its log of contacts outside this machine, the API, and the database.
 
-    `note` returns what the person must know, such as that a damaged file was replaced; "" if there is nothing."""
+    `note` returns what the user must know, such as that a damaged file was replaced; "" if there is nothing."""
 
     data_dir: Path
     hub_cache: Path
@@ -170,7 +170,7 @@ class Services:
         self.follow_model(self._settings.local_model.name)
 
     def follow_model(self, name: str) -> None:
-        """Use the temperature that this model recommends, unless the person chose one."""
+        """Use the temperature that this model recommends, unless the user chose one."""
         own = self.models.own_temperature(name)
 
         def following(settings: Settings) -> Settings:

@@ -65,7 +65,7 @@ def status_html(status: EngineStatus) -> str:
 
 
 class Notice:
-    """What the person must know first: shown above every view of all pages until somebody dismisses it."""
+    """What the user must know first: shown above every view of all pages until somebody dismisses it."""
 
     def __init__(self, note: Callable[[], str]) -> None:
         self._note = note

@@ -75,7 +75,7 @@ class XrayRenderer:
         history = reply.history if reply else StepHistory()
         number = state.number(history)
         shown = (state.is_live, number, history.first, history.last, reply)
-        # What the person does is shown at once; a growing reply only every LIVE_SECONDS.
+        # What the user does is shown at once; a growing reply only every LIVE_SECONDS.
         is_same = (state.is_live, state.is_live or number) == self._drawn_for
         if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
             self._drawn_for = (state.is_live, state.is_live or number)

@@ -243,7 +243,7 @@ class LoadActions:
         memory = found.memory if found and choice.device != "cpu" else models.memory(choice.device)
         try:
             return self._inventory.judge(model, choice, memory)
-        except AppError:  # the person sees what is wrong when the model is loaded
+        except AppError:  # the user sees what is wrong when the model is loaded
             return None
 
 

@@ -139,7 +139,7 @@ def _step_path(run: LaneRun | None, length: int) -> str:
 
 
 def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
-    """Return (name, value) of a run's numbers; `speed`, the median of all rounds, replaces the run's own speed."""
+    """Return (name, value) of a run's statistics; `speed`, the median of all rounds, replaces the run's own."""
     names = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in names]

@@ -1,4 +1,4 @@
-"""Writes a race in words: its numbers, its verdicts, and the whole race as a JSON file."""
+"""Writes a race in words: its results, its verdicts, and the whole race as a JSON file."""
 
 import json
 from dataclasses import asdict
@@ -88,7 +88,7 @@ def _quoted(token: str) -> str:
 
 
 def race_json(result: RaceResult) -> str:
-    """Return the race as JSON: prompt, options, model, machine, and each lane's text, tokens, curve and numbers."""
+    """Return the race as JSON: prompt, options, model, machine, and each lane's text, tokens, curve and results."""
     plan = result.plan
     report = {
         "app": f"Foresight {result.app}",

@@ -20,7 +20,7 @@ LAST_RACES = 8
 ENOUGH_RACES = 3
 """The fewest races on a kind of text after which the page judges whether a decoder is faster on it."""
 SHORT_RACE = 1.0
-"""Seconds of plain decoding below which the numbers are not reliable."""
+"""Seconds of plain decoding below which the results are not reliable."""
 WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work is not measured."
 
 
@@ -137,7 +137,7 @@ def notes_html(result: RaceResult | None) -> Markup:
         return Markup()
     is_short = result.fastest_plain.statistics.seconds < SHORT_RACE
     short = (
-        "The race took less than a second, so its numbers are not reliable. Run it again." if is_short else ""
+        "The race took less than a second, so its results are not reliable. Run it again." if is_short else ""
     )
     bucket = " in the same bucket, because same text is on" if result.plan.same_text else ""
     notes = {

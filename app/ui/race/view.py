@@ -33,7 +33,7 @@ USED_SIZES = {"lookahead": 3, "jacobi": 1}
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the person's own prompt, which is kept while examples are shown."""
+    """One page's state in this view: the user's own prompt, which is kept while examples are shown."""
 
     own_prompt: str = ""
 
@@ -54,15 +54,15 @@ class RaceActions:
         self._model = model
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
-        """Return the first or the next example of a kind of text, or the person's own prompt if the kind is "own".
+        """Return the first or the next example of a kind of text, or the user's own prompt if the kind is "own".
 
-        A text that is not an example is kept in `state` as the person's own prompt."""
+        A text that is not an example is kept in `state` as the user's own prompt."""
         if text.strip() and not any(prompt.text == text.strip() for prompt in self._prompts):
             state.own_prompt = text
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text
 
     def own(self) -> TextKind:
-        """Return the kind of text of a prompt that the person has edited."""
+        """Return the kind of text of a prompt that the user has edited."""
         return "own"
 
     def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:

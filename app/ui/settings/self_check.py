@@ -1,4 +1,4 @@
-"""The self-check: tests what the app promises about access to the page, the network and the person's data."""
+"""The self-check: tests what the app promises about access to the page, the network and the user's data."""
 
 import ipaddress
 import os

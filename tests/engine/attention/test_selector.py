@@ -79,9 +79,9 @@ def test_an_old_card_without_packages_has_torchs_own() -> None:
     [
         (
             replace(CARD, capability=(7, 5)),
-            "triton: it needs a card of the Ampere generation or newer; flash: ",
+            "triton: it needs a GPU of the Ampere generation or newer; flash: ",
         ),
-        (replace(CARD, is_rocm=True, has_flash=False), "triton: it was never tried on AMD's cards"),
+        (replace(CARD, is_rocm=True, has_flash=False), "triton: it was never tried on AMD's GPUs"),
     ],
 )
 def test_every_refusal_is_a_note(machine: DeviceCapabilities, words: str) -> None:

@@ -102,7 +102,7 @@ def test_a_model_that_finds_no_room_is_loaded_once_the_sentence_embeddings_have_
 ) -> None:
     embed(session)
     assert session.open(CROWDED, silent).info.name == "crowded"
-    assert "the sentence-embedding model leaves the card: CUDA out of memory" in caplog.text
+    assert "the sentence-embedding model leaves the GPU: CUDA out of memory" in caplog.text
     embed(session)
     assert len(sentences.devices) == 2, "it is loaded again when it is needed"
 
@@ -112,7 +112,7 @@ def test_a_reply_that_finds_no_room_begins_again(session: Session, caplog: pytes
     session.forget()
     embed(session)
     assert ids_of(ask(session, model=CROWDED)) == expected
-    assert caplog.text.count("leaves the card") == 1
+    assert caplog.text.count("leaves the GPU") == 1
 
 
 def test_a_reply_of_which_something_was_shown_fails_and_the_next_one_has_room(session: Session) -> None:

@@ -74,9 +74,9 @@ def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
         (DeviceCapabilities(CUDA, (9, 0)), "Triton is not installed for this device"),
         (
             DeviceCapabilities(CUDA, (7, 5), has_triton=True),
-            "ours need a card of the Ampere generation or newer",
+            "ours need a GPU of the Ampere generation or newer",
         ),
-        (DeviceCapabilities(CUDA, is_rocm=True), "ours were never tried on AMD's cards"),
+        (DeviceCapabilities(CUDA, is_rocm=True), "ours were never tried on AMD's GPUs"),
         (DeviceCapabilities(CPU, has_triton=True), ""),
     ],
 )

@@ -208,7 +208,11 @@ def refuse(target: LoadedModel, folder: ModelFolder, words: str) -> None:
 
 
 BROKEN_CONFIGS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "other states": ({}, {"target_hidden_size": 64}, "reads states of 64 numbers, and the model's have 32"),
+    "other states": (
+        {},
+        {"target_hidden_size": 64},
+        "reads hidden states of size 64, and the model's have size 32",
+    ),
     "other vocabulary": ({"vocab_size": 5000}, {}, "vocabulary of 5,000 tokens, and the model's has 4,096"),
     "layers beyond": ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2, 5]}, "layers [1, 2, 5] of 4"),
     "one layer more": ({"num_hidden_layers": 2}, {}, "its weights have no layers.1."),

@@ -20,7 +20,7 @@ from app.engine.loading.offloading import (
     check_can_offload,
     check_room,
     load_in_part,
-    part_on_card,
+    part_on_gpu,
     run_in_part,
 )
 from app.engine.lookahead import make_lookahead
@@ -155,7 +155,7 @@ def test_a_slow_step_is_timed_few_times(folder: ModelFolder) -> None:
     ("plan", "words"),
     [
         (ALONE, r"the whole model is in main memory anyway: leave --offload out\.$"),
-        (RankPlan(("cpu", "cpu")), r"--offload is for one card: use one device\.$"),
+        (RankPlan(("cpu", "cpu")), r"--offload is for one GPU: use one device\.$"),
     ],
 )
 def test_it_is_for_one_card(folder: ModelFolder, plan: RankPlan, words: str) -> None:
@@ -164,7 +164,7 @@ def test_it_is_for_one_card(folder: ModelFolder, plan: RankPlan, words: str) -> 
 
 
 def test_the_card_is_filled_and_no_other_one() -> None:
-    placed = part_on_card(5 * GB)(PreTrainedConfig(), torch.device("cuda", 1))
+    placed = part_on_gpu(5 * GB)(PreTrainedConfig(), torch.device("cuda", 1))
     assert placed["device_map"] == "auto" and placed["max_memory"][1] == 5 * GB
     assert set(placed["max_memory"]) == {1, "cpu"}
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from app.engine.machine.hardware import (
-    Card,
     ChosenDevice,
+    Gpu,
     choose_device,
     choose_dtype,
     dtype_name,
@@ -35,7 +35,7 @@ def test_a_cuda_device_that_is_not_there_is_refused_with_what_to_do() -> None:
 
 
 @dataclass
-class PaperCard(Card):
+class PaperGpu(Gpu):
     """A card that is there or not, and says this when it is to compute."""
 
     error: Exception | None = None
@@ -63,13 +63,13 @@ class PaperCard(Card):
 
 
 def test_a_card_that_works_is_taken_and_one_that_is_not_there_needs_no_word() -> None:
-    assert choose_device("auto", PaperCard()) == choose_device("cuda", PaperCard()) == ChosenDevice(CUDA)
-    assert choose_device("auto", PaperCard(is_seen=False)) == ChosenDevice(CPU)
+    assert choose_device("auto", PaperGpu()) == choose_device("cuda", PaperGpu()) == ChosenDevice(CUDA)
+    assert choose_device("auto", PaperGpu(is_seen=False)) == ChosenDevice(CPU)
 
 
 def test_a_card_that_torch_has_no_kernels_for_leaves_the_cpu_and_a_note() -> None:
-    old = PaperCard(RuntimeError("CUDA error: no kernel image is available.\nCompile with"))
-    words = "The graphics card cannot be used (CUDA error: no kernel image is available)"
+    old = PaperGpu(RuntimeError("CUDA error: no kernel image is available.\nCompile with"))
+    words = "The GPU cannot be used (CUDA error: no kernel image is available)"
     assert choose_device("auto", old) == ChosenDevice(
         CPU, f"{words}, so the CPU is used. To use it, install a CUDA build of torch that fits."
     )
@@ -79,22 +79,22 @@ def test_a_card_that_torch_has_no_kernels_for_leaves_the_cpu_and_a_note() -> Non
 
 
 def test_a_driver_that_answers_while_torch_has_no_cuda_is_told_which_torch_to_install() -> None:
-    card = PaperCard(is_seen=False, name="NVIDIA GeForce RTX 4090", cuda="")
-    note = choose_device("auto", card).note
-    assert note.startswith("There is a card (NVIDIA GeForce RTX 4090), but torch was installed without CUDA")
+    gpu = PaperGpu(is_seen=False, name="NVIDIA GeForce RTX 4090", cuda="")
+    note = choose_device("auto", gpu).note
+    assert note.startswith("There is a GPU (NVIDIA GeForce RTX 4090), but torch was installed without CUDA")
     assert 'pip install "torch>=2.11,<2.14" --index-url https://download.pytorch.org/whl/cu130.' in note
     with pytest.raises(BadOption, match="torch was installed without CUDA: choose --device cpu, or run pip"):
-        choose_device("cuda", card)
+        choose_device("cuda", gpu)
 
 
 def test_a_driver_that_is_too_old_for_torch_is_named() -> None:
-    note = choose_device("auto", PaperCard(is_seen=False, name="Tesla V100", cuda="13.0")).note
+    note = choose_device("auto", PaperGpu(is_seen=False, name="Tesla V100", cuda="13.0")).note
     assert "(Tesla V100), but its driver does not run torch's CUDA 13.0, so the CPU is used" in note
     assert "update the NVIDIA driver" in note
 
 
 def test_an_apple_gpu_is_not_passed_over_silently() -> None:
-    apple = PaperCard(is_seen=False, apple=True)
+    apple = PaperGpu(is_seen=False, apple=True)
     found = choose_device("auto", apple, lambda _device: "it has no float64.")
     assert found.device == CPU
     assert found.note == "The Apple GPU is not used, because its trial failed (it has no float64)."
@@ -108,16 +108,16 @@ def test_an_apple_gpu_that_agrees_is_used() -> None:
         tried.append(device)
         return ""
 
-    apple = PaperCard(is_seen=False, apple=True)
+    apple = PaperGpu(is_seen=False, apple=True)
     assert choose_device("auto", apple, agrees) == ChosenDevice(torch.device("mps"))
     assert choose_device("cpu", apple, agrees) == ChosenDevice(CPU)
-    assert choose_device("auto", PaperCard(apple=True), agrees) == ChosenDevice(CUDA)
+    assert choose_device("auto", PaperGpu(apple=True), agrees) == ChosenDevice(CUDA)
     assert tried == [torch.device("mps")]
     assert choose_dtype("auto", torch.device("mps")) == torch.float32
 
 
 def test_this_machine_can_be_asked_for_its_driver() -> None:
-    assert isinstance(Card().name_by_driver(), str)
+    assert isinstance(Gpu().name_by_driver(), str)
 
 
 def test_a_cpu_never_gets_float16_by_itself() -> None:

@@ -291,7 +291,7 @@ def test_memory_that_cannot_be_given_back_is_a_sentence_and_the_next_request_is_
     before = ids_of(ask(engine))
     engine.unload()
     wait_for(lambda: engine.status().phase == "failed")
-    assert engine.status().note.startswith("The graphics card stopped working for this process (CUDA error")
+    assert engine.status().note.startswith("The GPU stopped working for this process (CUDA error")
     assert engine.status().note.endswith("restart Foresight.")
     assert ids_of(ask(engine)) == before
     engine.close()

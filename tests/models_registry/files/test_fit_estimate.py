@@ -173,7 +173,7 @@ def test_what_a_card_has_no_room_for_may_stay_in_main_memory() -> None:
     assert fit.room == int(memory.free * 0.9) - (fit.need.total - fit.need.weights)
     assert fit.offloaded == fit.need.weights - fit.room + embedding, "room is kept for what is copied"
     assert fit.sentence.endswith(
-        "With --offload about 6.85 GB of its weights stay in main memory and are copied to the card in each step, "
+        "With --offload about 6.85 GB of its weights stay in main memory and are copied to the GPU in each step, "
         "which takes about 0.7 s (at 10 GB a second)."
     )
     drafted = judge(

@@ -190,7 +190,7 @@ def test_what_a_card_has_no_room_for_stays_in_main_memory_if_the_person_says_so(
     html = shown(dialog, engine.status())
     assert '<input type="checkbox" name="offload">' in html, "nobody has ticked it"
     assert (
-        "Slow: about 7.00 GB of its weights stay in main memory and are copied to the card in each step, which "
+        "Slow: about 7.00 GB of its weights stay in main memory and are copied to the GPU in each step, which "
         "takes about 0.7 s (at 10 GB a second)."
     ) in html
     press(actions, dialog, "load-form", offload="on")

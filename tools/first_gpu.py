@@ -1,6 +1,6 @@
-"""Everything worth knowing of a new card, in order of value, within 45 minutes.
+"""Everything worth knowing of a new GPU, in order of value, within 45 minutes.
 
-    python -m tools.first_card FOLDER
+    python -m tools.first_gpu FOLDER
 
 Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even if it
 fails. Needs torch, triton, transformers, numpy, typer, rich, pytest and hypothesis; for quantised weights torchao.
@@ -30,7 +30,7 @@ CUDA_TESTS = (
     "tests/engine/graphs/test_graph_capture.py", "tests/engine/attention", "tests/engine/fused_layers",
     "tests/engine/layers/test_int8_linear_triton.py", "tests/engine/layers/test_quantised_layers.py",
 )  # fmt: skip
-"""Those that run on the card."""
+"""Those that run on the GPU."""
 PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addopts=")
 """Without the project's options: they refuse settings of plugins that may not be there."""
 NO_TRITON = "import sys; sys.modules['triton'] = None"
@@ -67,7 +67,7 @@ class Outcome:
 
 
 def trials(folder: Path) -> list[Trial]:
-    """Return what is run on a card, most valuable first."""
+    """Return what is run on a GPU, most valuable first."""
     same_text = ("tools.same_text", "--device", "cuda", "--prompts", "20")
     without_compiler = {"PATH": "", "CC": "none", "TRITON_CACHE_DIR": str(folder / "empty-cache")}
     return [
