@@ -1,6 +1,6 @@
 """All errors that the user sees. Their messages are sentences that say what happened and what to do.
 
-Domain code raises these; the UI and the command line show `str(error)`. A thread that must go on after an error
+Domain code raises these; the UI and the command line show `str(error)`. A thread that must continue after an error
 catches it and keeps its sentence.
 """
 

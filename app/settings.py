@@ -19,7 +19,7 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""The most models whose options are remembered."""
+"""Maximum number of models whose options are remembered."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 CLOSING_SECONDS = 0.2
 """How long closing waits for each thread. All of closing takes at most two seconds."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
-"""Most bytes of the log file, and the number of older log files that are kept."""
+"""Maximum number of bytes of the log file, and the number of older log files that are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from app.values.messages import (
 
 TOKENS = 48
 TOKENS_A_WORD = 4
-"""The most that "word " takes in the tokenizers of these models."""
+"""Maximum number of that "word " takes in the tokenizers of these models."""
 WORDS = (20, 150, 600)
 """Lengths of prompts, so that the cache grows."""
 STOPS = (0, 5, 12)

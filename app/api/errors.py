@@ -17,7 +17,7 @@ from app.errors import AppError
 
 NO_RETRY = {"x-should-retry": "false"}
 LONGEST, LONGEST_PARAM = 1_000, 200
-"""Most characters of an error's sentence, and of the path of a parameter such as messages[0].content."""
+"""Maximum number of characters of an error's sentence, and of a parameter's path such as messages[0].content."""
 KINDS = {401: "authentication_error"}
 """Error types that do not follow from the kind of status; LiteLLM looks at the type before the status."""
 

@@ -25,7 +25,7 @@ PURGE_SECONDS = 0.5
 PAUSE_SECONDS = 0.005
 """Seconds between two transactions of a deletion, so that other threads get the database."""
 MOST_COMPACTED = 32 * 2**20
-"""Most bytes in use for which the file is compacted, because the database cannot be used meanwhile."""
+"""Maximum number of bytes in use for which the file is compacted, because the database cannot be used meanwhile."""
 FIRST_PRIVATE = 2**40
 """Ids of private chats begin here."""
 

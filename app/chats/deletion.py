@@ -20,7 +20,7 @@ from app.errors import ChatNotFound
 
 INDEXES = ("chat_words", "message_words")
 MESSAGES, CHARACTERS = 100, 200_000
-"""Most messages that are deleted in one transaction, and about the most characters."""
+"""Maximum number of messages that are deleted in one transaction, and approximately of characters."""
 MERGED_PAGES = 200
 """Pages of an index that are merged in one transaction."""
 

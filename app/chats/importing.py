@@ -53,7 +53,7 @@ STEP = 1_000
 READ_AT_ONCE = 50
 """Chats whose messages are read in one transaction."""
 LEAST_PAUSE = 0.005
-"""Least seconds between two transactions, so that other threads get the database meanwhile."""
+"""Minimum number of seconds between two transactions, so that other threads get the database meanwhile."""
 NO_MESSAGE = hash(())
 CREATED_AT = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
 INTERRUPTED_IMPORT = (

@@ -22,7 +22,7 @@ BEFORE, AFTER = "\x02", "\x03"
 EXCERPT = 120
 """About the number of characters of an excerpt."""
 EXCERPT_INPUT = 100_000
-"""Most characters of a text that are searched for an excerpt."""
+"""Maximum number of characters of a text that are searched for an excerpt."""
 MOST_QUERY = 1_000
 """Characters of a query that are used, because more of a pasted page would not help."""
 LEAD = 30

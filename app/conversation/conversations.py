@@ -27,7 +27,7 @@ from app.values.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
 SAVE_SECONDS = 1.0
-"""The least seconds between two saves of drafts, because every change of the database makes the pages reread it."""
+"""Minimum seconds between two saves of drafts, because every change of the database makes the pages reread it."""
 log = logging.getLogger(__name__)
 
 

@@ -50,7 +50,7 @@ MOST_SOURCES = 6
 FEW_SOURCES = 3
 """A source may take the room of the sources divided by this number; a longer passage is narrowed."""
 MOST_WHOLE = 16_000
-"""The most tokens of collections that are given whole; longer collections are searched, even if they would fit."""
+"""Maximum number of tokens of collections that are given whole; longer ones are searched even if they would fit."""
 CHARACTERS_PER_TOKEN = 6
 """More than real texts have, so a text with more characters is surely too long and need not be tokenised."""
 LEAST_CHARACTERS = 80

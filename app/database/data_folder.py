@@ -40,7 +40,7 @@ FILES = re.compile(
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
 """Files that operating systems put into folders by themselves."""
 LONGEST = 2_000_000
-"""Most bytes of a file that is read to recognise it."""
+"""Maximum number of bytes that are read of a file to recognise it."""
 SHOWN = 3
 """How many names of foreign files a message lists."""
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 MAX_WEIGHT = 1_500
-"""The most weight of a chunk, in letters (see `weight_of`): 200 to 400 tokens of most tokenizers."""
+"""Maximum weight of a chunk, in letters (see `weight_of`): 200 to 400 tokens of most tokenizers."""
 OVERLAP = 240
-"""Most weight that a chunk repeats from the chunk before it."""
+"""Maximum weight that a chunk repeats from the chunk before it."""
 SHORT_SECTION = 250
 """Weight up to which a section is merged with the next."""
 WINDOW = 12_000
@@ -45,9 +45,9 @@ PAGED = ".pdf"
 SEPARATOR = " \u203a "
 """The separator between the headings of a path."""
 MAX_TITLE = 80
-"""Most characters of a heading in a path."""
+"""Maximum number of characters of a heading in a path."""
 MARKED_UP = 800
-"""Most characters of a heading, including its markup, that are used."""
+"""Maximum number of characters of a heading, including its markup, that are used."""
 MARKED = re.compile(r" {0,3}(#{1,6})[ \t]++(\S.*)")
 UNDERLINE = re.compile(r"(=+|-+|~+|\^+|\"+)\s*$")
 UNDERLINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, '"': 4}
@@ -71,7 +71,7 @@ DEFINITION = re.compile(
 CLOSING = ")]}"
 TAB = 4
 MAX_DEPTH = 16
-"""Most nested definitions in a path."""
+"""Maximum number of nested definitions in a path."""
 MAX_LINE = 4_096
 """The usual length of the parts into which a very long line is divided, because some texts have no line ends
 at all."""

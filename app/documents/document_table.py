@@ -34,7 +34,7 @@ SELECT_COLLECTIONS = f"""
     GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
 """
 LONGEST = 100
-"""Most characters of a collection's name."""
+"""Maximum number of characters of a collection's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from app.values.document import Passage, PassageHit
 from app.values.text_normalisation import shown_name
 
 PASTED_AT_ONCE = 1_000_000
-"""Most characters of a pasted text that are stored in one transaction; a longer text is imported like a file."""
+"""Maximum number of characters of a pasted text for one transaction; a longer text is imported like a file."""
 
 
 class Documents(Store):

@@ -27,8 +27,8 @@ NOT_REPLACED = "Another document has this title but a different text, so both ar
 COMPARED = 250_000
 """Characters at the beginning of each text that are compared."""
 COMPARED_IN_ALL = 4_000_000
-"""Most characters of older texts that a text is compared with, so that hundreds with the same title take no
-longer."""
+"""Maximum number of characters of older texts that a text is compared with, so that hundreds of texts with the same
+title take no longer."""
 MIN_SHARED = 0.6
 """Least share of an older text that a newer version contains. If the newer text has less, both texts are kept."""
 MOST_REPLACED = 4_000_000

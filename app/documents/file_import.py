@@ -25,7 +25,7 @@ PENDING_FOLDER = "documents-inbox"
 MAX_BYTES = 300 * 2**20
 """Bytes of the largest file that is imported."""
 MAX_SUFFIX = 16
-"""Most characters of a file's suffix that are kept."""
+"""Maximum number of characters of a file's suffix that are kept."""
 DRAFT = re.compile(r"draft-[0-9a-f]{32}")
 ABANDONED = 24 * 3600.0
 """Seconds after which a draft counts as abandoned and is deleted."""

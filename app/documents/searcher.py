@@ -14,9 +14,9 @@ from app.errors import AppError
 from app.values.document import Passage, PassageHit
 
 CANDIDATES = 50
-"""Most passages that each of the two rankings contributes."""
+"""Maximum number of passages that each of the two rankings contributes."""
 LONGEST_QUESTION = 50_000
-"""Most characters of a question that are searched."""
+"""Maximum number of characters of a question that are searched."""
 MAX_WAIT = 2.0
 """Seconds to wait for the question's vector. If a long reply delays it, only words are searched."""
 OVERFETCH = 3

@@ -29,7 +29,7 @@ LIBRARY = openai.DefaultAsyncHttpxClient.__bases__[0].__module__.partition(".")[
 LONGEST_LIST, MOST_MODELS, LONGEST_NAME = 5_000_000, 2_000, 300
 """Limits of a list of models: its bytes, its models, and the characters of a name."""
 LONGEST_EVENT = 8_000_000
-"""The most bytes of one chunk of a reply. A server may send the whole reply as one chunk."""
+"""Maximum number of bytes of one chunk of a reply. A server may send the whole reply as one chunk."""
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 """Asks vLLM and SGLang to continue the last message; other servers do it by themselves, or cannot."""
 

@@ -18,7 +18,7 @@ from app.values.server import Server
 
 log = logging.getLogger(__name__)
 LONGEST = 300
-"""The most characters of a server's error message that are shown."""
+"""Maximum number of characters of a server's error message that are shown."""
 UNREACHABLE = (openai.APIConnectionError, httpx.TransportError, OSError)
 """Errors of the connection. Version 2 of the client lets httpx's errors through while it reads a stream."""
 TIMEOUTS = (openai.APITimeoutError, httpx.TimeoutException, TimeoutError)

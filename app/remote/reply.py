@@ -21,7 +21,7 @@ NUMBERS = ("usage", "foresight", "timings", "metrics")
 LARGEST = 10**9
 """Numbers above this one are ignored as impossible."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
-"""The most characters and pieces of a reply; the longest replies of models have a third of them."""
+"""Maximum number of characters and pieces of a reply; the longest replies of models have a third of them."""
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which JSON can hold but a valid text cannot."""
 THOUGHTS = ("reasoning_content", "reasoning")

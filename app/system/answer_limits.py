@@ -20,7 +20,7 @@ Kind = TypeVar("Kind")
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """The request header that asks for an uncompressed answer."""
 LONGEST_REFUSAL = 100_000
-"""The most bytes that are read of a refusal or a redirect."""
+"""Maximum number of bytes that are read of a refusal or a redirect."""
 
 
 class AnswerRefused(Exception):

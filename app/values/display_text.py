@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 
 WIDTH = 48
-"""The most columns of a title; a Chinese character takes two columns."""
+"""Maximum number of columns of a title; a Chinese character takes two columns."""
 SHORTEST = 10
 """The fewest columns of a first sentence that can be a title by itself; "Hi." is too short."""
 TITLE_INPUT = 1_000

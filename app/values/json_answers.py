@@ -11,7 +11,7 @@ from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar
 
 LONGEST_SCHEMA = 500_000
-"""The most characters of a schema."""
+"""Maximum number of characters of a schema."""
 ANY_OBJECT = '{"type": "object"}'
 
 

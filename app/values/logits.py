@@ -10,7 +10,7 @@ from app.values.validation import require, require_one_of
 
 GrammarKind = Literal["json_schema", "regex", "lark"]
 MOST_LOGPROBS = 20
-"""The most alternative tokens that a request may ask for at each position, as in OpenAI's API."""
+"""Maximum number of alternative tokens that a request may ask for at each position, as in OpenAI's API."""
 
 
 @dataclass(frozen=True, slots=True)

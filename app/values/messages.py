@@ -341,7 +341,6 @@ class Failed:
 
 
 Event = Loading | Prefilling | Piece | Finished | Failed
-Terminal = Finished | Failed
 
 
 class EventSink(Protocol):

@@ -20,7 +20,7 @@ TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 """The kind of text for which a race's prompt asks."""
 FEWEST_LANES, MOST_LANES = 2, 3
 LONGEST_PROMPT = 200_000
-"""The most characters of a race's prompt."""
+"""Maximum number of characters of a race's prompt."""
 FASTER = 1.02
 """The smallest ratio of two speeds that counts as faster; smaller ratios are noise."""
 ONE_TOKEN = 1.005

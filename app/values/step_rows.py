@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from app.values.messages import Decoding
 
 PROMPT_LOOKUP_DRAFTS = 10
-"""The most tokens that prompt lookup copies in one step."""
+"""Maximum number of tokens that prompt lookup copies in one step."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """The most rows of a step: in the tree (with the current token), in the window, and with logits (`read`)."""
+    """The rows of the largest step: in the tree (with the current token), in the window, with logits (`read`)."""
 
     tree: int
     window: int

@@ -32,9 +32,9 @@ STOP_SECONDS = 0.5
 TICK_SECONDS = 1.0
 """How often the server updates the time in the headers of answers."""
 LEAST_BYTES = 1_000
-"""Least number of bytes of a body that must arrive between two checks."""
+"""Minimum number of bytes of a body that must arrive between two checks."""
 MOST_WAITING = 100
-"""Most connections without a request that are kept open."""
+"""Maximum number of connections without a request that are kept open."""
 
 
 class ServerThread:

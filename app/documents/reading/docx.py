@@ -29,7 +29,7 @@ from app.errors import DocumentUnreadable
 
 MAIN = "word/document.xml"
 LARGEST = 300 * 2**20
-"""Most bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
+"""Maximum number of bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100
 NOTE_PARTS = ((RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"))
 MARGINS = (RELATION.HEADER, RELATION.FOOTER)

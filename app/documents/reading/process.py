@@ -21,7 +21,7 @@ LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 WAITING = 4
 """How many times a reader's processor time is waited for it, because other programs need the processor, too."""
 PIECE = 2**16
-"""Most characters of a message. A page may have millions, and no other thread runs while a message is parsed."""
+"""Maximum number of characters of a message: no other thread runs while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
 """Bytes of address space that a reader may use, where the system can limit them."""
 

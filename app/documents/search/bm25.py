@@ -19,8 +19,8 @@ from math import log
 from app.documents.search.terms import any_of, folded, terms
 
 MIN_TOTAL = 1_000
-"""Least number of passages that is assumed, because rarity means nothing among few: of three passages, each word is
-in at least a third."""
+"""Minimum number of passages that is assumed, because rarity means nothing among few: of three passages, each word
+is in at least a third."""
 COMMON = 0.2
 """A word that is in a larger share of the passages is common; its passages are not counted further."""
 MIN_WEIGHT = 0.1
@@ -29,7 +29,7 @@ MAX_SCORED = 3_000
 """About the most passages that are scored for a question. Its rarest words are searched first. A word in too many
 passages is not searched, because scoring them would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
-"""Most passages, taken from the newest, that are scored for a question that has only common words."""
+"""Maximum number of passages, taken from the newest, that are scored for a question that has only common words."""
 ASKING_LIST = """
     about cite cited document documents mention mentioned mentions passage passages quote said say says sentence
     sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere

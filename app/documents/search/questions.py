@@ -7,9 +7,9 @@ from app.documents.search.terms import content_words
 from app.values.text_normalisation import normalized
 
 MAX_EARLIER = 3
-"""Most earlier questions that are considered."""
+"""Maximum number of earlier questions that are considered."""
 MAX_WORDS = 8
-"""Most words that are taken from the earlier question."""
+"""Maximum number of words that are taken from the earlier question."""
 FEW_WORDS = 1
 """A question with at most this many content words is always a follow-up."""
 REFERRING_LIST = """

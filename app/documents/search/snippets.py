@@ -15,7 +15,7 @@ from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
 from app.values.document import Passage
 
 MAX_ABBREVIATION = 20
-"""Most characters before a full stop that are compared with ABBREVIATIONS."""
+"""Maximum number of characters before a full stop that are compared with ABBREVIATIONS."""
 PARAGRAPH = re.compile(r"\n\s*\n")
 Span = tuple[int, int]
 END = re.compile(

@@ -31,7 +31,7 @@ CONTRACTED = re.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE
 """Contracted endings, as in isn't, what's and they're; without its ending the word is a stop word."""
 SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 MAX_TERMS = 64
-"""Most terms of a question that are searched; of a longer text, only the first terms are."""
+"""Maximum number of terms of a question that are searched; of a longer text, only the first terms are."""
 
 STOP_WORD_LIST = """
     a an and are as at be been by can could do does did for from has have how i if in into is it its me my of on or

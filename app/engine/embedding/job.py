@@ -14,8 +14,7 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""The most texts of a piece, and the most characters, so that a reply waits at most half a second on a slow
-CPU."""
+"""Maximum number of texts and characters of a piece, so that a reply waits at most half a second on a slow CPU."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 NAME = "multi-token prediction"
 MOST_HEADS = 16
-"""The most heads that a config may declare; with more, the config is not trusted."""
+"""Maximum number of heads that a config may declare; with more, the config is not trusted."""
 _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
 """Matches names of such heads' weights, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
 _CARRIES = f"This checkpoint carries heads for {NAME}"

@@ -55,7 +55,7 @@ SECONDS = 60.0
 BLOCK_SECONDS = 0.1
 """The longest time of a block in seconds. Models whose step of one row takes longer are not measured when idle."""
 SECONDS_UNSAVED = 10.0
-"""The most seconds of idle measurement that are lost if the app ends."""
+"""Maximum number of seconds of idle measurement that are lost if the app ends."""
 
 
 def measured(

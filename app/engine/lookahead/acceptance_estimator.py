@@ -21,7 +21,7 @@ the text.
 
 There are many cells and each learns slowly, but a text that is hard to guess is hard everywhere. So all
 probabilities are scaled by one calibration factor, `trust`: how often the likeliest candidate was right
-lately, divided by how often it was expected to be right.
+recently, divided by how often it was expected to be right.
 """
 
 from array import array

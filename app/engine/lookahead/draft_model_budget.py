@@ -30,7 +30,7 @@ READ_FOR = 32
 """Number of questions that share the cost of reading unread tokens. Steps with more unread tokens than this
 measure the seconds of a token, the others the seconds of a question."""
 ALWAYS = 0.1
-"""The least reach of a node to be asked about while no price is set."""
+"""The smallest reach of a node to be asked about while no price is set."""
 NEVER = 2.0
 """A least reach above any reach: no node is asked about."""
 EVIDENCE = 1.0

@@ -3,8 +3,8 @@
 There are three planners: one with the authors' fixed sizes W, N and G; one with a row budget that holds on
 average; and the tuner, which looks for the most tokens per second on this machine.
 
-To the tuner a row costs time and may bring tokens. If R tokens a second have been written lately, a second is
-worth R tokens, and a step of n rows is worth
+To the tuner a row costs time and may bring tokens. If R tokens a second have been written recently, a second
+is worth R tokens, and a step of n rows is worth
 
     its expected tokens, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
 
@@ -33,11 +33,11 @@ from app.values.step_rows import tree_rows
 MIN_REACH = 1e-4
 """Guesses of a smaller reach are left out, even if the plan has rows to spend."""
 MIN_ROWS_FOR_WINDOW = 16
-"""The least row budget for which a step has a window; with less, the tree would have too few rows."""
+"""The smallest row budget for which a step has a window; with less, the tree would have too few rows."""
 MEMORY = 0.97
 """Factor by which the weight of earlier steps in the running speed falls with each new step."""
 SPARE = 16
-"""Rows that are drafted beyond twice the number that paid lately, to see whether more would pay."""
+"""Rows that are drafted beyond twice the number that paid recently, to see whether more would pay."""
 FLOOR = 0.25
 """Guesses are looked up if their reach is at least this part of the cheapest row's cost in tokens, because
 several of them together may fill a bucket."""
@@ -170,13 +170,13 @@ class Tuner(DraftPlanner):
         self._curve, self._context = curve, context
         curve.move_to(context)
         self._tokens, self._time = 1.0, curve.plain
-        self._recent_rows = SPARE  # rows that paid lately
+        self._recent_rows = SPARE  # rows that paid recently
         self._steps_since_plain = 0
         self._plain_left: int | None = None  # plain steps before the next draft; None: not decided yet
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan a plain step if drafts do not pay or one is due, else more rows than paid lately."""
+        """Plan a plain step if drafts do not pay or one is due, else more rows than paid recently."""
         if self._plain_left is None:
             curve = self._curve
             if self._failures >= PATIENCE:
@@ -257,7 +257,7 @@ class Tuner(DraftPlanner):
 
     @property
     def _speed(self) -> float:
-        """Tokens per second lately, at least those of plain steps, which can be chosen at any time."""
+        """Tokens per second recently, at least those of plain steps, which can be chosen at any time."""
         return max(self._tokens / self._time, 1 / self._curve.plain)
 
 

@@ -27,8 +27,8 @@ OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
 ROUNDED = 0.05
-"""The least tolerance if layers round activations to whole numbers: two values that differ a little may be rounded
-to different numbers."""
+"""The smallest tolerance if layers round activations to whole numbers: two values that differ a little may be
+rounded to different numbers."""
 
 
 class Gpu:

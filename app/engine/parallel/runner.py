@@ -64,7 +64,7 @@ class ParallelRunner:
 
     @property
     def max_rows(self) -> int:
-        """The most rows of a block, those of one rank, because the share of a single branch has all rows."""
+        """Maximum number of rows of a block: those of one rank, because a single branch is one share."""
         return self._runner.max_rows
 
     def horizon(self, position: int) -> int:

@@ -113,7 +113,7 @@ class ReplyText:
 
 @dataclass(frozen=True, slots=True)
 class StopCut:
-    """How many of a step's tokens are kept, and why the reply ends with them; None if it goes on."""
+    """How many of a step's tokens are kept, and why the reply ends with them; None if it continues."""
 
     kept: int
     reason: StopReason | None = None

@@ -32,7 +32,7 @@ LaneStatus = Literal["waiting", "running", "finished", "done"]
 """A lane is "finished" while other lanes run, and "done" once all lanes have finished."""
 TEMPLATE = "race.html"
 MOST_POINTS = 400
-"""The most points of a lane's curve that are sent to the page, approximately."""
+"""Maximum number of points of a lane's curve that are sent to the page, approximately."""
 MOST_STEPS_SHOWN = 240
 """Tokens of the longest track on which single steps are still visible; on a longer track they are not drawn."""
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
