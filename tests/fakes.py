@@ -10,6 +10,7 @@ from app.chats import Chats
 from app.conversation import Reply
 from app.errors import DocumentNotFound, GrammarRefused, StoreFull
 from app.values.chat import MessageContent
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.document import Citation, Collection, Passage, PassageHit
 from app.values.logits import Grammar
 from app.values.messages import (
@@ -53,7 +54,7 @@ class WordReader:
     def __init__(self, context: int = 1024) -> None:
         self.context = context
 
-    def count(self, prompt: Sequence[Message]) -> int:
+    def count(self, prompt: Sequence[Message], _thinking: Thinking = DEFAULT_THINKING) -> int:
         return sum(2 + len(message.content.split()) for message in prompt)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:

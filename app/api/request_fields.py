@@ -9,6 +9,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Request as HttpRequest
@@ -20,7 +21,9 @@ from starlette.exceptions import HTTPException
 
 from app.api.errors import ApiError
 from app.api.services import ServedModel
+from app.api.thinking_fields import ThinkingFields
 from app.api.tools import ToolUse
+from app.values.chat_format import DEFAULT_THINKING
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
 from app.values.text_normalisation import without_surrogates
@@ -108,7 +111,7 @@ class ForesightFields(BaseModel):
     decoder: DecoderName | None = None
 
 
-class SamplingFields(Body):
+class SamplingFields(Body, ThinkingFields):
     """The fields that every endpoint for text has. A null field counts as left out."""
 
     model: str | None = ""
@@ -223,15 +226,17 @@ def engine_requests(
     If the client sends no seed, the first seed is random."""
     first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
     logits = fields.logits(tools.grammar, top_logprobs)
+    thinking = fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
     try:
         return [
             Request(
                 model.choice,
                 prompt,
-                fields.options(max_tokens, seed),
+                replace(fields.options(max_tokens, seed), thinking=thinking),
                 logits=logits,
                 prediction=prediction,
                 tools=tools.native,
+                variables=fields.template_variables,
                 control=tools.control,
             )
             for seed in ((first + place) % 2**63 for place in range(fields.choices))

@@ -81,7 +81,7 @@ class ResponsePlan(Plan):
             "incomplete_details": None,
             "output": [],
             "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
+            "reasoning": {"effort": asked.reasoning and asked.reasoning.effort, "summary": None},
             "service_tier": "default",
             "store": False,
             "truncation": "disabled",

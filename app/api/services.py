@@ -11,6 +11,7 @@ from time import monotonic
 from app.api.errors import ApiError
 from app.api.tool_syntax import ToolTemplate, tool_template
 from app.engine import Engine
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import ModelChoice, ModelFolder
 from app.values.model import InstalledModel
 
@@ -20,10 +21,13 @@ LISTED_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model on this machine: the id that clients use, and the engine's choice of model for it."""
+    """A model on this machine: the id that clients use, and the engine's choice of model for it.
+
+    `thinking` is for requests that choose none."""
 
     id: str
     choice: ModelChoice
+    thinking: Thinking = DEFAULT_THINKING
 
 
 class InstalledModels:
@@ -50,10 +54,10 @@ def _choice(model: InstalledModel) -> ModelChoice:
     return ModelChoice(str(model.path) if model.origin == "folder" else model.name)
 
 
-def served_model(choice: ModelChoice) -> ServedModel:
+def served_model(choice: ModelChoice, thinking: Thinking = DEFAULT_THINKING) -> ServedModel:
     """Return the choice with the id that clients use: for a folder, the last part of its path."""
     folder = Path(choice.name).expanduser()
-    return ServedModel(folder.resolve().name if folder.is_dir() else choice.name, choice)
+    return ServedModel(folder.resolve().name if folder.is_dir() else choice.name, choice, thinking)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from app.commands.console import columns, errors_as_sentences, print_json, print
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
 from app.commands.prompts import SamplingOverride, greedy_note
-from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
+from app.commands.reply_output import numbers_line, stream_reply, thinking_note, wait_for_reply
 from app.commands.services import documents_in, embedded_documents
 from app.conversation import ReplySettings
 from app.conversation.citation_check import checked_sources, claims
@@ -30,6 +30,7 @@ from app.engine import Engine
 from app.errors import BadOption, DocumentError, DocumentUnreadable, ModelError, impossible_values
 from app.settings import DEMO_MODEL
 from app.values.chat import ChatSettings
+from app.values.chat_format import Thinking
 from app.values.display_text import counted
 from app.values.document import Collection, Document, PassageHit, Sources
 from app.values.messages import ModelChoice, Options, Request, Sampling
@@ -173,6 +174,8 @@ def ask_documents(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     max_new_tokens: given.MaxNewTokens = 256,
+    thinking: given.ThinkingOption = "default",
+    thinking_budget: given.ThinkingBudget = 0,
     data_dir: given.DataDir = None,
     as_json: given.AsJson = False,
 ) -> None:
@@ -181,7 +184,9 @@ def ask_documents(
         with impossible_values():
             override = SamplingOverride(temperature, seed)
             sampling = override.apply(Sampling())
-            options = Options(sampling, read_decoding(decoder, DecoderSizes(), "on"), max_new_tokens)
+            decoding = read_decoding(decoder, DecoderSizes(), "on")
+            thoughts = Thinking(thinking, thinking_budget)
+            options = Options(sampling, decoding, max_new_tokens, thinking=thoughts)
             settings = ReplySettings(ModelChoice(model, dtype, device), options)
         if note := greedy_note(sampling, override):
             print_text(note, err=True)
@@ -229,7 +234,8 @@ def answer_question(
         return print_json({**reply.to_json(), "sources": sources})
     for line in _source_lines(sources, reply.text):
         print_text(line)
-    return print_text(numbers_line(reply.finished), err=True)
+    print_text(numbers_line(reply.finished), err=True)
+    return print_text(note, err=True) if (note := thinking_note(reply)) else None
 
 
 def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:

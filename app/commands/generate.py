@@ -9,12 +9,13 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_json, print_text
 from app.commands.decoder_options import DecoderSizes, read_decoding, require_drafting
 from app.commands.prompts import PromptItem, SamplingOverride, greedy_note, read_prompts
-from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
+from app.commands.reply_output import numbers_line, stream_reply, thinking_note, wait_for_reply
 from app.commands.services import chosen_ranks, engine_in
 from app.conversation import ReplyEngine
 from app.database.data_folder import optional_data_dir
 from app.errors import impossible_values
 from app.settings import DEMO_MODEL
+from app.values.chat_format import Thinking
 from app.values.messages import ModelChoice, Options, Request, Sampling
 
 GREEDY = Sampling()
@@ -48,6 +49,8 @@ def generate(
     max_new_tokens: given.MaxNewTokens = 512,
     ignore_eos: given.IgnoreEos = False,
     stop: given.Stop = None,
+    thinking: given.ThinkingOption = "default",
+    thinking_budget: given.ThinkingBudget = 0,
     data_dir: given.DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -62,7 +65,8 @@ def generate(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
             )
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
-            options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
+            thoughts = Thinking(thinking, thinking_budget)
+            options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()), thoughts)
         items = read_prompts(prompt, prompts, raw, override)
         if note := greedy_note(options.sampling, override, items):
             print_text(note, err=True)
@@ -79,4 +83,7 @@ def print_replies(
         if as_json:
             print_json(wait_for_reply(engine, request).to_json())
         else:
-            typer.echo(numbers_line(stream_reply(engine, request).finished), err=True)
+            reply = stream_reply(engine, request)
+            typer.echo(numbers_line(reply.finished), err=True)
+            if note := thinking_note(reply):
+                print_text(note, err=True)

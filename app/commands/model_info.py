@@ -16,6 +16,7 @@ from app.models_registry import (
     memories,
     parse_hub_id,
     read_catalogue,
+    template_here,
 )
 from app.values.model import Fit, Precision, RemoteModel, gigabytes, parameters_label
 
@@ -37,6 +38,8 @@ def print_info(name: str, precision: Precision, context: int, data_dir: Path | N
         return print_json({"model": here or {"name": label, "path": path}, "fit": fit})
     print_text(f"{label}: {path}")
     print_text(_fit_lines(fit))
+    if not template_here(str(path), hub):
+        print_text("Its files have no chat template: messages are written in a form that its tokens suggest.")
     return None
 
 

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import LANES, OnOff
 from app.errors import BadOption
+from app.values.chat_format import ThinkingLevel
 from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.values.quantisation import Quantisation
 
@@ -145,6 +146,15 @@ OffloadOption = Annotated[
 AttentionOption = Annotated[
     AttentionChoice,
     typer.Option("--attention", help="The attention backend; auto uses the best one that works here."),
+]
+ThinkingOption = Annotated[
+    ThinkingLevel,
+    typer.Option(
+        "--thinking", help="How much the model thinks: the nearest level that its chat template has."
+    ),
+]
+ThinkingBudget = Annotated[
+    int, typer.Option("--thinking-budget", metavar="N", help="The most tokens of a thought; 0 is no limit.")
 ]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
 IgnoreEos = Annotated[

@@ -59,8 +59,10 @@ class FinishedReply:
             "fused_note": model.note("fused"),
             "compiler_note": model.note("compiler"),
             "heads_note": model.note("heads"),
+            "template_note": model.note("template"),
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
+            "thinking": asdict(self.request.options.thinking),
             "decoding": asdict(self.request.options.decoding),
         }
 
@@ -74,6 +76,17 @@ def numbers_line(finished: Finished) -> str:
         f"coverage {numbers.coverage:.0%}, {numbers.rows_per_step:.1f} rows per step, "
         f"first token after {numbers.time_to_first_token:.2f} s]"
     )
+
+
+def thinking_note(reply: FinishedReply) -> str:
+    """Return a note if the model does not have the level of thinking that was asked for; "" if it does."""
+    asked, model = reply.request.options.thinking.level, reply.finished.model
+    levels, used = [mode.level for mode in model.chat_format.modes], model.chat_format.mode(asked).level
+    if asked in ("default", used):
+        return ""
+    if len(levels) < 2:
+        return f"[--thinking {asked} changes nothing: {model.name} has no levels to choose from.]"
+    return f"[{model.name} thinks at the levels {', '.join(levels)}: it used {used} for --thinking {asked}.]"
 
 
 def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:

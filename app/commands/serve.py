@@ -17,6 +17,7 @@ from app.database.data_folder import data_dir_or_default
 from app.engine import Engine
 from app.errors import BadOption, impossible_values
 from app.settings import ModelSettings, Settings, SettingsFile
+from app.values.chat_format import Thinking
 from app.values.messages import ModelChoice
 from app.web.listening import LOOPBACK, listen
 
@@ -67,6 +68,8 @@ def serve(
     devices: given.DevicesOption = None,
     quantisation: given.OtherQuantisation = None,
     offload: given.OffloadOption = False,
+    thinking: given.ThinkingOption = "default",
+    thinking_budget: given.ThinkingBudget = 0,
     data_dir: given.DataDir = None,
 ) -> None:
     """Serve the engine to other programs by OpenAI's API."""
@@ -74,12 +77,14 @@ def serve(
         plan = chosen_ranks(devices, device or "auto")
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
+        with impossible_values():
+            thoughts = Thinking(thinking, thinking_budget)
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
         choice = chosen_model(settings, model, asked | {"offload": offload or None})
         key = chosen_key(folder, host, api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
-            running = _running(engine, choice, settings.library, key, host, listener)
+            running = _running(engine, choice, settings.library, key, host, listener, thoughts)
 
             def loaded(is_loaded: bool) -> None:
                 # The API stays up: each request tries to load the model again, or names another one.
@@ -100,16 +105,22 @@ def chosen_model(
 
 
 def _running(
-    engine: Engine, choice: ModelChoice, library: ModelSettings, key: ApiKey, host: str, listener: socket
+    engine: Engine,
+    choice: ModelChoice,
+    library: ModelSettings,
+    key: ApiKey,
+    host: str,
+    listener: socket,
+    thinking: Thinking,
 ) -> "RunningApi":
-    """Serve the API with this model at a listening socket."""
+    """Serve the API with this model at a listening socket; `thinking` is for requests that choose none."""
     from app.api.access import own_names  # other commands do not import the server's packages
     from app.api.application import RunningApi, build_api
     from app.models_registry import installed
 
     hub = hub_of(library)
     services = make_api_services(
-        engine, lambda: choice, lambda: installed(hub, library.paths), library.embedder, hub
+        engine, lambda: choice, lambda: installed(hub, library.paths), library.embedder, hub, thinking
     )
     return RunningApi(build_api(services, key, own_names(host)), listener)
 

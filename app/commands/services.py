@@ -25,6 +25,7 @@ from app.engine.session.worker import quiet_imports
 from app.errors import ModelError, impossible_values
 from app.settings import ModelSettings, SettingsFile
 from app.system.shutdown import SECONDS, ending_within
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import Device, ModelChoice, ModelFolder, Progress
 from app.values.model import InstalledModel
 
@@ -104,6 +105,7 @@ def make_api_services(
     installed: Callable[[], Sequence[InstalledModel]],
     embedder: str,
     hub: "Hub",
+    thinking: Thinking = DEFAULT_THINKING,
 ) -> "ApiServices":
     """Make the API's services from the engine, the current model, the installed models and the embedding model."""
     from app.api.services import ApiServices, InstalledModels, served_model
@@ -111,7 +113,7 @@ def make_api_services(
 
     return ApiServices(
         engine,
-        lambda: served_model(current()),
+        lambda: served_model(current(), thinking),
         InstalledModels(installed),
         lambda: folder_here(embedder, hub),
         lambda choice: template_here(choice.name, hub),

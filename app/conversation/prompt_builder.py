@@ -150,6 +150,9 @@ class PromptBuilder:
         """Returns what to send to the engine. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
         grammar = context.chat_settings.json_answers.grammar
         begun = context.written.text if context.written else ""
+        if context.written and context.written.provenance:  # its thought goes on as it began
+            thinking = context.written.provenance.options.thinking
+            settings = replace(settings, options=replace(settings.options, thinking=thinking))
         if retrieved.is_empty and not begun:
             return PreparedReply((), settings, sources=retrieved.sources, answer=_app_answer(retrieved))
         prompt = self.messages(context, retrieved)
@@ -167,7 +170,7 @@ class PromptBuilder:
         if not reader.context:
             return None
         reserve = reply_reserve(options.max_new_tokens, reader.context)
-        return fit_context(prompt, reader.count, reader.context, reserve)
+        return fit_context(prompt, _counter(reader, options), reader.context, reserve)
 
     def _fitted(self, prompt: Messages, settings: ReplySettings) -> PreparedReply:
         fit = self._fit(prompt, settings.options)
@@ -189,7 +192,11 @@ class PromptBuilder:
         reserve = reply_reserve(options.max_new_tokens, context)
         if not reader.context:
             return PromptRoom(context, reserve, _estimated_tokens, is_estimated=True)
-        return PromptRoom(context, reserve, reader.count)
+        return PromptRoom(context, reserve, _counter(reader, options))
+
+
+def _counter(reader: CachedTokenReader, options: Options) -> Count:
+    return lambda messages: reader.count(messages, options.thinking)
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages) -> Messages:

@@ -17,6 +17,7 @@ from app.conversation.reply import Reply, ReplySoFar
 from app.conversation.thinking import split_thought
 from app.conversation.turn import ReplySettings
 from app.errors import AppError
+from app.values.chat_format import Thinking
 from app.values.display_text import title_of
 from app.values.messages import Message, Request, Sampling
 
@@ -61,7 +62,8 @@ class ChatTitles:
 
     def _title(self, chat: int, settings: ReplySettings) -> None:
         store, reply = self._stores.of(chat), Reply()
-        options = replace(settings.options, sampling=Sampling(), max_new_tokens=MOST_TOKENS, stop=("\n\n",))
+        options = replace(settings.options, sampling=Sampling(), thinking=Thinking("off"))
+        options = replace(options, max_new_tokens=MOST_TOKENS, stop=("\n\n",))
         self._engine.submit(Request(settings.model, (*store.path_texts(chat), ASK), options), reply)
         while not reply.is_done:
             if self._is_busy():

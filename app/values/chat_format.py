@@ -20,7 +20,7 @@ AMOUNTS: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A person's choice for a reply: a level, and the most tokens of the thought (`budget`; 0: no limit)."""
+    """A user's choice for a reply: a level, and the most tokens of the thought (`budget`; 0: no limit)."""
 
     level: ThinkingLevel = "default"
     budget: int = 0
@@ -28,6 +28,9 @@ class Thinking:
     def __post_init__(self) -> None:
         require_one_of(ThinkingLevel, "thinking", self.level)
         require(self.budget >= 0, "the thinking budget must not be negative", self.budget)
+
+
+DEFAULT_THINKING = Thinking()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,12 @@ class ReplyFormat:
 class ChatFormat:
     """What is known about a model's chat template.
 
-    `modes` are the levels of thinking that can be chosen, the template's own default first. A template that knows
-    no levels has at most one, which tells whether its prompt opens a thought. Without `takes_system` the template
+    `modes` are the levels of thinking that can be chosen, the template's own default first. A template without
+    levels has at most one, which tells whether its prompt opens a thought. Without `takes_system` the template
     refuses or omits a system message, without `takes_user_runs` several messages of the user in a row, without
     `takes_assistant_first` a chat that begins with the assistant, and without `takes_text` a content that is not
-    a list of parts. `turn_end` is the text after an assistant's message, with the control token that ends it."""
+    a list of parts. `turn_ends` are the control tokens after an assistant's message, the one that ends it first;
+    `thought_end` is the text between a thought and its answer."""
 
     reply: ReplyFormat = field(default_factory=ReplyFormat)
     modes: tuple[ThinkingMode, ...] = ()
@@ -72,7 +76,8 @@ class ChatFormat:
     takes_user_runs: bool = True
     takes_assistant_first: bool = True
     takes_text: bool = True
-    turn_end: str = ""
+    turn_ends: tuple[str, ...] = ()
+    thought_end: str = ""
 
     def mode(self, level: ThinkingLevel) -> ThinkingMode:
         """Return the mode of this level, or of the nearest level that the template has."""
@@ -84,3 +89,7 @@ class ChatFormat:
             return mode.level != level, abs(amount - AMOUNTS[level]), -amount
 
         return min(self.modes, key=distance)
+
+
+UNKNOWN_FORMAT = ChatFormat()
+"""The format of a model that is not loaded, or has no chat template."""

@@ -202,8 +202,8 @@ class Request:
 
     `documents` are texts that the reply may quote, and `prediction` is the probable reply; the n-gram pool learns
     both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks need it.
-    `tools` are descriptions of tools as JSON, which the chat template puts into the prompt. `control` are the
-    control tokens that are kept in the reply's text."""
+    `tools` are descriptions of tools as JSON, which the chat template puts into the prompt; `variables` is a JSON
+    object of other variables for it. `control` are the control tokens that are kept in the reply's text."""
 
     model: ModelChoice
     prompt: Prompt
@@ -213,6 +213,7 @@ class Request:
     logits: LogitsSettings = field(default_factory=LogitsSettings)
     prediction: str = ""
     tools: str = ""
+    variables: str = ""
     control: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -220,8 +221,8 @@ class Request:
 
 
 NoteName = Literal[
-    "device", "lookahead", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads"
-]
+    "device", "lookahead", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,8 @@ class ModelInfo:
     Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
     why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
     why no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing
-    was compiled here (`compiler`), and whether the draft heads in its checkpoint are used (`heads`).
+    was compiled here (`compiler`), whether the draft heads in its checkpoint are used (`heads`), and how a model
+    without a chat template is sent messages (`template`).
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
     quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
@@ -278,7 +280,7 @@ class ModelInfo:
 
 
 REFUSALS: tuple[NoteName, ...] = (
-    "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads"
+    "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template"
 )  # fmt: skip
 """Notes that may explain why something is not used; `fused`, `same-text` and `heads` may also report its use."""
 

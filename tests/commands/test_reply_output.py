@@ -1,9 +1,12 @@
 """One request from the command line, with a scripted engine."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.commands.reply_output import events_with_progress, finished_reply
+from app.commands.reply_output import events_with_progress, finished_reply, thinking_note
 from app.errors import ReplyFailed
+from app.values.chat_format import ChatFormat, Thinking, ThinkingLevel, ThinkingMode
 from app.values.messages import Decoding, Finished, ModelChoice, Options, Piece, Request, Sampling
 from tests.commands.scripted import ScriptedDecoders
 
@@ -12,7 +15,7 @@ ORDER = """
     text token_ids steps tokens_per_step hit_rate coverage rows_per_step tokens_per_second
     time_to_first_token decoder seed model dtype device devices quantisation draft_model
     sources attention attention_note device_note lookahead_note chains_note same_text_note graphs
-    graphs_note fused_note compiler_note heads_note stop_reason temperature decoding
+    graphs_note fused_note compiler_note heads_note template_note stop_reason temperature thinking decoding
 """
 FIELDS = ORDER.split()
 
@@ -33,6 +36,19 @@ def test_the_json_of_an_outcome_has_the_promised_fields() -> None:
     assert json["decoding"] == {
         "decoder": "auto", "window": 5, "ngram": 4, "guesses": 5, "rows": 0, "same_text": True,
     }  # fmt: skip
+
+
+def test_a_level_of_thinking_that_the_model_does_not_have_is_told() -> None:
+    def note(level: ThinkingLevel, *levels: ThinkingLevel) -> str:
+        request = replace(REQUEST, options=Options(thinking=Thinking(level)))
+        reply = finished_reply(request, list(events_with_progress(ScriptedDecoders(), request)))
+        chat_format = ChatFormat(modes=tuple(map(ThinkingMode, levels)))
+        model = replace(reply.finished.model, chat_format=chat_format)
+        return thinking_note(replace(reply, finished=replace(reply.finished, model=model)))
+
+    assert note("default") == note("off", "on", "off") == ""
+    assert note("off") == "[--thinking off changes nothing: demo has no levels to choose from.]"
+    assert note("max", "on", "off") == "[demo thinks at the levels on, off: it used on for --thinking max.]"
 
 
 def test_a_failed_reply_raises_the_engines_own_sentence() -> None:

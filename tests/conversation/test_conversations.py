@@ -26,6 +26,7 @@ from app.conversation import (
 from app.database import MEMORY, Database
 from app.errors import StaleChat, StoreFull
 from app.values.chat import ChatSettings, ChatVersion
+from app.values.chat_format import Thinking
 from app.values.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.fakes import DEMO, FakeDocumentSearch, NarrowChats
@@ -127,6 +128,20 @@ def test_a_stopped_answer_goes_on_where_it_was(person: Person, engine: PatientEn
     person.get("three.")
     assert person.texts == ["One?", "Two, three."]
     assert len(person.messages) == 2
+
+
+def test_an_answer_that_goes_on_thinks_as_it_began(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?")
+    engine.say("Two, ")
+    engine.replies[-1].append(Finished("stopped", Statistics(), DEMO, "auto"))
+    person.wait()
+    asked = replace(ASKED, options=replace(ASKED.options, thinking=Thinking("off", 9)))
+    person.place = person.chats.start(Continuation(person.place, asked, person.messages[-1].id))
+    assert engine.requests[-1].options.thinking == Thinking()
+    person.get("three.")
+    person.place = person.chats.start(NewQuestion(person.place, asked, "Four?"))
+    assert engine.requests[-1].options.thinking == Thinking("off", 9)
+    person.get("Five.")
 
 
 def test_stopping_asks_the_reply_of_this_chat_to_end(person: Person, engine: PatientEngine) -> None:

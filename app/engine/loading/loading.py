@@ -42,10 +42,11 @@ from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
+from app.engine.text.default_templates import default_template
 from app.engine.text.gguf import check_memory, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
-from app.values.chat_format import ChatFormat
+from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ if TYPE_CHECKING:
 
 ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
 """(model, the options it was chosen with, its context) -> the kernels that run it."""
+
+NO_TEMPLATE = (
+    "its files have no chat template, so messages are sent as a dialogue (User: … Assistant: …). A model made for "
+    "chats, often named -instruct or -it, answers better"
+)
+FITTING_TEMPLATE = (
+    "its files have no chat template, so messages are written in the form that its control tokens suggest"
+)
 
 
 def _lazy_grammars() -> Callable[[], "Grammars"]:
@@ -147,10 +156,12 @@ def load(
                 model
             ):  # otherwise accelerate moves weights, and the model cannot be moved
                 ready.to(device)
-            loaded = prepare(model, tokenizer, whole, choice, quantised, choose)
+            template_note = _give_template(tokenizer)
+            chat_format = _chat_format(tokenizer, sandbox)
+            loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
             info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
-            info = replace(info, chat_format=_chat_format(tokenizer, sandbox))
-    return replace(loaded, info=info.with_note("device", chosen.note), draft_models=sources)
+    info = info.with_note("device", chosen.note).with_note("template", template_note)
+    return replace(loaded, info=info, draft_models=sources)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
@@ -164,11 +175,20 @@ def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedT
     return tokenizer
 
 
+def _give_template(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Give a tokenizer without a chat template one that fits its tokens, if any does; return the note about it."""
+    if tokenizer.chat_template:
+        return ""
+    tokenizer.chat_template = default_template(tokenizer.get_vocab())
+    return FITTING_TEMPLATE if tokenizer.chat_template else NO_TEMPLATE
+
+
 def _chat_format(tokenizer: PreTrainedTokenizerBase, sandbox: Sandbox | None) -> ChatFormat:
     if not tokenizer.chat_template:
-        return ChatFormat()
+        return UNKNOWN_FORMAT
     find = sandbox.chat_format if sandbox else chat_format_here
-    return find(tokenizer.get_chat_template(), tokenizer.special_tokens_map)
+    controls = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return find(tokenizer.get_chat_template(), tokenizer.special_tokens_map, controls)
 
 
 def prepare(
@@ -178,6 +198,7 @@ def prepare(
     choice: ModelChoice,
     quantised: int = 0,
     choose: ChooseKernels = choose_kernels,
+    chat_format: ChatFormat = UNKNOWN_FORMAT,
 ) -> LoadedModel:
     """Choose kernels for a model and describe it; `quantised` is the number of its quantised weights."""
     register()
@@ -199,6 +220,7 @@ def prepare(
         attention=kernels.attention.name if kernels.attends else "",
         fused=kernels.fused,
         offloaded=offloaded_bytes(model),
+        chat_format=chat_format,
         notes={
             "lookahead": kernels.lookahead_note,
             "chains": kernels.chains_note,
@@ -208,7 +230,8 @@ def prepare(
         },
     )
     vocabulary = int(text_config.vocab_size)
-    return LoadedModel(info, tokenizer, kernels.runner, eos_ids(model, tokenizer), vocabulary)
+    ends = eos_ids(model, tokenizer, chat_format.turn_ends)
+    return LoadedModel(info, tokenizer, kernels.runner, ends, vocabulary)
 
 
 def compiler_note(

@@ -1,5 +1,6 @@
 """What a model's config holds: its context, the shape of its attention, its end tokens, its rotary tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
@@ -37,12 +38,18 @@ def context_of(config: PreTrainedConfig) -> int:
     return int(positions * factor)
 
 
-def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Collect every id that ends a reply, from the generation config, the config and the tokenizer."""
+def eos_ids(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, turn_ends: Sequence[str] = ()
+) -> frozenset[int]:
+    """Collect every id that ends a reply, from the generation config, the config and the tokenizer.
+
+    The first of the chat template's `turn_ends` is added if none of them is among these."""
     generation = model.generation_config.eos_token_id if model.generation_config else None
     given = (generation, model.config.eos_token_id, getattr(tokenizer, "eos_token_id", None))
     several = ([ids] if isinstance(ids, int) else ids or () for ids in given)
-    return frozenset(chain.from_iterable(several))
+    listed = frozenset(chain.from_iterable(several))
+    ends = [int(str(tokenizer.convert_tokens_to_ids(token))) for token in turn_ends]
+    return listed if listed.intersection(ends) else listed.union(ends[:1])
 
 
 @dataclass(frozen=True, slots=True)

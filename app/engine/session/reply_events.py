@@ -22,6 +22,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
 from app.engine.sampling.logits_processing import Constraint, Process, biases, penalties, unconstrained
 from app.engine.sampling.sampling import Choices, Sampler, make_sampler
+from app.engine.sampling.thought_budget import thought_budget
 from app.engine.text.prompt import RequestTokens
 from app.engine.text.reply_text import ReplyText, StoppingCriteria
 from app.values.logits import LikelyToken, TokenLogprobs
@@ -72,7 +73,7 @@ def reply_events(
     text = ReplyText(decode, options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
-    sampler, constraint = make_reply_sampler(loaded, request, len(prompt), before)
+    sampler, constraint = make_reply_sampler(loaded, request, tokens)
     recorder = LogprobsRecorder(sampler, request.logits.top_logprobs, len(prompt), texts)
     decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, constraint))
     sample = recorder if request.logits.top_logprobs >= 0 else sampler
@@ -145,29 +146,45 @@ def _piece(
 
 
 def make_reply_sampler(
-    loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int]
+    loaded: LoadedModel, request: Request, tokens: RequestTokens
 ) -> tuple[Sampler, Constraint]:
     """Make the sampler of a reply, and the constraint that its grammar puts on drafts.
 
-    The prompt ends with the tokens of a `begun` reply, if any. Raises GrammarRefused for a grammar that cannot be
-    used."""
+    Raises GrammarRefused for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
+    prompt_tokens, begun = len(tokens.prompt), tokens.begun
     constraint: Constraint = unconstrained
     processes = list[Process]()
     if wanted.frequency_penalty or wanted.presence_penalty:
         processes.append(penalties(wanted, prompt_tokens))
     if wanted.logit_bias:
         processes.append(biases(wanted, loaded.vocabulary))
-    reads_logits = bool(processes or wanted.grammar) or wanted.top_logprobs >= 0
+    has_budget = bool(request.options.thinking.budget)
+    reads_logits = bool(processes or wanted.grammar or has_budget) or wanted.top_logprobs >= 0
     sampler = loaded.runner.sampler(sampling, reads_logits)
     if wanted.grammar:
         tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
         mask = loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun)
         constraint = mask.constraint(loaded.vocabulary)
         processes.append(mask)
+    elif has_budget and loaded.info.chat_format.thought_end:  # a grammar says itself what comes first
+        processes.append(_thought_budget(loaded, tokens, request.options.thinking.budget))
     if processes:
         sampler = make_sampler(sampling, loaded.info.device, processes=processes)
     return sampler, constraint
+
+
+def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int) -> Process:
+    tokenizer, prompt = loaded.tokenizer, len(tokens.prompt)
+    return thought_budget(
+        budget,
+        loaded.info.chat_format,
+        tokens.opens_thought,
+        prompt - len(tokens.begun),
+        prompt,
+        lambda text: tokenizer(text, add_special_tokens=False).input_ids,
+        lambda ids: str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)),
+    )
 
 
 class LogprobsRecorder:

@@ -60,7 +60,8 @@ def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTok
     Must be called by the thread that uses the model."""
     own = deepcopy(loaded.tokenizer)
     own("")  # switches off truncation and padding, which its file may have set
-    return RequestTokenizer(own, loaded.info.context, fill, loaded.info.name, loaded.vocabulary)
+    info = loaded.info
+    return RequestTokenizer(own, info.context, fill, info.name, loaded.vocabulary, info.chat_format)
 
 
 class Session:

@@ -3,15 +3,18 @@
 It runs where templates run: in the sandbox's process, or in this one for a trusted model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from app.engine.text.prompt_probes import find_prompt_format
 from app.engine.text.thought_format import Render, find_thought
 from app.values.chat_format import ChatFormat
 
 
-def find_chat_format(render: Render) -> ChatFormat:
-    """Return the format of a chat template, given a function that raises an exception for refused messages."""
+def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatFormat:
+    """Return the format of a chat template, given a function that raises an exception for refused messages.
+
+    `controls` are the model's control tokens."""
 
     def rendered(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
         try:
@@ -21,4 +24,4 @@ def find_chat_format(render: Render) -> ChatFormat:
         except Exception:  # templates raise anything
             return ""
 
-    return ChatFormat(reply=find_thought(rendered))
+    return find_prompt_format(rendered, find_thought(rendered), controls)

@@ -23,10 +23,12 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from app.engine.text.chat_roles import fitted
 from app.engine.text.control_tokens import ControlTokens
 from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
+from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
 from app.values.dataclass_json import parse_json
 from app.values.messages import Message, Prompt, Request, ToolCall
 
@@ -35,15 +37,31 @@ CHARACTERS_PER_TOKEN = 16
 tokenise."""
 REMEMBERED = 4
 """Prompts whose ids are cached: the lanes of a race and the questions about a reply share their prompt."""
-Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
-"""(template, chat, special tokens) -> the filled template. Raises SandboxRefusal."""
+Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
+"""(template, chat, special tokens, whether contents are lists of parts) -> the filled template. Raises
+SandboxRefusal."""
 
 
 class EncodedPrompt(NamedTuple):
-    """A prompt's token ids; the last of them are `begun`, the beginning of a reply to continue."""
+    """A prompt's token ids; the last of them are `begun`, the beginning of a reply to continue.
+
+    With `opens_thought` the text before that reply ends inside a thought."""
 
     ids: list[int]
     begun: list[int]
+    opens_thought: bool = False
+
+
+class TemplateValues(NamedTuple):
+    """What a request gives the chat template besides its messages: JSON of tools, the choice of thinking, and other
+    variables as a JSON object."""
+
+    tools: str = ""
+    thinking: Thinking = DEFAULT_THINKING
+    variables: str = ""
+
+
+NO_VALUES = TemplateValues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,7 @@ class RequestTokens:
     made_by: "RequestTokenizer"
     prompt: list[int]
     begun: list[int]
+    opens_thought: bool = False
     documents: tuple[tuple[int, ...], ...] = ()
     prediction: tuple[int, ...] = ()
 
@@ -67,7 +86,7 @@ def encode(
     tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here, tools: str = ""
 ) -> list[int]:
     """Return the token ids of a prompt, made by a RequestTokenizer."""
-    return RequestTokenizer(tokenizer, context, fill).encoded(prompt, tools).ids
+    return RequestTokenizer(tokenizer, context, fill).encoded(prompt, TemplateValues(tools)).ids
 
 
 class RequestTokenizer:
@@ -80,9 +99,11 @@ class RequestTokenizer:
         fill: Fill = fill_here,
         name: str = "this model",
         vocabulary: int = sys.maxsize,
+        chat_format: ChatFormat = UNKNOWN_FORMAT,
     ) -> None:
         """Tokenise for the model called `name`, which has weights for the first `vocabulary` tokens."""
         self._tokenizer, self._context, self._fill = tokenizer, context, fill
+        self._format = chat_format
         self._name, self._vocabulary = name, vocabulary
         self._controls = ControlTokens(tokenizer)
         self._fewest = FewestTokens(tokenizer)
@@ -90,20 +111,21 @@ class RequestTokenizer:
 
     def tokens(self, request: Request) -> RequestTokens:
         """Turn a request's texts into tokens. Raises PromptTooLong, BadOption."""
-        prompt = self.encoded(request.prompt, request.tools)
+        values = TemplateValues(request.tools, request.options.thinking, request.variables)
+        prompt = self.encoded(request.prompt, values)
         self.check_vocabulary(prompt.ids)
         *documents, prediction = map(self._drafted, (*request.documents, request.prediction))
         return RequestTokens(self, *prompt, tuple(documents), prediction)
 
-    def encoded(self, prompt: Prompt, tools: str = "") -> EncodedPrompt:
+    def encoded(self, prompt: Prompt, values: TemplateValues = NO_VALUES) -> EncodedPrompt:
         """Encode a chat (with the model's template) or raw text (with what the tokenizer adds to it).
 
-        The last message is continued if it is the assistant's. `tools` are JSON, for the template. A prompt that
-        is certain to have too many tokens is refused before it is tokenised.
+        The last message is continued if it is the assistant's. A prompt that is certain to have too many tokens is
+        refused before it is tokenised.
 
         Raises PromptTooLong if the context has no room for a token of a reply, BadOption if there are no
         tokens."""
-        return self._encoded(prompt, tools)
+        return self._encoded(prompt, values)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
         """Raise BadOption unless each id has an embedding: a GPU stops working at an id without one."""
@@ -118,31 +140,32 @@ class RequestTokenizer:
         controls, context = self._controls.anew(), self._context
         count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
 
-        def tokens(chat: tuple[Message, ...]) -> int:
+        def tokens(chat: tuple[Message, ...], thinking: Thinking) -> int:
             with panics_as_errors():
-                texts = self._texts(controls, chat)
+                texts = self._texts(controls, chat, TemplateValues(thinking=thinking))
                 least = sum(self._fewest.of(controls.shown(text)) for text in texts)
                 return least if least > FAR * context else sum(map(count, texts))
 
         return CachedTokenReader(context, tokens, lambda token: _alone(self._tokenizer, token))
 
-    def _encode(self, prompt: Prompt, tools: str) -> EncodedPrompt:
-        begun: list[int] = []
+    def _encode(self, prompt: Prompt, values: TemplateValues) -> EncodedPrompt:
+        begun, opens_thought = list[int](), False
         with panics_as_errors():
             if isinstance(prompt, str):
                 self._refuse_far_too_long(prompt)
                 ids = list(self._tokenizer(prompt).input_ids)
             else:
                 controls = self._controls.anew()
-                texts = self._texts(controls, prompt, tools)
+                texts = self._texts(controls, prompt, values)
                 self._refuse_far_too_long(*map(controls.shown, texts))
+                opens_thought = self._format.reply.is_opened_by(texts[0])
                 asked, begun = map(controls.ids, texts)
                 ids = asked + begun
         if not ids:
             raise BadOption("The prompt has no tokens for this model: write at least one word.")
         if len(ids) >= self._context:
             raise PromptTooLong(len(ids), self._context)
-        return EncodedPrompt(ids, begun)
+        return EncodedPrompt(ids, begun, opens_thought)
 
     def _drafted(self, text: str) -> tuple[int, ...]:
         """Encode a text to draft from, without tokens that the model has no weights for, up to the context's
@@ -157,30 +180,44 @@ class RequestTokenizer:
         if (least := sum(map(self._fewest.of, texts))) >= self._context:
             raise PromptTooLong(least, self._context, is_least=True)
 
-    def _texts(self, controls: ControlTokens, chat: Sequence[Message], tools: str = "") -> tuple[str, str]:
+    def _texts(
+        self, controls: ControlTokens, chat: Sequence[Message], values: TemplateValues
+    ) -> tuple[str, str]:
         """Return the filled template that asks for a reply, and the begun reply, with control tokens hidden."""
         hidden = tuple(_hidden_message(controls, message) for message in chat)
         is_begun = hidden[-1].role == "assistant" and not hidden[-1].calls
-        values = {"tools": _hidden_values(controls, parse_json(tools))} if tools else {}
         asked = self._asked_text(controls, hidden[:-1] if is_begun else hidden, values)
         return asked, hidden[-1].content if is_begun else ""
 
-    def _asked_text(
-        self, controls: ControlTokens, asked: tuple[Message, ...], template_values: Mapping[str, Any]
-    ) -> str:
+    def _asked_text(self, controls: ControlTokens, asked: tuple[Message, ...], values: TemplateValues) -> str:
         if not asked:
             raise BadOption("There is no question before the reply that is to be continued: write one first.")
         if not self._tokenizer.chat_template:  # the model continues a written dialogue
             lines = [f"{message.role.capitalize()}: {message.content}" for message in asked]
             return "\n".join([*lines, "Assistant:"])
+        variables = self._variables(controls, values)
+        if system := self._format.mode(values.thinking.level).system:
+            asked = (*asked, Message("system", system))
         try:
-            template = self._tokenizer.get_chat_template(tools=template_values.get("tools"))
-            return self._fill(template, asked, {**self._tokenizer.special_tokens_map, **template_values})
+            template = self._tokenizer.get_chat_template(tools=variables.get("tools"))
+            tokens = {**self._tokenizer.special_tokens_map, **variables}
+            return self._fill(template, fitted(asked, self._format), tokens, not self._format.takes_text)
         except SandboxRefusal as error:
             raise BadOption(
                 f"The model's chat template refuses this chat ({controls.shown(str(error))}): start a new chat, "
                 "or send the text without a template (--raw)."
             ) from error
+
+    def _variables(self, controls: ControlTokens, values: TemplateValues) -> dict[str, Any]:
+        """Return the variables for the template: those of the level of thinking, then the request's own."""
+        mode = self._format.mode(values.thinking.level)
+        variables = dict(parse_json(mode.values))
+        if values.thinking.budget and mode.level != "off":
+            variables["thinking_budget"] = values.thinking.budget
+        variables |= parse_json(values.variables or "{}")
+        if values.tools:
+            variables["tools"] = parse_json(values.tools)
+        return {name: _hidden_values(controls, value) for name, value in variables.items()}
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:

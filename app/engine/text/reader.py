@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import Message
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class CachedTokenReader:
     def __init__(
         self,
         context: int = 0,
-        count: Callable[[Chat], int] = lambda _chat: 0,
+        count: Callable[[Chat, Thinking], int] = lambda _chat, _thinking: 0,
         text: Callable[[int], str] = lambda _token: "",
     ) -> None:
         """Wrap the functions `count` and `text`, which are called by one thread at a time."""
@@ -48,14 +49,14 @@ class CachedTokenReader:
         self._count = lru_cache(REMEMBERED)(count)
         self._text = lru_cache(None)(text)  # never more than the vocabulary
 
-    def count(self, chat: Chat) -> int:
+    def count(self, chat: Chat, thinking: Thinking = DEFAULT_THINKING) -> int:
         """Count the tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
 
         For a chat with more than FAR times the context's tokens, return the fewest that it can have.
 
         Raises BadOption when the model's template refuses the chat."""
         with self._lock:
-            return self._count(chat) if chat else 0
+            return self._count(chat, thinking) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return the text of each token by itself: a special token's name, U+FFFD for a half character."""

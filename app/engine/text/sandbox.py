@@ -14,9 +14,10 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
+from app.engine.text.prompt_probes import in_parts
 from app.errors import EngineClosed, GrammarRefused, ModelBroken
 from app.system.child_process import ChildProcess
-from app.values.chat_format import ChatFormat
+from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.dataclass_json import parse_json, read
 from app.values.logits import Grammar, GrammarKind
 from app.values.messages import Message, ModelFolder, ToolCall
@@ -112,25 +113,28 @@ class Sandbox:
         if problem:
             raise refused_grammar(grammar.kind, problem)
 
-    def fill(self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-        """Return the template filled with a chat. Raises SandboxRefusal."""
+    def fill(
+        self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
+    ) -> str:
+        """Return the template filled with a chat; with `parts` it gets contents as lists. Raises SandboxRefusal."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise SandboxTimeout(self._models.no_end("template"))
         try:
             return self._models.do(
-                "template", template=template, messages=_turns(messages), tokens=dict(tokens)
+                "template", template=template, messages=_turns(messages, parts), tokens=dict(tokens)
             )
         except SandboxTimeout:
             self._endless = template, tuple(messages)
             raise
 
-    def chat_format(self, template: str, tokens: Mapping[str, Any]) -> ChatFormat:
+    def chat_format(
+        self, template: str, tokens: Mapping[str, Any], controls: Sequence[str] = ()
+    ) -> ChatFormat:
         """Return the format of a chat template; one without anything special if it cannot be found."""
         with suppress(SandboxRefusal, ValueError):
-            return read(
-                ChatFormat, parse_json(self._models.do("format", template=template, tokens=dict(tokens)))
-            )
-        return ChatFormat()
+            found = self._models.do("format", template=template, tokens=dict(tokens), controls=controls)
+            return read(ChatFormat, parse_json(found))
+        return UNKNOWN_FORMAT
 
     def close(self) -> None:
         """End the processes and their running jobs."""
@@ -240,33 +244,36 @@ def _answer_in(line: bytes) -> dict[str, Any]:
     return answer if has_all else {}
 
 
-def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
+def fill_here(
+    template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
+) -> str:
     """Fill the template of a trusted model in this process. Raises SandboxRefusal."""
     from jinja2 import TemplateError
 
     from app.engine.text.sandbox_main import fill
 
     try:
-        return fill(template, _turns(messages), dict(tokens))
+        return fill(template, _turns(messages, parts), dict(tokens))
     except TemplateError as error:
         raise SandboxRefusal(str(error)) from error
 
 
-def chat_format_here(template: str, tokens: Mapping[str, Any]) -> ChatFormat:
+def chat_format_here(template: str, tokens: Mapping[str, Any], controls: Sequence[str] = ()) -> ChatFormat:
     """Return the format of a trusted model's chat template, found in this process."""
     from app.engine.text.sandbox_main import chat_format
 
-    return read(ChatFormat, parse_json(chat_format(template, dict(tokens))))
+    return read(ChatFormat, parse_json(chat_format(template, dict(tokens), list(controls))))
 
 
-def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, Any]]:
     """Return messages in the form that templates expect, without keys that would be empty."""
-    return [
+    turns = [
         {"role": message.role, "content": message.content}
         | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})
         | ({"tool_call_id": message.call_id, "name": message.name} if message.role == "tool" else {})
         for message in messages
     ]
+    return in_parts(turns) if parts else turns
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

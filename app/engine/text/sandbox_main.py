@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,19 @@ def _require_few(folder: Path) -> None:
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
     """Return the template filled with a chat.
 
-    `tokens` are the special tokens and other variables of the template, such as `tools`, a list."""
+    `tokens` are the special tokens and other variables of the template, such as `tools`, a list. Some templates of
+    models for tools fail without tools, or without variables that others do not have: they get empty ones."""
+    from jinja2 import UndefinedError
+
+    try:
+        return _filled(template, messages, tokens)
+    except (TypeError, UndefinedError):
+        functions = json.dumps(tokens.get("tools", []))
+        missing = {"tools": [], "functions": functions, "datetime": f"{date.today():%d %B %Y}"}
+    return _filled(template, messages, {**missing, **tokens})
+
+
+def _filled(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
     from transformers.utils.chat_template_utils import render_jinja_template
 
     rendered: Any = render_jinja_template(  # its type is str, but it returns (texts, spans of replies)
@@ -120,13 +133,13 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
     return text
 
 
-def chat_format(template: str, tokens: dict[str, Any]) -> str:
-    """Return the format of a chat template as JSON."""
+def chat_format(template: str, tokens: dict[str, Any], controls: list[str]) -> str:
+    """Return the format of a chat template as JSON; `controls` are the model's control tokens."""
 
     def render(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
         return fill(template, [dict(message) for message in messages], {**tokens, **values})
 
-    return json.dumps(to_dict(find_chat_format(render)))
+    return json.dumps(to_dict(find_chat_format(render, controls)))
 
 
 def grammar_source(kind: GrammarKind, source: str) -> str:

@@ -66,9 +66,9 @@ class ContextMeter:
 
     def _current_key(self, thread: Thread, state: ChatState, status: EngineStatus) -> tuple[object, ...]:
         is_writing = self._services.conversations.is_writing(thread.version.chat)
-        longest = self._services.settings.options.max_new_tokens
-        chats = self._services.settings.chats
-        return thread.version, state.draft, status.model, longest, thread.settings, is_writing, chats
+        options, chats = self._services.settings.options, self._services.settings.chats
+        counted = options.max_new_tokens, options.thinking
+        return thread.version, state.draft, status.model, counted, thread.settings, is_writing, chats
 
     def _count(self, thread: Thread, draft: str, options: Options) -> ContextFit | None:
         chat, conversations = thread.version.chat, self._services.conversations

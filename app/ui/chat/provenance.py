@@ -17,6 +17,7 @@ from markupsafe import Markup
 from app.ui.frame.templates import render
 from app.ui.live.panel import seconds_in_words
 from app.values.chat import Provenance, TokenMark
+from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
 
 REASONS: dict[StopReason, str] = {
@@ -41,6 +42,7 @@ def _rows(provenance: Provenance) -> Iterator[Row]:
     yield from _model(provenance.model)
     is_remote = bool(provenance.model.server)
     yield "Sampling", sampling_in_words(sent(options.sampling) if is_remote else options.sampling)
+    yield "Thinking", thinking_in_words(options.thinking)
     yield "Seed", str(options.sampling.seed)
     yield "Decoder", "" if is_remote else _decoder(provenance.decoder, options.decoding)
     yield from _numbers(provenance.statistics)
@@ -80,6 +82,13 @@ def sampling_in_words(sampling: Sampling) -> str:
     if sampling.repetition_penalty != 1:
         parts.append(f"repetition penalty {sampling.repetition_penalty:g}")
     return ", ".join(parts)
+
+
+def thinking_in_words(thinking: Thinking) -> str:
+    """Describe a choice of thinking: "high, at most 500 tokens"; "" if none was made."""
+    level = "" if thinking.level == "default" else thinking.level
+    budget = f"at most {thinking.budget:,} tokens" if thinking.budget else ""
+    return ", ".join(filter(None, (level, budget)))
 
 
 def _decoder(decoder: DecoderName, asked: Decoding) -> str:

@@ -14,6 +14,7 @@ from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
+from app.ui.chat.thinking_control import thinking_html
 from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
 from app.ui.frame.services import Services
 from app.ui.frame.templates import problem_html, render
@@ -21,6 +22,7 @@ from app.ui.frame.top_bar import status_html
 from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
 from app.values.chat import ChatVersion, StoredMessage, Thread
+from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo
 
 LONG = 100_000
@@ -73,8 +75,12 @@ class ChatRenderer:
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
             state.opened, state.message_limit, state.coloured, state.is_private, state.settings,
-            self._services.documents.changes,
+            self._services.documents.changes, self._thinking,
         )  # fmt: skip
+
+    @property
+    def _thinking(self) -> Thinking:
+        return self._services.settings.options.thinking
 
     def _read_chats(self) -> bool:
         key, chat = self._current_key(), self._state.version.chat
@@ -160,6 +166,7 @@ class ChatRenderer:
             "status": status_html(status),
             "meter": meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections)),
             "collection-picker": self._collections,
+            "thinking": thinking_html(status.model.chat_format, self._thinking) if status.model else "",
             "chat-id": str(chat),
             "draft": str(state.opened),
             "is-busy": self._is_writing,

@@ -23,6 +23,7 @@ from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.context_meter import beginning_that_fits, overflow_html
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
+from app.ui.chat.thinking_control import ThinkingActions
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
@@ -68,6 +69,7 @@ class ChatActions:
         self._services = services
         self._notify = notify
         self.documents = ChatDocuments(services, notify)
+        self.thinking = ThinkingActions(services, notify)
 
     def open_last(self, state: ChatState) -> None:
         """Show on a new page the chat that was open last."""
@@ -270,6 +272,7 @@ class ChatView:
     send: gr.Button
     stop: gr.Button
     collection_picker: gr.HTML
+    thinking: gr.HTML
     address: gr.HTML
     attach: gr.UploadButton
 
@@ -290,6 +293,7 @@ class ChatView:
         events.on(self.message.input, actions.type, [state, self.message], trigger_mode="always_last")
         events.on(self.stop.click, actions.stop, state)
         events.on(self.collection_picker.click, actions.documents.choose_collection, state)
+        events.on(self.thinking.click, actions.thinking.choose, trigger_mode="multiple")
 
 
 def build_chat() -> ChatView:
@@ -302,15 +306,17 @@ def build_chat() -> ChatView:
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             gr.HTML(elem_id="reply-note", js_on_load=None)
         gr.HTML(JUMP, elem_id="jump", js_on_load=None)
-        picker = gr.HTML(
-            elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
-        )
+        with gr.Row(elem_id="above-composer"):
+            picker = gr.HTML(
+                elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
+            )
+            thinking = gr.HTML(elem_id="thinking", js_on_load=LISTEN)
         attach, message, send, stop = _build_composer()
         gr.HTML(elem_id="meter", js_on_load=None)
         address = gr.HTML(
             elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
         )
-    return ChatView(thread, live, welcome, message, send, stop, picker, address, attach)
+    return ChatView(thread, live, welcome, message, send, stop, picker, thinking, address, attach)
 
 
 def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button]:

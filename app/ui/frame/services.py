@@ -18,6 +18,7 @@ from app.remote import Servers
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.system.network_log import NetworkLog
 from app.values.chat import ChatSettings
+from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, ModelChoice, Options
 
 if TYPE_CHECKING:  # the hub's client reads its environment while it is imported: see main
@@ -187,6 +188,10 @@ class Services:
         Then `ended` is called with whether it is."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
+
+    def choose_thinking(self, thinking: Thinking) -> None:
+        """Save how much the current model thinks. Raises SettingsNotSaved as above."""
+        self._choose(lambda settings: settings.with_thinking(thinking))
 
     def choose_theme(self, theme: Theme) -> None:
         """Save the theme. Raises SettingsNotSaved as above."""

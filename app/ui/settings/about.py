@@ -83,6 +83,7 @@ def _model_notes(model: ModelInfo) -> Facts:
         "Step graphs": model.note("graphs"),
         "Layers": model.note("fused"),
         "C compiler": model.note("compiler"),
+        "Chat template": model.note("template"),
         "Same text": model.note("same-text"),
         "Drafting heads": model.note("heads"),
     }

@@ -8,9 +8,10 @@ import pytest
 
 from app.settings import assets_dir
 from app.ui.chat.messages import ThreadOptions, can_continue, thread_html
-from app.ui.chat.provenance import coloured_html, provenance_html, sampling_in_words
+from app.ui.chat.provenance import coloured_html, provenance_html, sampling_in_words, thinking_in_words
 from app.ui.chat.reply_text import thought_summary
 from app.values.chat import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
+from app.values.chat_format import Thinking
 from app.values.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
 from tests.fakes import DEMO
 
@@ -158,6 +159,13 @@ def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
 
 def test_greedy_sampling_has_no_limits() -> None:
     assert sampling_in_words(Sampling(0, top_k=40, top_p=0.5)) == "greedy"
+
+
+def test_how_much_was_thought_is_told_if_it_was_chosen() -> None:
+    chosen = (Thinking(), Thinking("high"), Thinking(budget=1_500), Thinking("on", 300))
+    assert [thinking_in_words(thinking) for thinking in chosen] == [
+        "", "high", "at most 1,500 tokens", "on, at most 300 tokens",
+    ]  # fmt: skip
 
 
 def test_a_thread_begins_with_what_is_earlier() -> None:

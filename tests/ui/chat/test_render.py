@@ -9,6 +9,7 @@ from app.errors import BadOption, StoreNotUsable
 from app.ui import Services
 from app.ui.chat.render import ChatRenderer
 from app.values.chat import ChatSettings
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import EngineStatus, Message, ModelChoice, Options
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor, until
@@ -19,7 +20,9 @@ LONG = "word after word " * 100
 class RefusingReader(WordReader):
     """A tokenizer whose template takes no chat."""
 
-    def count(self, prompt: tuple[Message, ...]) -> int:  # type: ignore[override]
+    def count(  # type: ignore[override]
+        self, prompt: tuple[Message, ...], _thinking: Thinking = DEFAULT_THINKING
+    ) -> int:
         raise BadOption(f"The template refuses these {len(prompt)} messages.")
 
 

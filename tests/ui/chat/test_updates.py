@@ -18,6 +18,7 @@ from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.chat.state import SentTexts
 from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.values.chat import ChatSettings
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import Message
 from tests.fakes import FakeDocumentSearch, NarrowChats, ScriptedEngine, WordReader
 from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
@@ -193,9 +194,9 @@ class NotingReader(WordReader):
         super().__init__()
         self.threads: list[int] = []
 
-    def count(self, prompt: Sequence[Message]) -> int:
+    def count(self, prompt: Sequence[Message], thinking: Thinking = DEFAULT_THINKING) -> int:
         self.threads.append(threading.get_ident())
-        return super().count(prompt)
+        return super().count(prompt, thinking)
 
 
 def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine: ScriptedEngine) -> None:

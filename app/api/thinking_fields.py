@@ -1,0 +1,71 @@
+"""The fields by which clients choose how much a model thinks, and give its chat template variables.
+
+Each server has its own names for them: reasoning_effort and reasoning are OpenAI's, chat_template_kwargs are vLLM's
+and llama.cpp's. What is chosen applies to any model: a level that its template does not have becomes the nearest.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.errors import ApiError
+from app.values.chat_format import Thinking, ThinkingLevel
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+LEVELS: Mapping[Any, ThinkingLevel] = {
+    **{level: level for level in get_args(ThinkingLevel)}, "none": "off", "xhigh": "max", True: "on", False: "off",
+}  # fmt: skip
+OF_THE_APP = (
+    "messages", "tools", "documents", "conversations", "chat_template", "add_generation_prompt",
+    "continue_final_message", "return_assistant_tokens_mask",
+)  # fmt: skip
+"""Variables of templates that requests set in other ways, or not at all."""
+Budget = Annotated[int, Field(ge=0, le=2**31)]
+
+
+class ReasoningFields(BaseModel):
+    """The field `reasoning` of responses, which some clients also send to chat completions."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    effort: Effort | None = None
+    max_tokens: Budget | None = None
+
+
+class ThinkingFields(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    reasoning_effort: Effort | None = None
+    reasoning: ReasoningFields | None = None
+    enable_thinking: bool | None = None
+    thinking_budget: Budget | None = None
+    thinking_budget_tokens: Budget | None = None
+    max_thinking_tokens: Budget | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    @property
+    def thinking(self) -> Thinking:
+        """The level and the budget; the level is that of the first field that is given."""
+        reasoning, values = self.reasoning or ReasoningFields(), self.chat_template_kwargs or {}
+        names = ("reasoning_effort", "enable_thinking", "thinking")
+        asked = (self.reasoning_effort, reasoning.effort, self.enable_thinking, *map(values.get, names))
+        level = next((one for one in asked if isinstance(one, str | bool) and one in LEVELS), "default")
+        budgets = (
+            self.thinking_budget,
+            self.thinking_budget_tokens,
+            self.max_thinking_tokens,
+            reasoning.max_tokens,
+        )
+        return Thinking(LEVELS[level], next(filter(None, budgets), 0))
+
+    @property
+    def template_variables(self) -> str:
+        """The variables for the chat template as JSON. Raises ApiError for one that the app sets itself."""
+        values = self.chat_template_kwargs or {}
+        if taken := [name for name in values if name in OF_THE_APP]:
+            raise ApiError(
+                f"chat_template_kwargs: {taken[0]} is set by Foresight: leave it out.", "chat_template_kwargs"
+            )
+        return json.dumps(values) if values else ""

@@ -1,0 +1,62 @@
+"""Ends a thought after a number of tokens: the tokens that close it are the only ones that may come next.
+
+What is forced depends only on the tokens of the reply before it, so verification forces the same tokens with
+lookahead on and off. With a budget of 3 tokens, and a closing of two:
+
+    reply     <think> hm so well </think> \\n\\n Yes.
+    forced                       ^        ^
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from app.engine.sampling.logits_processing import Process
+from app.values.chat_format import ChatFormat
+
+MOST_FORCED = 64
+"""Far more tokens than any closing has."""
+
+
+def thought_budget(
+    budget: int,
+    chat_format: ChatFormat,
+    is_open: bool,
+    reply_start: int,
+    first_written: int,
+    encode: Callable[[str], Sequence[int]],
+    decode: Callable[[Sequence[int]], str],
+) -> Process:
+    """Make the process that closes the thought of a reply after `budget` tokens.
+
+    The reply begins at index `reply_start` of the history, and the first token that is not given already is at
+    `first_written`. With `is_open` the prompt has opened the thought."""
+    reply = chat_format.reply
+    opening = 0 if is_open else len(encode(reply.thought_opening))
+    limit = max(reply_start + opening + budget, first_written)
+
+    @lru_cache(4)
+    def closing(before: tuple[int, ...]) -> Sequence[int]:
+        """Return the tokens that close the thought; none if the reply is not in a thought any more."""
+        text = decode(before)
+        begins = is_open or text.lstrip().startswith(reply.thought_opening.strip())
+        if not begins or reply.thought_closing.strip() in text:
+            return ()
+        end = chat_format.thought_end
+        written = next(n for n in range(len(end), -1, -1) if text.endswith(end[:n]))
+        return encode(end[written:])[:MOST_FORCED]
+
+    def process(logits: Tensor, history: Sequence[int]) -> Tensor:
+        place = len(history) - limit
+        if not 0 <= place < MOST_FORCED:
+            return logits
+        forced = closing(tuple(history[reply_start:limit]))
+        if place >= len(forced):
+            return logits
+        return torch.full_like(logits, -torch.inf).index_fill(
+            0, logits.new_tensor([forced[place]]).long(), 0.0
+        )
+
+    return process

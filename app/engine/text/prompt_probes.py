@@ -1,0 +1,186 @@
+"""Finds what a chat template accepts and what can be switched in it, by rendering probe messages.
+
+A probe's texts are words that no template contains. A template that omits one of them does not take its message,
+any more than a template that raises an exception. A variable is known to the template if its values change the
+prompt; the value that changes nothing is the template's default:
+
+    {"enable_thinking": true}     ...<assistant>                        the default, level "on"
+    {"enable_thinking": false}    ...<assistant><think></think>         level "off"
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+from app.engine.text.thought_format import FIELDS, Render
+from app.values.chat_format import ChatFormat, ReplyFormat, ThinkingLevel, ThinkingMode
+
+Shown = Callable[..., str]
+"""(messages as arguments, variables as keywords) -> the prompt; "" if the template refuses the messages."""
+SYSTEM, USER, NEXT, ANSWER, THOUGHT, UNKNOWN = (
+    f"qzx{word}" for word in ("ant", "bee", "cow", "dog", "elk", "fox")
+)
+SWITCHES: tuple[tuple[str, Any, Any], ...] = (
+    ("enable_thinking", True, False),
+    ("thinking", True, False),
+    ("reasoning", True, False),
+    ("thinking_mode", "enabled", "disabled"),
+    ("thinking_option", "on", "off"),
+    ("thinking_budget", -1, 0),
+)
+"""The variables that switch thinking, with the values for on and off: the first that works is used."""
+EFFORTS = ("reasoning_effort", "thinking_effort", "reasoning_strength")
+WORDS: Mapping[str, ThinkingLevel] = {
+    "none": "off", "no_think": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
+    "max": "max",
+}  # fmt: skip
+"""The values of an effort, as templates name them."""
+PASTED = ("low", "medium", "high")
+"""The efforts of a template that writes any value into the prompt: models learn these three."""
+SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (("/think", "on"), ("/no_think", "off"))
+"""Words that some templates look for in the system prompt."""
+
+
+def find_prompt_format(render: Render, reply: ReplyFormat, controls: Collection[str]) -> ChatFormat:
+    """Return what a template accepts, what ends its turns, and the levels of thinking in it.
+
+    `reply` is how its replies mark thoughts; `controls` are the control tokens of the model."""
+    takes_text = USER in render([_user(USER)], {})
+
+    def shown(*messages: Mapping[str, Any], **values: Any) -> str:
+        return render(messages if takes_text else in_parts(messages), values)
+
+    def takes(*messages: Mapping[str, Any]) -> bool:
+        text = shown(*messages)
+        return all(message["content"] in text for message in messages)
+
+    if not takes(_user(USER)):
+        return ChatFormat(reply)
+    return ChatFormat(
+        reply,
+        _modes(shown, reply),
+        takes_system=takes(_said("system", SYSTEM), _user(USER)),
+        takes_user_runs=takes(_user(USER), _user(NEXT)),
+        takes_assistant_first=takes(_said("assistant", ANSWER), _user(USER)),
+        takes_text=takes_text,
+        turn_ends=_turn_ends(shown, controls),
+        thought_end=_thought_end(shown, reply.thought_closing) if reply.thought_closing else "",
+    )
+
+
+def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages whose contents are lists of parts, as templates of vision models want them."""
+    return [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
+
+
+def _said(role: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+def _user(content: str) -> dict[str, Any]:
+    return _said("user", content)
+
+
+def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
+    """Return the control token that ends a turn, then the others between an answer and the next question.
+
+    It is the last one before the next turn's beginning, or the first of that. A token that also occurs inside of a
+    turn ends none: gpt-oss writes the same one after a thought and after an answer."""
+    names = re.compile(f"({'|'.join(map(re.escape, sorted(controls, key=len, reverse=True))) or '(?!)'})")
+    text = shown(_user(USER), _said("assistant", ANSWER), _user(NEXT))
+    before, _, rest = text.partition(USER)
+    first, second = (names.split(part) for part in (before, rest.rpartition(ANSWER)[2].partition(NEXT)[0]))
+    common = _common(first[::-1], second[::-1])
+    after, header = second[: len(second) - common], second[len(second) - common :]
+    tokens = second[1::2]
+    ends = [*after[1::2][-1:], *header[1 - len(after) % 2 :: 2]]
+    return (ends[0], *tokens) if ends and ends[0] not in _inside(shown) else ()
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common prefix."""
+    pairs = zip(first, second, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+def _inside(shown: Shown) -> str:
+    """Return what a template writes in the turns of an assistant that thinks and calls a tool."""
+    call = {"id": "123456789", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    said = dict.fromkeys(FIELDS, THOUGHT)
+    begin = _end(shown(_user(USER)))
+    texts = [
+        _end(shown(_user(USER), _said("assistant", ANSWER, **said))),
+        _end(shown(_user(USER), _said("assistant", "", tool_calls=[call], **said))),
+    ]
+    written = [text[_common(text, begin) :] for text in texts]
+    return "".join(text.rpartition(end)[0] for text in written for end in (THOUGHT, ANSWER, '"a"'))
+
+
+def _thought_end(shown: Shown, closing: str) -> str:
+    """Return the text between a thought and its answer; `closing` if the template shows no earlier thoughts."""
+    said = _said("assistant", ANSWER, **dict.fromkeys(FIELDS, THOUGHT))
+    switched = dict[str, dict[str, Any]](_switched(shown))
+    for values in ({}, switched.get("on", {})):
+        text = shown(_user(USER), said, add_generation_prompt=False, **values)
+        end = text.rpartition(THOUGHT)[2].partition(ANSWER)[0]
+        if THOUGHT in text and closing.strip() in end:
+            return end
+    return closing
+
+
+def _modes(shown: Shown, reply: ReplyFormat) -> tuple[ThinkingMode, ...]:
+    """Return the levels that the template has, its default first."""
+    default = shown(_user(USER))
+    found = {default: ThinkingMode("default")}
+    switched = _switched(shown)
+    for level, values in (*switched, *_efforts(shown, dict(switched[:1]).get("on", {}))):
+        if text := shown(_user(USER), **values):
+            known = found.get(text, ThinkingMode("default"))
+            level = level if known.level in ("default", "on") else known.level
+            found[text] = ThinkingMode(level, "{}" if text == default else json.dumps(values))
+    modes = tuple(replace(mode, opens_thought=reply.is_opened_by(text)) for text, mode in found.items())
+    if len(modes) == 1:
+        modes = (*modes, *_spoken(shown, reply))
+    if len(modes) == 1 and not modes[0].opens_thought:
+        return ()
+    levels = {mode.level for mode in modes}
+    is_on = modes[0].level == "default" and "on" not in levels and (len(modes) == 1 or "off" in levels)
+    return (replace(modes[0], level="on"), *modes[1:]) if is_on else modes
+
+
+def _switched(shown: Shown) -> list[tuple[ThinkingLevel, dict[str, Any]]]:
+    """Return the values that switch thinking on and off; [] if no variable does."""
+    for name, on, off in SWITCHES:
+        first, second = shown(_user(USER), **{name: on}), shown(_user(USER), **{name: off})
+        if first and second and first != second:
+            return [("on", {name: on}), ("off", {name: off})]
+    return []
+
+
+def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, dict[str, Any]]]:
+    """Return the efforts that the template knows, with the values for them; `on` switches thinking on."""
+    found = list[tuple[ThinkingLevel, dict[str, Any]]]()
+    for name in EFFORTS:
+        unknown = shown(_user(USER), **{**on, name: UNKNOWN})
+        words = PASTED if UNKNOWN in unknown else tuple(WORDS)
+        tried = ((WORDS[word], {**on, name: word}) for word in words)
+        found += [one for one in tried if shown(_user(USER), **one[1]) not in ("", unknown)]
+    return found
+
+
+def _spoken(shown: Shown, reply: ReplyFormat) -> list[ThinkingMode]:
+    """Return the levels that words in the system prompt choose: they change the end of the prompt."""
+    end = _end(shown(_said("system", SYSTEM), _user(USER)))
+    texts = ((level, word, shown(_said("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
+    return [
+        ThinkingMode(level, opens_thought=reply.is_opened_by(text), system=word)
+        for level, word, text in texts
+        if text and _end(text) != end
+    ]
+
+
+def _end(text: str) -> str:
+    return text.rpartition(USER)[2]

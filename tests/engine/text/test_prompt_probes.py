@@ -1,0 +1,184 @@
+"""What chat templates accept, what ends their turns, and how thinking is switched, all found by rendering them."""
+
+import json
+
+import pytest
+
+from app.engine.text.chat_format import find_chat_format
+from app.engine.text.chat_roles import NO_ANSWER, fitted
+from app.engine.text.sandbox import SandboxRefusal, fill_here
+from app.engine.text.sandbox_main import fill
+from app.values.chat_format import ChatFormat
+from app.values.messages import Message, PromptRole, ToolCall
+
+TURNS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+ASSISTANT = "<|im_start|>assistant\n"
+REASONING = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ m.content }}<|im_end|>\n{% endfor %}"
+)
+GEMMA = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Roles must alternate') }}{% endif %}<start_of_turn>{{ m.role }}\n{{ m.content | trim }}"
+    "<end_of_turn>\n{% endfor %}<start_of_turn>model\n"
+)
+MISTRAL = (
+    "{% set ns = namespace(asks=true) %}{% for m in messages %}"
+    "{% if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}"
+    "{% if (m.role == 'user') != ns.asks %}{{ raise_exception('Roles must alternate') }}{% endif %}"
+    "{% set ns.asks = not ns.asks %}{% endif %}[{{ m.role }}]{{ m.content }}</s>{% endfor %}"
+)
+HARMONY = (
+    "Reasoning: {{ reasoning_effort if reasoning_effort is defined else 'medium' }}"
+    "{% for m in messages %}<|start|>{{ m.role }}"
+    "{% if m.thinking %}<|channel|>analysis<|message|>{{ m.thinking }}<|end|><|start|>assistant{% endif %}"
+    "{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{% endfor %}"
+    "<|start|>assistant"
+)
+CONTROLS = ("<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "<|start|>", "<|end|>", "</s>")
+
+
+def found(template: str) -> ChatFormat:
+    return find_chat_format(
+        lambda messages, values: fill(template, [dict(one) for one in messages], dict(values)), CONTROLS
+    )
+
+
+def modes(template: str) -> dict[str, object]:
+    return {mode.level: json.loads(mode.values) for mode in found(template).modes}
+
+
+@pytest.mark.parametrize(
+    ("switch", "levels"),
+    [
+        ("", {}),
+        (
+            "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>{% endif %}",
+            {"on": {}, "off": {"enable_thinking": False}},
+        ),
+        ("{% if thinking %}<think>{% else %}</think>{% endif %}", {"off": {}, "on": {"thinking": True}}),
+        (
+            "{% if thinking %}<think>{{ 'hard' if reasoning_effort == 'max' }}{% endif %}",
+            {"off": {}, "on": {"thinking": True}, "max": {"thinking": True, "reasoning_effort": "max"}},
+        ),
+        (
+            "{% if thinking_budget == 0 %}skip{% elif thinking_budget %}{{ thinking_budget }}{% endif %}",
+            {"default": {}, "on": {"thinking_budget": -1}, "off": {"thinking_budget": 0}},
+        ),
+        (
+            "{% if reasoning_effort is defined and reasoning_effort not in ('low', 'high') %}"
+            "{{ raise_exception('low or high') }}{% endif %}{{ reasoning_effort or 'high' }}",
+            {"high": {}, "low": {"reasoning_effort": "low"}},
+        ),
+    ],
+)
+def test_the_levels_of_thinking_are_those_that_change_the_prompt(
+    switch: str, levels: dict[str, object]
+) -> None:
+    assert modes(TURNS + ASSISTANT + switch) == levels
+
+
+def test_a_template_that_writes_any_effort_into_the_prompt_has_the_three_that_models_learn() -> None:
+    known = found(HARMONY)
+    assert [mode.level for mode in known.modes] == ["medium", "low", "high"]
+    assert known.reply.thought_opening == "<|channel|>analysis<|message|>"
+    assert known.thought_end == "<|end|><|start|>assistant<|channel|>final<|message|>"
+
+
+def test_words_in_the_system_prompt_switch_where_they_change_the_end_of_the_prompt() -> None:
+    switch = "{% if '/no_think' in messages[0].content %}<think></think>{% else %}<think>\n{% endif %}"
+    first, second = found(TURNS + ASSISTANT + switch).modes
+    assert (first.level, first.system, first.opens_thought) == ("on", "", True)
+    assert (second.level, second.system, second.opens_thought) == ("off", "/no_think", False)
+
+
+def test_a_template_that_always_opens_a_thought_has_one_mode() -> None:
+    (mode,) = found(TURNS + ASSISTANT + "<think>\n").modes
+    assert (mode.level, mode.values, mode.opens_thought) == ("on", "{}", True)
+
+
+def test_the_text_between_a_thought_and_its_answer_is_the_templates() -> None:
+    assert found(REASONING + ASSISTANT).thought_end == "\n</think>\n\n"
+    assert found(TURNS + ASSISTANT).thought_end == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "ends"),
+    [
+        (TURNS + ASSISTANT, "<|im_end|>"),
+        ("<|im_start|>system\nBe kind.<|im_end|>\n" + TURNS + ASSISTANT, "<|im_end|>"),
+        (GEMMA, "<end_of_turn>"),
+        (HARMONY, ""),
+        ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:", ""),
+        (
+            "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}<|assistant|>".replace(
+                "<|{{ m.role }}|>", "{{ '<|im_start|>' if m.role == 'user' else '<|start|>' }}"
+            ),
+            "<|im_start|>",
+        ),
+    ],
+)
+def test_a_turn_ends_with_the_control_token_after_an_answer_unless_a_thought_ends_with_it(
+    template: str, ends: str
+) -> None:
+    assert "".join(found(template).turn_ends[:1]) == ends
+
+
+def test_a_template_of_a_vision_model_gets_contents_as_lists_of_parts() -> None:
+    template = (
+        "{% for m in messages %}{{ m.role }}: {% for p in m.content %}{{ p.text }}{% endfor %}\n{% endfor %}"
+    )
+    known = found(template)
+    assert not known.takes_text and known.takes_system
+    assert "user: Hi" in fill_here(template, [Message("user", "Hi")], {}, parts=True)
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{% for t in tools %}{{ t }}{% endfor %}", "{{ functions + datetime }}"],
+    ids=["tools", "more"],
+)
+def test_a_template_of_a_model_for_tools_is_filled_without_tools(template: str) -> None:
+    assert "Hello" in fill_here(template + TURNS, [Message("user", "Hello")], {})
+
+
+S, U, V, A = Message("system", "S1"), Message("user", "U1"), Message("user", "U2"), Message("assistant", "A1")
+CALL, RESULT = Message("assistant", "", (ToolCall("1", "f", "{}"),)), Message("tool", "R1", call_id="1")
+ORDERS = {
+    "su": (S, U), "uu": (U, V), "s": (S,), "au": (A, U), "sau": (S, A, U), "suauu": (S, U, A, U, V),
+    "usu": (U, S, V), "uaau": (U, A, A, U), "ssu": (S, S, U), "uas u": (U, A, S, U),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "template", [TURNS, GEMMA, MISTRAL, HARMONY], ids=["any", "gemma", "mistral", "harmony"]
+)
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_messages_in_any_order_are_taken_whole(template: str, order: str) -> None:
+    text = fill_here(template, fitted(ORDERS[order], found(template)), {})
+    assert all(message.content in text for message in ORDERS[order])
+
+
+def test_a_question_after_a_tools_result_is_taken() -> None:
+    chat = (S, U, CALL, RESULT, V)
+    with pytest.raises(SandboxRefusal):
+        fill_here(MISTRAL, chat, {})
+    sent = fitted(chat, found(MISTRAL))
+    assert [one.content for one in sent] == ["S1", "U1", "", "R1", NO_ANSWER, "U2"]
+    assert "[user]U2" in fill_here(MISTRAL, sent, {})
+
+
+def test_a_system_text_goes_before_the_first_question_where_the_template_refuses_it() -> None:
+    sent = fitted((S, U, V, A, V), found(GEMMA))
+    assert [(one.role, one.content) for one in sent] == [
+        ("user", "S1\n\nU1\n\nU2"), ("assistant", "A1"), ("user", "U2"),
+    ]  # fmt: skip
+
+
+def test_a_template_that_omits_the_system_message_does_not_take_it() -> None:
+    omits = "{% for m in messages if m.role != 'system' %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    assert not found(omits).takes_system
+    roles: list[PromptRole] = [one.role for one in fitted((S, U), found(omits))]
+    assert roles == ["user"]
