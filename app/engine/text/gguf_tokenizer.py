@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from app.engine.text.gguf_words import RULES, WordRule
+from app.engine.text.gguf_words import WordRule, word_rules
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of tokens."""
@@ -24,12 +24,10 @@ DEFAULT_IDS: Mapping[str, Mapping[str, int]] = {
     "t5": {"eos": 1, "unknown": 2, "padding": 0},
 }
 """The special tokens of files that do not name them, by the kind of vocabulary."""
-BAR = "\uff5c"
-"""DeepSeek's bar."""
-ENDS = f"""
+ENDS = """
     <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s>
     <|eom_id|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response> [e~[
-    <{BAR}end▁of▁sentence{BAR}>
+    <\uff5cend▁of▁sentence\uff5c>
 """
 """Tokens that end a turn in any vocabulary that has them."""
 NOT_ENDS = (
@@ -39,15 +37,6 @@ NOT_ENDS = (
     ("</s>", ("<|plamo:eos|>",)),
 )
 """Except in vocabularies with all of these other tokens."""
-CODE = f"""
-    <|fim_prefix|> <fim-prefix> <fim_prefix> <PRE> ▁<PRE> <|code_prefix|> <|prefix|> <{BAR}fim▁begin{BAR}>
-    <|fim_suffix|> <fim-suffix> <fim_suffix> <SUF> ▁<SUF> <|code_suffix|> <|suffix|> <{BAR}fim▁hole{BAR}>
-    <|fim_middle|> <fim-middle> <fim_middle> <MID> ▁<MID> <|code_middle|> <|middle|> <{BAR}fim▁end{BAR}>
-    <|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD] <|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <|file_sep|>
-"""
-"""Tokens that control the completion of code."""
-PLAIN_AFTER = frozenset(("<unk>", "<s>", "<|endoftext|>"))
-"""The only tokens of Phi-3 that do not take the white space after them with them."""
 
 
 class UnknownVocabulary(Exception):
@@ -69,10 +58,8 @@ class Vocabulary:
             raise ValueError("its vocabulary is not complete")
         plain = {name for name, others in NOT_ENDS if self.ids.keys() >= set(others)}
         self.ends = set(ENDS.split()) - plain
-        controls = self.ends | set(CODE.split())  # many files give them another type
-        self.kinds = [
-            CONTROL if token in controls else kind for token, kind in zip(self.tokens, kinds, strict=False)
-        ]
+        typed = zip(self.tokens, kinds, strict=False)
+        self.kinds = [CONTROL if token in self.ends else kind for token, kind in typed]
 
     def value(self, key: str, default: Any = None) -> Any:
         """Return the value of a key below "tokenizer.ggml."; `default` if there is none."""
@@ -86,9 +73,9 @@ class Vocabulary:
     def word_rule(self) -> WordRule:
         """Return how words are cut. Raises UnknownVocabulary for an unknown name."""
         name = "gemma4" if self.model == "gemma4" else str(self.value("pre") or "default")
-        if name not in RULES:
+        if name not in word_rules():
             raise UnknownVocabulary(f'"{name[:60]}"')
-        return RULES[name]
+        return word_rules()[name]
 
     def of_kinds(self, *kinds: int) -> Iterator[tuple[int, str]]:
         """Yield the tokens of these types with their ids."""
@@ -107,18 +94,13 @@ class Vocabulary:
     @property
     def begins(self) -> bool:
         """Whether a text begins with BOS."""
-        if self.model == "gemma4":
-            return True  # many files of it deny this wrongly
-        return bool(
-            self.value(
-                "add_bos_token", self.model == "llama" or (self.model == "gpt2" and self.word_rule().begins)
-            )
-        )
+        default = self.model == "llama" or (self.model == "gpt2" and self.word_rule().begins)
+        return self.model == "gemma4" or bool(self.value("add_bos_token", default))  # files of Gemma 4 err
 
-    @property
-    def strips_after(self) -> bool:
-        """Whether control tokens take the white space after them with them, which no file says."""
-        return self.model == "llama" and self._values.get("general.architecture") == "phi3"
+    def strips_after(self, token: str) -> bool:
+        """Return whether a control token takes the white space after it with it, which no file says."""
+        is_phi = self.model == "llama" and self._values.get("general.architecture") == "phi3"
+        return is_phi and token not in ("<unk>", "<s>", "<|endoftext|>")
 
 
 def write_tokenizer(vocabulary: Vocabulary, target: Path) -> None:
@@ -221,15 +203,12 @@ def _spaces_decoder(prefix: bool) -> decoders.Decoder:
 
 def _of_likely_pieces(vocabulary: Vocabulary) -> Tokenizer:
     """Build a tokenizer like SentencePiece's Unigram, which chooses the likeliest pieces."""
-    never = min(vocabulary.scores) - 100
-    scores = dict.fromkeys(range(len(vocabulary.tokens)), never)
-    scores |= {number: vocabulary.scores[number] for number, _ in vocabulary.of_kinds(NORMAL, UNUSED)}
-    scores |= {number: 0.0 for number, _ in vocabulary.of_kinds(USER_DEFINED)}
-    tokenizer = Tokenizer(
-        models.Unigram(
-            [(token, scores[at]) for at, token in enumerate(vocabulary.tokens)], vocabulary.special("unknown")
-        )
-    )
+    never = min(vocabulary.scores) - 100  # control tokens are no pieces
+    pieces = [
+        (token, score if kind in (NORMAL, UNUSED) else 0.0 if kind == USER_DEFINED else never)
+        for token, score, kind in zip(vocabulary.tokens, vocabulary.scores, vocabulary.kinds, strict=False)
+    ]
+    tokenizer = Tokenizer(models.Unigram(pieces, vocabulary.special("unknown")))
     merges_spaces = bool(vocabulary.value("remove_extra_whitespaces"))
     prefix = merges_spaces or bool(vocabulary.value("add_space_prefix"))
     steps = list[normalizers.Normalizer]()
@@ -247,24 +226,18 @@ def _of_likely_pieces(vocabulary: Vocabulary) -> Tokenizer:
 def _added(vocabulary: Vocabulary, *kinds: int) -> Iterator[AddedToken]:
     """Yield the tokens of these types as those that are found before a text is cut."""
     for _, token in vocabulary.of_kinds(*kinds):
-        strips = vocabulary.strips_after and token not in PLAIN_AFTER
+        strips = vocabulary.strips_after(token)
         yield AddedToken(token, rstrip=strips, normalized=False, special=USER_DEFINED not in kinds)
 
 
 def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
     """Return what puts BOS before a text and EOS after it, for a vocabulary that has them there."""
-    begin, end = vocabulary.special("bos"), vocabulary.special("eos")
     has_end = bool(vocabulary.value("add_eos_token", vocabulary.model == "t5"))
-    before = [] if begin is None or not vocabulary.begins else [begin]
-    after = [] if end is None or not has_end else [end]
-    around = {f"special{number}": number for number in (*before, *after)}
-    names = list(around)
-    text = [*names[: len(before)], "$A", *names[len(before) :]]
-    return processors.TemplateProcessing(
-        single=text,
-        pair=[*text, "$B"],
-        special_tokens=[
-            {"id": name, "ids": [number], "tokens": [vocabulary.tokens[number]]}
-            for name, number in around.items()
-        ],
-    )
+    before = [number for number in [vocabulary.special("bos")] * vocabulary.begins if number is not None]
+    after = [number for number in [vocabulary.special("eos")] * has_end if number is not None]
+    text = [*map(str, before), "$A", *map(str, after)]
+    special = [
+        {"id": str(number), "ids": [number], "tokens": [vocabulary.tokens[number]]}
+        for number in {*before, *after}
+    ]
+    return processors.TemplateProcessing(single=text, pair=[*text, "$B"], special_tokens=special)

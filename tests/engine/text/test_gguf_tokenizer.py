@@ -22,7 +22,7 @@ from app.engine.text.gguf_tokenizer import (
     end_tokens,
     write_tokenizer,
 )
-from app.engine.text.gguf_words import RULES
+from app.engine.text.gguf_words import word_rules
 from app.errors import ModelBroken
 from app.values.gguf_header import read_gguf_values
 from app.values.messages import ModelFolder
@@ -175,6 +175,7 @@ def test_texts_begin_and_end_as_the_file_says_or_its_kind_has_it(tmp_path: Path)
     assert around() == [257, 256]
     assert around(ggml__add_bos_token=False, ggml__add_eos_token=True) == [256, 258]
     assert around(ggml__pre="qwen2") == [256]
+    assert around(ggml__eos_token_id=257, ggml__add_eos_token=True) == [257, 256, 257]
 
 
 def test_gemmas_words_are_lines_of_characters_and_bytes(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_no_rule_loses_a_character() -> None:
         "tokenizer.ggml.merges": ["a b"],
     }
     text = "It's 1234567 o'CLOCK, ÉÉé βжЖ中\u3000あ한!\r\n\r\n  \t x=(y)#1,234.5 ǅe\u0301 \U0001f600  "
-    for name, rule in RULES.items():
+    for name, rule in word_rules().items():
         tokenizer = build_tokenizer(Vocabulary({**values, "tokenizer.ggml.pre": name}))
         expected = text.replace("e\u0301", "\u00e9") if rule.composes else text
         assert tokenizer.decode(tokenizer.encode(text).ids) == expected, name
