@@ -19,6 +19,8 @@ from app.engine.text.gguf_words import WordRule, word_rules
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of tokens."""
 SPACE = "▁"
+NO_BYTES = frozenset("ÀÁõö÷øùúûüýþÿ")
+"""Letters that spell bytes which no text has: DeepSeek's tokens of one of them stand for the letter itself."""
 DEFAULT_IDS: Mapping[str, Mapping[str, int]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
     "t5": {"eos": 1, "unknown": 2, "padding": 0},
@@ -158,8 +160,11 @@ def _of_words(vocabulary: Vocabulary, rule: WordRule) -> Tokenizer:
     ]
     if rule.byte_level:
         tokenizer = Tokenizer(models.BPE(vocab=known, merges=merges, ignore_merges=rule.whole_words))
-        tokenizer.decoder = decoders.ByteLevel()
-        splits.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
+        spell = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        letters = [token for _, token in vocabulary.of_kinds(USER_DEFINED) if token in NO_BYTES]
+        restored = [decoders.Replace(one, spell.pre_tokenize_str(one)[0][0]) for one in letters]
+        tokenizer.decoder = decoders.Sequence([*restored, decoders.ByteLevel()])
+        splits.append(spell)
     else:
         tokenizer = _with_bytes(vocabulary, merges, prefix=False)
     if rule.composes:

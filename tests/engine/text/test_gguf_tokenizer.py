@@ -164,6 +164,20 @@ def test_control_tokens_are_special_and_those_of_the_maker_are_text(tmp_path: Pa
     assert tokenizer.eos_token_id == 259
 
 
+def test_a_letter_that_the_maker_added_is_that_letter_and_no_byte(tmp_path: Path) -> None:
+    tokens = [letter for letter in LETTERS if letter not in "øÁ"]
+    vocabulary = made(
+        tmp_path,
+        [*tokens, "ab", "ø", "Á"],
+        {"ø": USER_DEFINED, "Á": USER_DEFINED},
+        ["a b"],
+        ggml__model="gpt2",
+    )
+    tokenizer = read(vocabulary, tmp_path)
+    assert ids(tokenizer, "abøÁé") == [254, 255, 256, tokens.index("Ã"), tokens.index("©")]
+    assert tokenizer.decode(ids(tokenizer, "abøÁé")) == "abøÁé"
+
+
 def test_texts_begin_and_end_as_the_file_says_or_its_kind_has_it(tmp_path: Path) -> None:
     roles: dict[str, Any] = {"ggml__bos_token_id": 257, "ggml__eos_token_id": 258, "ggml__pre": "llama-bpe"}
     kinds = {"<a:b>": CONTROL, "<c>": CONTROL}
