@@ -97,4 +97,4 @@ def _fit_lines(fit: Fit) -> str:
         ("runtime", need.runtime),
     )
     sizes = ", ".join(f"{name} {gigabytes(size)}" for name, size in parts)
-    return f"{fit.sentence}\n  in {fit.precision} with {fit.context:,} tokens: {sizes}"
+    return f"{fit.sentence}{fit.note and ' '}{fit.note}\n  in {fit.precision} with {fit.context:,} tokens: {sizes}"

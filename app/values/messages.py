@@ -221,7 +221,8 @@ class Request:
 
 
 NoteName = Literal[
-    "device", "lookahead", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template"
+    "device", "lookahead", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template",
+    "parts",
 ]  # fmt: skip
 
 
@@ -232,8 +233,8 @@ class ModelInfo:
     Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
     why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
     why no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing
-    was compiled here (`compiler`), whether the draft heads in its checkpoint are used (`heads`), and how a model
-    without a chat template is sent messages (`template`).
+    was compiled here (`compiler`), whether the draft heads in its checkpoint are used (`heads`), how a model
+    without a chat template is sent messages (`template`), and what a model could read beside text (`parts`).
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
     quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own

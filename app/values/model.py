@@ -135,7 +135,7 @@ class Fit:
     `longest_context` is how many tokens fit at this precision, 0 if the weights do not fit; `peak` is the largest
     resident size in bytes of a process with the model. `room` is how many bytes of the device its weights may take.
     `offloaded` is how many bytes of weights stay in main memory if a GPU is too small, 0 if that is not needed or
-    not possible."""
+    not possible. `note` is a sentence about parts of the model that are not read, or ""."""
 
     need: MemoryNeed
     memory: Memory
@@ -147,6 +147,7 @@ class Fit:
     peak: int = 0
     room: int = 0
     offloaded: int = 0
+    note: str = ""
 
     @property
     def fits_in_float32(self) -> bool:

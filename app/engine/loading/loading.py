@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import (
-    AutoConfig,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
@@ -25,6 +25,7 @@ from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
+from app.engine.loading.text_part import read_config, text_config
 from app.engine.loading.weights import (
     HERE,
     Place,
@@ -47,6 +48,7 @@ from app.engine.text.gguf import check_memory, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
+from app.values.config_parts import unread_parts
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -141,9 +143,10 @@ def load(
     with as_model_errors(folder):
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            config = AutoConfig.from_pretrained(whole.path, **HERE)
+            stated = read_config(whole.path)
+            config = text_config(stated)
             check_config_size(whole, config, dtype)
-            tokenizer = _read_tokenizer(whole, sandbox)
+            tokenizer = _read_tokenizer(whole, stated, sandbox)
             # A model that is to be quantised is moved slice by slice later.
             placed = place(config, device) if choice.quantisation == "none" else {}
             model = read_weights(whole, config, dtype, placed).requires_grad_(False)
@@ -161,15 +164,19 @@ def load(
             loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
             info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     info = info.with_note("device", chosen.note).with_note("template", template_note)
+    info = info.with_note("parts", unread_parts(stated.to_dict()))
     return replace(loaded, info=info, draft_models=sources)
 
 
-def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
+def _read_tokenizer(
+    folder: ModelFolder, config: PreTrainedConfig, sandbox: Sandbox | None
+) -> PreTrainedTokenizerBase:
     if sandbox:
         sandbox.check_tokenizer(folder)
     # AutoTokenizer builds some architectures' tokenizers anew from their words and merges.
     kind: Any = PreTrainedTokenizerFast if folder.gguf else AutoTokenizer
-    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **HERE)
+    known = {} if folder.gguf else {"config": config}
+    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **known, **HERE)
     if tokenizer.chat_template and sandbox:
         sandbox.check_template(folder.name, tokenizer.get_chat_template(), tokenizer.special_tokens_map)
     return tokenizer
@@ -202,9 +209,9 @@ def prepare(
 ) -> LoadedModel:
     """Choose kernels for a model and describe it; `quantised` is the number of its quantised weights."""
     register()
-    text_config = model.config.get_text_config(decoder=True)
+    config = model.config.get_text_config(decoder=True)
     parameters = model.num_parameters() + quantised  # before any is packed
-    context = min(context_of(text_config), choice.context or sys.maxsize)
+    context = min(context_of(config), choice.context or sys.maxsize)
     kernels = choose(model, choice, context)
     info = ModelInfo(
         name=folder.name,
@@ -229,7 +236,7 @@ def prepare(
             "compiler": compiler_note(choice, model),
         },
     )
-    vocabulary = int(text_config.vocab_size)
+    vocabulary = int(config.vocab_size)
     ends = eos_ids(model, tokenizer, chat_format.turn_ends)
     return LoadedModel(info, tokenizer, kernels.runner, ends, vocabulary)
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
+from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import numbered, sum_exactly
 from app.engine.machine.memory import expand_segments
@@ -42,9 +43,8 @@ SPARE_BYTES = 2 * 2**30
 
 def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
     """Raise ModelBroken if the config describes a model that is much larger than the folder's weights."""
-    make: Any = AutoModelForCausalLM.from_config  # from_config is untyped
-    with torch.device("meta"), _building(folder):
-        model = make(config, dtype=dtype, trust_remote_code=False)
+    with _building(folder):
+        model = empty_model(config, dtype)
     files = [folder.gguf] if folder.gguf else folder.path.glob("*.safetensors")
     stored = sum(file.stat().st_size for file in files)
     # A number takes a byte or more, unless several were packed into one.
@@ -138,7 +138,7 @@ def read_weights(
 ) -> PreTrainedModel:
     # With output_loading_info the result is a pair, which transformers' types do not express.
     with without_bar(folder):
-        read: Any = AutoModelForCausalLM.from_pretrained(
+        read: Any = text_reader(config).from_pretrained(
             folder.path,
             config=config,
             dtype=dtype,
@@ -159,7 +159,7 @@ def read_weights(
             f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
             f"first is {mismatched[0]}): download the model again."
         )
-    return model
+    return text_model(model)
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:

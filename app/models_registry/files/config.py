@@ -8,28 +8,31 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.errors import ModelBroken, ModelUnsafe
+from app.errors import ModelBroken
 from app.models_registry.files.gguf import gguf_config
+from app.models_registry.files.known_models import default_values
+from app.values.config_parts import text_values, unread_parts
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES
 from app.values.gguf_header import is_gguf, read_gguf_header
 from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONTEXT
 
 OTHER_NAMES = {
-    "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type"),
     "hidden_size": ("n_embd", "d_model"),
     "intermediate_size": ("n_inner", "ffn_dim"),
-    "num_attention_heads": ("n_head", "num_heads"),
-    "max_position_embeddings": ("n_positions", "n_ctx"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads"),
+    "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),
 }
-COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
-"""Keys, in any part of config.json, that count modules or list entries of a model, such as layers or experts."""
+COUNT_KEYS = re.compile(
+    r"(^|_)(n|num|number)_(.+_)?(layer|expert|head|block|stage|module)s?($|_)"
+    r"|(^|_)(layers|experts|heads|blocks|stages|depths?)$"
+)
+"""Keys, in any part of config.json, whose values count modules or list entries of a model, such as its layers."""
 MAX_COUNT = 20_000
-MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
 """The temperature of a model that does not name a temperature, and the highest temperature that is accepted."""
@@ -44,7 +47,8 @@ class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
-    how many numbers of hidden states are kept for each token, for a draft head that reads them."""
+    how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` says which
+    parts of the model are not read; "" if all are."""
 
     model_type: str
     architecture: str
@@ -59,6 +63,7 @@ class ModelConfig:
     is_tied: bool
     is_softcapped: bool = False
     states: int = 0
+    note: str = ""
 
     @property
     def embedding(self) -> int:
@@ -93,13 +98,20 @@ def check_config(config: bytes, name: str) -> dict[str, int]:
     """Return the sizes in a config.json; 0 for a size that it does not have.
 
     Raises ModelError if the config is invalid, or the model needs Python code of its own."""
-    values = _text_config(config, name)
+    return _sizes(_text_config(config, name), name)
+
+
+def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
     return {key: _size(values, key, name) for key in LARGEST_SIZES}
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:
     """Parse a config.json; `name` is the model's name for error messages. Raises ModelError."""
-    values, sizes = _text_config(config, name), check_config(config, name)
+    values = _text_config(config, name)
+    sizes = _sizes(values, name)
+    if unread_parts(values):  # parts of a config leave out what transformers assumes
+        usual = _sizes(default_values(str(values.get("model_type", ""))), name)
+        sizes = {key: size or usual[key] for key, size in sizes.items()}
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
     if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
         raise ModelBroken(
@@ -122,25 +134,26 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         is_tied=bool(values.get("tie_word_embeddings", False)),
         is_softcapped=bool(values.get("attn_logit_softcapping")),
         states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # one more for the head's own
+        note=unread_parts(values),
     )
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
-    """Return the whole config, overridden by its part about the text model. Raises ModelError."""
+    """Return the values of a config.json about the part that writes text. Raises ModelBroken."""
+    whole = config_values(config, name)
+    _require_few(whole, name)
+    return text_values(whole)
+
+
+def config_values(config: bytes, name: str) -> dict[str, Any]:
+    """Return all values of a config.json. Raises ModelBroken if it is not a JSON object."""
     try:
         whole = parse_json(config)
     except ValueError as error:
         raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
     if not isinstance(whole, dict):
         raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
-    if whole.get("auto_map") and KIND not in whole and not is_known(str(whole.get("model_type", ""))):
-        raise ModelUnsafe(
-            f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
-            "transformers knows."
-        )
-    _require_few(whole, name)
-    text = whole.get("transformer_layer_config" if KIND in whole else "text_config")
-    return {**whole, **text} if isinstance(text, dict) else whole
+    return whole
 
 
 def _require_few(config: Mapping[str, Any], name: str) -> None:
@@ -158,21 +171,27 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
                     raise _impossible(key, value, name)
 
 
-def is_known(model_type: str) -> bool:
-    """Return whether transformers has this kind of model, judged by its folders, because importing it takes
-    seconds."""
-    spec = find_spec("transformers")
-    if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
-        return False
-    return (Path(spec.origin).parent / "models" / model_type.replace("-", "_")).is_dir()
-
-
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
-    """Return the size of this key, or of another name for it; 0 if there is none. Raises ModelBroken."""
-    found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
+    """Return the size of this key, the largest if layers differ; 0 if there is none. Raises ModelBroken.
+
+    A list of the layers' kinds has their number."""
+    found = _first(values, key)
+    if isinstance(found, list):
+        found = max((one for one in found if isinstance(one, int)), default=len(found))
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LARGEST_SIZES[key]:
         raise _impossible(key, found, name)
     return found
+
+
+def _first(values: Mapping[str, Any], key: str) -> Any:
+    """Return the value of this key, or of another name for it; 0 if there is none."""
+    return next((values[one] for one in _names(key) if values.get(one) is not None), 0)
+
+
+def _names(key: str) -> tuple[str, ...]:
+    return (key, *OTHER_NAMES.get(key, ()))
 
 
 def _impossible(key: str, value: object, name: str) -> ModelBroken:

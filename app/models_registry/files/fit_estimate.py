@@ -214,7 +214,19 @@ def judge(estimator: Estimator, memory: Memory, precision: Precision, context: i
     if offloaded:
         sentence += f" With --offload about {copying_words(offloaded)}."
     peak = estimator.peak(precision, context)
-    return Fit(need, memory, precision, context, longest, verdict, sentence, peak, room, offloaded)
+    return Fit(
+        need,
+        memory,
+        precision,
+        context,
+        longest,
+        verdict,
+        sentence,
+        peak,
+        room,
+        offloaded,
+        estimator.shape.note,
+    )
 
 
 def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:
@@ -246,7 +258,8 @@ def judge_folder(
 
 
 def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
-    return Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
+    config = read_config(folder, name)
+    return Estimator(config, read_weights(folder, name).of_text(config), memory.device)
 
 
 def fit_on_device(

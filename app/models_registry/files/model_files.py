@@ -11,17 +11,22 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from app.errors import ModelBroken, ModelUnsafe
+from app.errors import ModelBroken
+from app.models_registry.files.recognition import (
+    FORM_FILES,
+    INDEX,
+    MODULES,
+    SAFETENSORS,
+    WHOLE,
+    refuse_config,
+    refuse_files,
+)
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import is_speculator
 from app.values.model import CONFIG, LONGEST_CONFIG
 
-WHOLE = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-SAFETENSORS = ".safetensors"
 MAX_SHARDS = 1_900
 """Most weight files of a model that are accepted."""
-MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
 """The file by which a sentence-embedding model pools its vectors. No other needed file is in a subfolder."""
 MERGES = "merges.txt"
@@ -40,8 +45,8 @@ TEXTS = (
     "chat_template.*",
     MODULES,  # this and the next belong to sentence-embedding models
     "sentence_bert_config.json",
+    *FORM_FILES,
 )
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 MAX_HEADER = 16_000_000
 """The largest accepted header in bytes (N above). A hundred thousand tensors take less."""
 MORE_TEMPLATES = "additional_chat_templates"
@@ -68,21 +73,6 @@ def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
     return [*_matching(names, TEXTS), *weights, *pooling]
 
 
-def require_model(names: Iterable[str], where: str) -> None:
-    """Raise a ModelError, with the reason, if these files cannot be a model; `where` names their place in it."""
-    names = list(names)
-    if CONFIG not in names:
-        raise ModelBroken(f"{where} is not a model: it has no {CONFIG}. {_other_kind(names)}")
-    if has_weights(names):
-        return
-    if _matching(names, PICKLES):
-        raise ModelUnsafe(
-            f"{where} has only pickled weights, which can run code when they are opened: "
-            "choose a model with safetensors files, or convert this one to safetensors."
-        )
-    raise ModelBroken(f"{where} has no {WHOLE} and no {INDEX}. {_other_kind(names)}")
-
-
 def has_weights(names: Iterable[str]) -> bool:
     """Return whether there are safetensors weights among these files."""
     return not {WHOLE, INDEX}.isdisjoint(names)
@@ -94,43 +84,31 @@ def has_tokenizer(names: Iterable[str]) -> bool:
     return not names.isdisjoint(TOKENIZERS) or {VOCABULARY, MERGES} <= names
 
 
-def _other_kind(names: list[str]) -> str:
-    if "adapter_config.json" in names:
-        return "It is an adapter: merge it into its base model first, or choose the base model."
-    if _matching(names, ("*.gguf",)):
-        return "It has GGUF files: choose one of them by its path."
-    if other := _matching(names, ("*" + SAFETENSORS,)):
-        return f"Its weights have other names ({other[0][:100]}), which are not looked for: choose another model."
-    return "Choose a folder or a hub model with config.json, a tokenizer and safetensors weights."
-
-
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     # fnmatch's * also matches slashes, but these files are at the top of their repository.
     patterns = list(patterns)
     return [name for name in names if "/" not in name and any(fnmatch(name, p) for p in patterns)]
 
 
-def check_folder(folder: Path) -> None:
-    """Raise a ModelError, with advice, if this folder's model cannot be loaded."""
+def check_folder(folder: Path, name: str = "") -> None:
+    """Raise a ModelError, with advice, if the files of this folder's model cannot be loaded."""
     try:
-        _check_files(folder)
+        _check_files(folder, name)
     except OSError as error:
         raise ModelBroken(
             f"{error.filename or folder} cannot be read ({error.strerror}): check its permissions."
         ) from error
 
 
-def _check_files(folder: Path) -> None:
+def _check_files(folder: Path, name: str) -> None:
     more = folder / MORE_TEMPLATES
     for path in sorted([*folder.iterdir(), *(more.iterdir() if more.is_dir() else ())]):
         _check_readable(path)  # everything that transformers may open
     names = file_names(folder)
-    require_model(names, f"The folder {folder}")
-    if not is_speculator(folder):  # draft heads use their target's tokenizer
-        if not has_tokenizer(names):
-            raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
-        if "model_type" not in _read_object(folder / CONFIG):
-            raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
+    refuse_files([*names, *map(str, folder.glob("*/*"))], f"The folder {folder}")
+    refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
+    if not has_tokenizer(names) and not is_speculator(folder):  # draft heads use their target's
+        raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
     for weights in weight_files(folder):
         _check_weights(weights)
 

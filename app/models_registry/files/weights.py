@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.config import check_config, config_of
+from app.models_registry.files.config import ModelConfig, check_config, config_of
 from app.models_registry.files.gguf import check_gguf, gguf_tensors
-from app.models_registry.files.model_files import check_folder, read_header, weight_files
+from app.models_registry.files.model_files import check_folder, file_names, read_header, weight_files
+from app.models_registry.files.recognition import refuse_embedder, refuse_tensors
 from app.values.eagle_config import refuse_speculator
 from app.values.gguf_header import BLOCKS
 from app.values.messages import ModelFolder
@@ -24,7 +25,10 @@ STORED_BYTES = {
 MOST_SIZES = 8
 NUMBERED = re.compile(r"\.(\d{1,6})\.")
 """The part of a tensor's name that is the number of its layer."""
+PACKED_PAIRS = "_blocks"
+"""The end of the names of tensors in MXFP4, which have two numbers in a byte."""
 SINKS = ".sinks"
+EMBEDDINGS = ".embed_tokens.weight"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
 
@@ -58,6 +62,16 @@ class Weights:
     def numbers(self) -> int:
         """Number of stored parameters; a tied head may be among them."""
         return sum(tensor.numbers for tensor in self.tensors)
+
+    def of_text(self, config: ModelConfig) -> "Weights":
+        """Return the weights that are read of a model with other parts: its decoder's and its head's."""
+        embedding = (config.vocabulary, config.hidden)
+        found = (one.name for one in self.tensors if one.name.endswith(EMBEDDINGS) and one.shape == embedding)
+        place = next(found, "").rpartition(".embed_tokens")[0]
+        if not config.note or not place:
+            return self
+        kept = (one for one in self.tensors if one.name.startswith(place + ".") or one.name.endswith(HEADS))
+        return replace(self, tensors=tuple(kept))
 
     @property
     def size(self) -> int:
@@ -115,6 +129,8 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
         raise ValueError(
             f"a tensor must have the bytes of its shape, got {tensor.shape!r} in {end - begin:,}"
         )
+    if name.endswith(PACKED_PAIRS) and tensor.stored == "U8":
+        return Tensor(name, "F4", (*tensor.shape[:-1], 2 * tensor.shape[-1]))
     return tensor
 
 
@@ -123,10 +139,12 @@ def check_model(folder: Path, name: str) -> None:
 
     The config.json is compared with the weights, so that no layer is built that has no weights. Raises OnlyDrafts
     for a draft head whose files are in order."""
-    check_gguf(folder, name) if folder.is_file() else check_folder(folder)
+    check_gguf(folder, name) if folder.is_file() else check_folder(folder, name)
     refuse_speculator(ModelFolder(folder, name))
+    refuse_embedder(file_names(folder) if folder.is_dir() else (), name)
     sizes = check_config(config_of(folder, name), name)
     weights = read_weights(folder, name)
+    refuse_tensors((tensor.name for tensor in weights.tensors), name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
     has = {
         "num_hidden_layers": weights.layers or sizes["num_hidden_layers"],

@@ -15,16 +15,8 @@ from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
 from app.models_registry.files.gguf import ONE_FILE, PART, PROJECTORS, SUFFIX
-from app.models_registry.files.model_files import (
-    INDEX,
-    POOLING,
-    WHOLE,
-    has_weights,
-    longest,
-    needed_files,
-    require_model,
-    shard_names,
-)
+from app.models_registry.files.model_files import POOLING, has_weights, longest, needed_files, shard_names
+from app.models_registry.files.recognition import INDEX, WHOLE, refuse_files
 from app.models_registry.hub.hub_id import HubId
 from app.system.answer_limits import of_type
 from app.values.model import gigabytes
@@ -179,7 +171,7 @@ def _all_needed(repository: Repository, wanted: HubId, read: Read) -> list[str]:
             raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
         if any(PART.fullmatch(name.rpartition("/")[2]) for name in names):
             raise ModelBroken(f"{repo} has only GGUF models in several files. {ONE_FILE}")
-    require_model(names, repo)
+    refuse_files(names, repo)
     if WHOLE in names:
         return needed_files(names, ())
     index = read(_required(names[INDEX], repo))

@@ -5,7 +5,6 @@ and a snapshot of the files is made only when all of them are complete and check
 never taken for a model, and the next try fetches only the missing bytes.
 """
 
-import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,9 @@ from huggingface_hub import constants, get_token, hf_hub_url, logout, try_to_loa
 
 from app.errors import ModelBroken, ModelError, ModelGated, SettingsNotSaved
 from app.models_registry.files.checksum import new_hash
-from app.models_registry.files.config import check_config
+from app.models_registry.files.config import check_config, config_values
 from app.models_registry.files.model_files import has_tokenizer, is_complete
+from app.models_registry.files.recognition import refuse_config
 from app.models_registry.hub.download_plan import (
     DownloadPlan,
     RemoteFile,
@@ -107,8 +107,10 @@ class Hub:
         wanted = HubId(plan.repo, "" if plan.revision == DEFAULT_REVISION else plan.revision)
         (file,) = [file for file in plan.files if file.name == CONFIG]
         config = self._read(wanted, plan.commit, file)
+        values, files = config_values(config, plan.repo), {one.name for one in plan.files}
+        refuse_config(values, plan.repo, files)
         check_config(config, plan.repo)
-        if not has_tokenizer(file.name for file in plan.files) and KIND not in json.loads(config):
+        if not has_tokenizer(files) and KIND not in values:
             raise ModelBroken(f"{plan.repo} has no tokenizer that can be read: choose another model.")
         return config
 

@@ -19,7 +19,8 @@ from app.errors import ModelBroken, ModelError, ModelGated
 from app.models_registry.files.config import ModelConfig, parse_config, read_config
 from app.models_registry.files.fit_estimate import Estimator, judge
 from app.models_registry.files.gguf import check_kind
-from app.models_registry.files.model_files import MAX_HEADER, SAFETENSORS, has_weights
+from app.models_registry.files.model_files import MAX_HEADER, has_weights
+from app.models_registry.files.recognition import SAFETENSORS, refuse_embedder
 from app.models_registry.files.weights import Tensor, Weights, read_weights, tensors
 from app.models_registry.hub.download_plan import DownloadPlan, Repository, count_of, gguf_names
 from app.models_registry.hub.errors import as_model_errors
@@ -99,7 +100,8 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
                 config, weights = remote_gguf(hub, wanted, plan.commit)
             else:
                 config = parse_config(hub.read_config(plan), plan.repo)
-                weights = remote_weights(hub, plan)
+                refuse_embedder(found.files, plan.repo)
+                weights = remote_weights(hub, plan).of_text(config)
     except ModelGated as error:  # the index may be gated, too, so weights with the usual names are counted
         usual = fnmatch.filter(found.files, "*-of-*.safetensors")
         size = known.size or sum(count_of(found.files[name].size) for name in usual)

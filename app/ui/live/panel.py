@@ -156,6 +156,7 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
     graphs = f"CUDA graphs: {model.note('graphs')}" if model.note("graphs") else ""
     for name, note in (
         ("device-note", model.note("device")),
+        ("parts-note", model.note("parts")),
         ("lookahead-note", model.note("lookahead", "chains")),
         ("attention-note", model.note("attention")),
         ("same-text-note", model.refusals.get("same-text", "")),

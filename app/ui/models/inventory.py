@@ -193,7 +193,7 @@ def fit_values(fit: Fit) -> dict[str, object]:
     return {
         "verdict": fit.verdict.capitalize(),
         "colour": COLOURS[fit.verdict],
-        "words": words,
+        "words": f"{words} · {fit.note}" if fit.note else words,
         "parts": ", ".join(f"{name} {gigabytes(size)}" for _, name, size in needs),
         "widths": [(part, share(size, scale)) for part, _, size in needs],
         "limit": share(free, scale) if total > free else "",

@@ -86,6 +86,7 @@ def _model_notes(model: ModelInfo) -> Facts:
         "Chat template": model.note("template"),
         "Same text": model.note("same-text"),
         "Drafting heads": model.note("heads"),
+        "Text part": model.note("parts"),
     }
     return [(name, note) for name, note in notes.items() if note]
 

@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "pickles": (without(WHOLE, **{"pytorch_model.bin": b"x"}), "only pickled weights"),
     "pickles in parts": (without(WHOLE, **{"pytorch_model-1-of-2.bin": b"x"}), "only pickled weights"),
     "a variant": (without(WHOLE, **{"model.fp16.safetensors": b"x"}), "other names (model.fp16.safetensors)"),
-    "weights in a form of their own": (without(WHOLE, **{"consolidated.safetensors": b"x"}), "other names (consol"),
+    "weights in a form of their own": (without(WHOLE, **{"consolidated.safetensors": b"x"}), "Mistral's own"),
     "an adapter": ({"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}, "It is an adapter"),
     "an adapter with a config": (
         without(WHOLE, **{"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}), "It is an adapter",

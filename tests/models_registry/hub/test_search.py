@@ -84,7 +84,8 @@ def test_a_long_header_is_read_to_its_end(server: FakeHub, hub: Hub) -> None:
         ({"model.safetensors": b"\xff" * 64}, "is not a safetensors file"),
         ({"model.safetensors": (10).to_bytes(8, "little") + b"not a json"}, "has a damaged header"),
         ({"model.safetensors": (2).to_bytes(8, "little") + b"[]"}, "is invalid"),
-        ({"config.json": b"{}"}, "does not contain the model's size"),
+        ({"config.json": b"{}"}, "names no model_type"),
+        ({"config.json": b'{"model_type": "llama"}'}, "does not contain the model's size"),
         ({"config.json": CONFIG.replace(b": 2,", b": 1000000000,", 1)}, "cannot be true"),
     ],
 )

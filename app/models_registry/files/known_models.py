@@ -1,0 +1,82 @@
+"""What the installed transformers knows of each kind of model, read from its source files as data.
+
+Importing transformers takes seconds, and models are listed and looked up without it."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+KINDS, MODULES = "CONFIG_MAPPING_NAMES", "SPECIAL_MODEL_TYPE_TO_MODULE_NAME"
+TEXT, MULTIMODAL = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
+PICTURES = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
+ENCODERS = "MODEL_FOR_MASKED_LM_MAPPING_NAMES"
+SPEAKING, TRANSCRIBING = (
+    "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING_NAMES",
+    "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
+)
+"""The names of transformers' tables: of model types, of the folders that define them, and of what they do."""
+
+
+def is_known(model_type: str) -> bool:
+    """Return whether transformers has this kind of model."""
+    return is_in(model_type, KINDS, TEXT)
+
+
+def is_in(model_type: str, *tables: str) -> bool:
+    """Return whether any of these tables has this kind of model."""
+    return any(model_type in _table(name) for name in tables)
+
+
+@cache
+def default_values(model_type: str) -> Mapping[str, Any]:
+    """Return the values that a config.json of this kind of model may leave out; {} if they are not known."""
+    module = _table(MODULES).get(model_type, model_type.replace("-", "_"))
+    wanted = _table(KINDS).get(model_type)
+    found = (
+        node.body
+        for node in _statements(f"models/{module}/configuration_{module}.py")
+        if isinstance(node, ast.ClassDef) and node.name == wanted
+    )
+    return {
+        one.target.id: one.value.value
+        for one in next(found, [])
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and isinstance(one.value, ast.Constant)
+    }
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for file in ("auto_mappings", "modeling_auto"):
+        for node in _statements(f"models/auto/{file}.py"):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                found.setdefault(node.targets[0].id, {}).update(_pairs(node.value))
+    return found
+
+
+def _table(name: str) -> Mapping[str, str]:
+    """Return a table of model types; an empty one if transformers has none of this name."""
+    return _tables().get(name, {})
+
+
+def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(value):
+        match node:
+            case ast.Tuple(elts=[ast.Constant(value=str(key)), ast.Constant(value=str(word))]):
+                yield key, word
+            case ast.Tuple(
+                elts=[ast.Constant(value=str(key)), ast.Tuple(elts=[ast.Constant(value=str(word)), *_])]
+            ):
+                yield key, word
+
+
+def _statements(file: str) -> list[ast.stmt]:
+    """Parse a source file of transformers; returns [] if it is missing."""
+    spec = find_spec("transformers")
+    path = Path(spec.origin).parent / file if spec and spec.origin else Path()
+    return ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []

@@ -1,0 +1,188 @@
+"""Decides from the names of a model's files, its config.json and its tensors' names whether it can be loaded here.
+
+What cannot be loaded is refused with a sentence of its own, before anything is downloaded. Damage is found in
+`model_files.py`, because only then does it help to download a file again."""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from typing import Any
+
+from app.errors import ModelBroken, ModelUnsafe
+from app.models_registry.files.known_models import (
+    ENCODERS,
+    MULTIMODAL,
+    PICTURES,
+    SPEAKING,
+    TEXT,
+    TRANSCRIBING,
+    default_values,
+    is_in,
+    is_known,
+)
+from app.values.config_parts import text_values
+from app.values.eagle_config import KIND
+from app.values.model import CONFIG
+
+WHOLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+SAFETENSORS = ".safetensors"
+MODULES = "modules.json"
+"""Only sentence-embedding models have this file."""
+READABLE = ("fp8", "mxfp4")
+"""Quantised forms that transformers widens while it reads them."""
+FORMS = {
+    "gptq": "GPTQ", "awq": "AWQ", "modelopt": "NVIDIA ModelOpt", "hqq": "HQQ", "aqlm": "AQLM", "exl2": "ExLlamaV2",
+    "exl3": "ExLlamaV3", "eetq": "EETQ", "quark": "AMD Quark", "auto-round": "AutoRound", "quanto": "Quanto",
+}  # fmt: skip
+"""The names of other quantised forms, where people write them differently than files do."""
+FORM_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq", "hf_quant_config.json": "modelopt"}
+"""Files that name a quantised form where config.json does not."""
+PACKED = (".qweight", ".weight_packed", ".weight.absmax", ".SCB", ".trellis")
+"""Ends of the names of tensors that only quantised forms have."""
+
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+OTHER_KINDS = {
+    "model_index.json": "It is a diffusers pipeline, which makes pictures or sound: choose a model for text.",
+    "adapter_config.json": "It is an adapter: merge it into its base model first, or choose the base model.",
+    "*.gguf": "It has GGUF files: choose one of them by its path.",
+}
+"""Files of repositories that are no models for transformers, and what to do."""
+OTHER_FORMATS = {
+    "consolidated*.safetensors": "Mistral's own libraries", "*.onnx": "ONNX", "*openvino*.xml": "OpenVINO",
+    "*.mlmodel*": "Core ML", "*.mlpackage": "Core ML", "*.litertlm": "LiteRT", "*.task": "LiteRT",
+    "*.tflite": "LiteRT", "*.nemo": "NeMo", "*.h5": "TensorFlow", "*.msgpack": "Flax", "*.npz": "MLX",
+}  # fmt: skip
+"""Weight files of other libraries."""
+RATES = "rates or labels texts and writes none"
+TASKS = {
+    "ForSequenceClassification": RATES, "ForTokenClassification": RATES, "RewardModel": RATES,
+    "ForQuestionAnswering": "marks the answers in texts and writes none",
+    "ForMaskedLM": "fills gaps and writes no text",
+    "ForImageClassification": "sorts pictures and writes no text", "ForCTC": "turns speech into text",
+}  # fmt: skip
+"""Ends of the names of architectures, and what these do instead of writing text."""
+NEED_MORE = (
+    "blip", "diffusion_gemma", "evolla", "git", "idefics", "kosmos-2", "kosmos-2.5",
+    "kyutai_speech_to_text", "pi0", "trocr",
+)  # fmt: skip
+"""Kinds of models that write text about pictures or sound alone, or not token by token."""
+
+
+def refuse_files(names: Iterable[str], where: str) -> None:
+    """Raise a ModelError if files with these names cannot be a model; `where` names their place in the sentence."""
+    names = list(names)
+    if CONFIG in names and not {WHOLE, INDEX}.isdisjoint(names):
+        return
+    if CONFIG in names and not _other_kind(names) and _matching(names, PICKLES):
+        raise ModelUnsafe(
+            f"{where} has only pickled weights, which can run code when they are opened: "
+            "choose a model with safetensors files, or convert this one to safetensors."
+        )
+    lacks = f"has no {WHOLE} and no {INDEX}" if CONFIG in names else f"is not a model: it has no {CONFIG}"
+    advice = (
+        _other_kind(names)
+        or "Choose a folder or a hub model with config.json, a tokenizer and safetensors weights."
+    )
+    raise ModelBroken(f"{where} {lacks}. {advice}")
+
+
+def _other_kind(names: list[str]) -> str:
+    """Return a sentence about what these files are instead of a model; "" if they show nothing."""
+    for pattern, sentence in OTHER_KINDS.items():
+        if _matching(names, [pattern]):
+            return sentence
+    for pattern, library in OTHER_FORMATS.items():
+        if _matching(names, [pattern]):
+            return (
+                f"Its weights are only in the form of {library}: choose it in safetensors, or as a GGUF file."
+            )
+    if other := _matching(names, ["*" + SAFETENSORS]):
+        return f"Its weights have other names ({other[0][:100]}), which are not looked for: choose another model."
+    return ""
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    patterns = list(patterns)
+    return [name for name in names if any(fnmatch(name.rpartition("/")[2].lower(), one) for one in patterns)]
+
+
+def refuse_config(config: Mapping[str, Any], name: str, files: Iterable[str] = ()) -> None:
+    """Raise a ModelError if a model with this config.json cannot be loaded; `files` are the names of its files."""
+    if KIND in config:
+        return
+    kind, values = str(config.get("model_type", "")), text_values(config)
+    if config.get("auto_map") and not is_known(kind):
+        raise ModelUnsafe(
+            f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
+            "transformers knows."
+        )
+    if not kind:
+        raise ModelBroken(
+            f"The config.json of {name} names no model_type: get the model's own config.json again."
+        )
+    if form := _quantised_form(values, files):
+        raise ModelBroken(
+            f"{name} is quantised in the form of {form}, which Foresight does not read: choose the original model, "
+            "which --quantisation makes as small here, or a GGUF file."
+        )
+    if not is_known(kind):
+        raise ModelBroken(
+            f"{name} is a model of the kind {kind[:40]!r}, which this version of transformers does not know: "
+            "update Foresight, or choose another model."
+        )
+    if MODULES not in files and (other := _other_task(config, kind)):
+        raise ModelBroken(f"{name} {other}: choose a model that writes text.")
+
+
+def refuse_embedder(files: Iterable[str], name: str) -> None:
+    """Raise ModelBroken for a sentence-embedding model: it can be downloaded, but not chatted with."""
+    if MODULES in files:
+        raise ModelBroken(
+            f"{name} is an embedding model, which writes no text: it can search documents (see Settings). Choose "
+            "another model to chat with."
+        )
+
+
+def refuse_tensors(names: Iterable[str], name: str) -> None:
+    """Raise ModelBroken if tensors with these names are quantised, although no config.json says so."""
+    if any(one.endswith(PACKED) for one in names):
+        raise ModelBroken(
+            f"The weights of {name} are packed in a quantised form that its config.json does not name: choose the "
+            "original model, or a GGUF file."
+        )
+
+
+def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
+    """Return the name of the quantised form that cannot be read; "" if it can be read, or nothing is quantised."""
+    if isinstance(values.get("quantization"), dict):
+        return "MLX"
+    stated = values.get("quantization_config")
+    if not stated:
+        return next((FORMS[form] for file, form in FORM_FILES.items() if file in files), "")
+    method = str(stated.get("quant_method", "")) if isinstance(stated, dict) else ""
+    return "" if method in READABLE else FORMS.get(method, method[:40] or "an unknown method")
+
+
+def _other_task(config: Mapping[str, Any], kind: str) -> str:
+    """Return what a model does instead of writing text token by token: the words after its name; "" if it does."""
+    architectures = config.get("architectures")
+    first = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    if task := next((task for end, task in TASKS.items() if first.endswith(end)), ""):
+        return task
+    if is_in(kind, SPEAKING) and not is_in(kind, MULTIMODAL):
+        return "turns text into sound"
+    if is_in(kind, TRANSCRIBING) and not is_in(kind, MULTIMODAL):
+        return "turns speech into text"
+    if config.get(
+        "is_encoder_decoder", default_values(kind).get("is_encoder_decoder")
+    ) and not first.endswith("CausalLM"):
+        return "is an encoder-decoder model, which reads a whole text before it writes another"
+    if is_in(kind, ENCODERS) and not config.get("is_decoder"):
+        return "is an encoder, which turns texts into numbers and writes none"
+    if kind in NEED_MORE:
+        return "writes text about pictures or sound alone, which are not read here"
+    return (
+        ""
+        if is_in(kind, TEXT, MULTIMODAL, PICTURES)
+        else f"is a model of the kind {kind!r}, which writes no text"
+    )

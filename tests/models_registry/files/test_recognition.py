@@ -1,0 +1,156 @@
+"""What cannot be loaded is recognised by its files: each kind has a true sentence, and none of them is damage."""
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import CONFIG_MAPPING
+
+from app.errors import ModelError
+from app.models_registry.files.config import check_config, parse_config
+from app.models_registry.files.known_models import ENCODERS, MULTIMODAL, PICTURES, TEXT, default_values, is_in
+from app.models_registry.files.recognition import refuse_config, refuse_files
+from app.models_registry.files.weights import check_model
+from tests.models_registry.model_files import model_files, write
+from tests.tiers import some
+
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+
+
+def quantised(method: str, **more: object) -> dict[str, object]:
+    return {**LLAMA, "quantization_config": {"quant_method": method, **more}}
+
+
+REFUSED: dict[str, tuple[dict[str, object], str]] = {
+    "GPTQ": (quantised("gptq", bits=4), "in the form of GPTQ"),
+    "AWQ": (quantised("awq", bits=4), "in the form of AWQ"),
+    "bitsandbytes": (quantised("bitsandbytes", load_in_4bit=True), "in the form of bitsandbytes"),
+    "compressed-tensors": (quantised("compressed-tensors"), "in the form of compressed-tensors"),
+    "NVFP4": (quantised("modelopt", quant_algo="NVFP4"), "in the form of NVIDIA ModelOpt"),
+    "EXL3": (quantised("exl3", bits=4.0), "in the form of ExLlamaV3"),
+    "a new form": (quantised("brand-new"), "in the form of brand-new"),
+    "no method": ({**LLAMA, "quantization_config": {"bits": 4}}, "in the form of an unknown method"),
+    "MLX": ({**LLAMA, "quantization": {"group_size": 64, "bits": 4}}, "in the form of MLX"),
+    "MLX with both keys": (
+        {**LLAMA, "quantization": {"bits": 4}, "quantization_config": {"bits": 4}}, "in the form of MLX",
+    ),
+    "a quantised text part": (
+        {"model_type": "kimi_k25", "text_config": quantised("compressed-tensors")}, "form of compressed-tensors",
+    ),
+    "a reward model": ({**LLAMA, "architectures": ["LlamaForSequenceClassification"]}, "rates or labels texts"),
+    "BERT": ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "fills gaps"),
+    "an encoder": ({"model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, "is an encoder"),
+    "T5": ({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}, "is an encoder-decoder model"),
+    "Whisper": ({"model_type": "whisper"}, "turns speech into text"),
+    "a voice": ({"model_type": "vits"}, "turns text into sound"),
+    "CLIP": ({"model_type": "clip"}, "writes no text"),
+    "Florence 2": ({"model_type": "florence2"}, "is an encoder-decoder model"),
+    "a captioner": ({"model_type": "blip"}, "writes text about pictures or sound alone"),
+    "an unknown kind": ({"model_type": "zzz9"}, "which this version of transformers does not know"),
+    "code of its own": ({"model_type": "zzz9", "auto_map": {"AutoModel": "x.Y"}}, "needs Python code of its own"),
+    "no kind": ({}, "names no model_type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_config_is_refused_for_its_true_cause(kind: str, tmp_path: Path) -> None:
+    values, words = REFUSED[kind]
+    with pytest.raises(ModelError) as refused:
+        refuse_config(values, "this")
+    told = str(refused.value)
+    assert words in told and told.startswith(("this", "The config.json of this")) and told.endswith(".")
+    assert "ownload" not in told
+    with pytest.raises(ModelError, match=words):
+        check_model(write(tmp_path, model_files() | {"config.json": json.dumps(values).encode()}), "this")
+
+
+@pytest.mark.parametrize("method", ["fp8", "mxfp4"])
+def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
+    refuse_config(quantised(method), "this")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (
+            ("config.json", "consolidated.safetensors", "params.json", "tekken.json"),
+            "Mistral's own libraries",
+        ),
+        (("config.json", "onnx/model.onnx"), "in the form of ONNX"),
+        (("config.json", "openvino_model.xml", "openvino_model.bin"), "in the form of OpenVINO"),
+        (("config.json", "flax_model.msgpack"), "in the form of Flax"),
+        (("weights.npz", "config.json"), "in the form of MLX"),
+        (("gemma.task",), "in the form of LiteRT"),
+        (("model_index.json", "unet/model.safetensors"), "diffusers pipeline"),
+        (("adapter_config.json", "adapter_model.safetensors"), "It is an adapter"),
+        (("config.json", "pytorch_model.bin"), "only pickled weights"),
+        (("config.json", "output.safetensors"), "other names (output.safetensors)"),
+    ],
+)
+def test_files_show_what_they_are(files: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ModelError) as refused:
+        refuse_files(files, "this")
+    assert words in str(refused.value) and "ownload" not in str(refused.value)
+
+
+def test_an_embedding_model_is_told_as_such(tmp_path: Path) -> None:
+    bert = {"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 64}
+    files = model_files() | {"config.json": json.dumps(bert).encode(), "modules.json": b"[]"}
+    with pytest.raises(ModelError, match="is an embedding model, which writes no text"):
+        check_model(write(tmp_path, files), "this")
+
+
+def writing_kinds() -> list[str]:
+    return [kind for kind in CONFIG_MAPPING if is_in(kind, TEXT, MULTIMODAL, PICTURES)]
+
+
+def config_of(kind: str) -> bytes:
+    values = json.loads(CONFIG_MAPPING[kind]().to_json_string(use_diff=False))
+    return json.dumps({**values, "model_type": kind}).encode()
+
+
+USUAL = (
+    "llama", "mistral3", "ministral3", "qwen3_vl", "gemma3n", "gemma4", "gpt_oss", "nemotron_h", "qwen2_5_omni",
+    "dbrx", "gpt2",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", some({kind: kind for kind in writing_kinds()}, *USUAL))
+def test_no_config_of_transformers_is_taken_for_an_impossible_one(kind: str) -> None:
+    config = config_of(kind)
+    check_config(config, kind)
+    try:
+        refuse_config(json.loads(config), kind)
+    except ModelError as error:
+        assert "choose a model that writes text" in str(error)  # an encoder, an encoder-decoder, a captioner
+        return
+    if kind != "blt":  # it reads bytes, by three models
+        assert parse_config(config, kind).layers
+
+
+@pytest.mark.parametrize("kind", ["gemma3n", "llava", "mistral3", "qwen3_vl"])
+def test_sizes_are_those_of_the_text_part(kind: str) -> None:
+    text = CONFIG_MAPPING[kind]().get_text_config(decoder=True)
+    found = parse_config(config_of(kind), kind)
+    assert (found.hidden, found.layers) == (text.hidden_size, text.num_hidden_layers)
+    assert found.vocabulary == text.vocab_size
+    assert "not read here" in found.note
+
+
+def test_what_a_part_of_a_config_leaves_out_is_what_transformers_assumes() -> None:
+    part = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096}
+    found = parse_config(
+        json.dumps({"model_type": "llava", "text_config": part, "vision_config": {}}).encode(), "x"
+    )
+    assert (found.hidden, found.layers, found.heads, found.vocabulary) == (4096, 32, 32, 32064)
+    assert default_values("llama")["hidden_size"] == 4096
+    assert is_in("bert", ENCODERS)
+
+
+def test_sizes_may_be_lists_and_floats() -> None:
+    values = {
+        "model_type": "llama", "hidden_size": 64.0, "num_hidden_layers": 2, "vocab_size": 100,
+        "intermediate_size": [96, 128], "num_attention_heads": [4, 8], "max_position_embeddings": 4096.0,
+    }  # fmt: skip
+    found = parse_config(json.dumps(values).encode(), "x")
+    assert (found.hidden, found.intermediate, found.heads, found.context) == (64, 128, 8, 4096)
