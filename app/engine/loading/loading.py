@@ -186,7 +186,7 @@ def _give_template(tokenizer: PreTrainedTokenizerBase) -> str:
     """Give a tokenizer without a chat template one that fits its tokens, if any does; return the note about it."""
     if tokenizer.chat_template:
         return ""
-    tokenizer.chat_template = default_template(tokenizer.get_vocab())
+    tokenizer.chat_template = default_template(tokenizer.get_added_vocab())
     return FITTING_TEMPLATE if tokenizer.chat_template else NO_TEMPLATE
 
 

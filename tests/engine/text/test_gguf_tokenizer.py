@@ -10,6 +10,7 @@ import gguf
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from app.engine.loading.loading import _give_template
 from app.engine.text.gguf import unpacked
 from app.engine.text.gguf_tokenizer import (
     BYTE,
@@ -231,6 +232,15 @@ def test_templates_have_names(tmp_path: Path) -> None:
     tokenizer = read(vocabulary, tmp_path)
     assert tokenizer.get_chat_template() == "Talk" and tokenizer.get_chat_template(tools=[{}]) == "Call"
     assert read(words(tmp_path, "a b"), tmp_path / "other").chat_template is None
+
+
+def test_a_word_does_not_begin_chats_because_other_models_begin_them_with_it(tmp_path: Path) -> None:
+    """Qwen 2 has the word "<s>"."""
+    kinds = {"<s>": NORMAL, "<|im_start|>": CONTROL, "<|im_end|>": CONTROL}
+    tokenizer = read(words(tmp_path, "a b", kinds=kinds), tmp_path)
+    _give_template(tokenizer)
+    asked = tokenizer.apply_chat_template([{"role": "user", "content": "ab"}], tokenize=False)
+    assert asked == "<|im_start|>user\nab<|im_end|>\n"
 
 
 @pytest.mark.parametrize("values", [{"ggml__pre": "tomorrow"}, {"ggml__model": "tomorrow"}])
