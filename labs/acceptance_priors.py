@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from app.engine.block.entries import LEADS, SOURCES
+from app.engine.block.context_entries import LEADS, SOURCES
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import (
     FIRST_ALTERNATIVE_CODE,

@@ -10,7 +10,7 @@ these row budgets, greedy and sampled.
 import sys
 from statistics import median
 
-from app.engine.block.entries import Packed
+from app.engine.block.context_entries import Packed
 from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import chain_block, common_length
-from app.engine.block.entries import GAPS, LEADS
+from app.engine.block.context_entries import GAPS, LEADS
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.logits_processing import TokenCounts, penalised

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
 
-from app.engine.block.entries import LEADS
+from app.engine.block.context_entries import LEADS
 from app.engine.drafters.draft_model import Proposal
 from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
 from app.engine.lookahead.drafter import SUREST, Edge

@@ -8,12 +8,12 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention
 from app.engine.block.block import chain_block, padded
-from app.engine.block.entries import SUCCESSORS
+from app.engine.block.context_entries import SUCCESSORS
 from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
 from app.engine.machine.hardware import is_close
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.measuring.threads import steps_on_cpu
+from app.engine.measuring.cpu_threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import EagerSteps, run_block

@@ -34,7 +34,7 @@ from app.engine.attention import BlockView
 from app.engine.attention.paths import NEWEST, SLOTS, row_paths
 from app.engine.attention.selector import Attention
 from app.engine.block.block import MAX_DEPTH, Block
-from app.engine.block.entries import SUCCESSORS
+from app.engine.block.context_entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets
 from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.machine.device_faults import reason_of

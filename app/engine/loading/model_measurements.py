@@ -21,7 +21,7 @@ from zlib import error as zlib_error
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from app.engine.block.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
+from app.engine.block.context_entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model_chances import LearnedWeights
 from app.engine.drafters.model_drafter import DraftModelSource, Lessons

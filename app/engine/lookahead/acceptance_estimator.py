@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from functools import cache
 from math import exp
 
-from app.engine.block.entries import GAPS, LEADS, SOURCES
+from app.engine.block.context_entries import GAPS, LEADS, SOURCES
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.values.messages import Origin

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block.entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, count_again
+from app.engine.block.context_entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, count_again
 
 LONGEST = 4
 """Tokens of the longest context."""

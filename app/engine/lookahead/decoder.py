@@ -26,7 +26,7 @@ from time import perf_counter
 import numpy as np
 
 from app.engine.block.block import Block, chain_block
-from app.engine.block.entries import SUCCESSORS
+from app.engine.block.context_entries import SUCCESSORS
 from app.engine.block.step_profile import StepProfile
 from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_model_budget import DraftModelBudget

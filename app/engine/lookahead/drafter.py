@@ -23,7 +23,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block.entries import GAP_STEP, gap_class, pack_successors, unpack_follower, unpack_successor
+from app.engine.block.context_entries import (
+    GAP_STEP,
+    gap_class,
+    pack_successors,
+    unpack_follower,
+    unpack_successor,
+)
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
     NUM_FOLLOWER_CODES,

@@ -14,7 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
-from app.engine.block.entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
+from app.engine.block.context_entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
 from app.engine.block.step_profile import Buckets, StepTimes
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
 from app.engine.lookahead.context_table import ContextTable

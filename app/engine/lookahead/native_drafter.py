@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block import entries
+from app.engine.block import context_entries as entries
 from app.engine.lookahead import acceptance_estimator
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.draft_tree import DraftTree

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.block.block import common_length
-from app.engine.block.entries import pack_follower
+from app.engine.block.context_entries import pack_follower
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import exp, log
 
-from app.engine.block.entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
+from app.engine.block.context_entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
 from app.engine.sampling.sampling import noise_key, noise_of
 from app.values.messages import Sampling
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import chain_block
-from app.engine.block.entries import SUCCESSORS
+from app.engine.block.context_entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model import LineReader
 from app.engine.lookahead.drafter import GREEDY

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.engine.block.block import MAX_DEPTH, Block, chain_block
-from app.engine.block.entries import SUCCESSORS
+from app.engine.block.context_entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from app.engine.block.entries import Packed
+from app.engine.block.context_entries import Packed
 from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import ModelStatistics, make_lookahead

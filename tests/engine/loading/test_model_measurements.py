@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 
-from app.engine.block.entries import SUCCESSORS, Packed, unpack_successor
+from app.engine.block.context_entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading import model_measurements
 from app.engine.loading.loading import LoadedModel, load

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block.entries import LEADS, SOURCES
+from app.engine.block.context_entries import LEADS, SOURCES
 from app.engine.lookahead.acceptance_estimator import (
     FADE,
     FIRST_CODE,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from app.engine.block.entries import (
+from app.engine.block.context_entries import (
     FOLLOWERS,
     MOST_TOKENS,
     SUCCESSORS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block.entries import pack_successors
+from app.engine.block.context_entries import pack_successors
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import SUREST, alternatives

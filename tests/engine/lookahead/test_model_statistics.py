@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from app.engine.block.entries import SUCCESSORS, pack_successors, unpack_successor
+from app.engine.block.context_entries import SUCCESSORS, pack_successors, unpack_successor
 from app.engine.block.step_profile import StepTimes
 from app.engine.lookahead.drafter import DraftSources, MakeDrafter, PythonDrafter
 from app.engine.lookahead.model_statistics import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block.entries import SOURCES, pack_follower, pack_successors
+from app.engine.block.context_entries import SOURCES, pack_follower, pack_successors
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree

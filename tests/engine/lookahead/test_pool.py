@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block.entries import LEADS
+from app.engine.block.context_entries import LEADS
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
     NUM_CELLS,

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block.entries import LEADS, SUCCESSORS, gap_class, pack_successors
+from app.engine.block.context_entries import LEADS, SUCCESSORS, gap_class, pack_successors
 from app.engine.lookahead.ranking import SampledRank, likeliest_first, make_rank
 from app.engine.sampling.sampling import draw, noise_key, noise_of
 from app.values.messages import Sampling

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from app.engine.block.block import chain_block
-from app.engine.block.entries import SUCCESSORS
+from app.engine.block.context_entries import SUCCESSORS
 from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.graphs.step_graphs import EAGER_STEPS, GraphSteps
 from app.engine.lookahead.plain import plain

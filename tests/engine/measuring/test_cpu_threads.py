@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import SDPA
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.measuring.threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps
+from app.engine.measuring.cpu_threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import EagerSteps

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.block.entries import (
+from app.engine.block.context_entries import (
     GAP_STEP,
     GAPS,
     LEADS,
