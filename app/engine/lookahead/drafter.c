@@ -1,6 +1,7 @@
 /* The work for which a device waits between two steps, with exactly the results of `PythonDrafter` (drafter.py): judge
-   guesses, store the model's successors, grow a draft tree. context_entries.py, acceptance_estimator.py and context_table.py
-   explain codes, cells and rows of the table; `native_drafter.py` passes their constants when it compiles this file. */
+   guesses, store the model's successors, grow a draft tree. context_entries.py, acceptance_estimator.py and
+   context_table.py explain codes, cells and rows of the table; `native_drafter.py` passes their constants when it
+   compiles this file. */
 
 #include "context_table.h"
 #include "acceptance_estimator.h"
