@@ -231,7 +231,7 @@ def _unread(unread: Unread) -> str:
     least = "" if unread.is_exact else "At least "
     missing = f"{least}{counted(unread.rows, 'row')} could not be read" if unread.rows else ""
     cut = f"{counted(unread.cut, 'text')} could be read only in part" if unread.cut else ""
-    nothing = "Nothing is missing" if unread.is_exact else "Whether more is missing can't be told"
+    nothing = "Nothing is missing" if unread.is_exact else "It is unknown whether anything is missing"
     words = "; ".join(filter(None, (missing, cut))) or nothing
     return f"{words[0].upper()}{words[1:]}."
 
