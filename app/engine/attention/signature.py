@@ -52,7 +52,7 @@ class BlockView:
     """One forward pass as attention needs it: which of the keys [L + T] each row of a block [T] sees.
 
     Masks and tables are made on the device once and shared by all layers. `paths` (the table of paths) and
-    `places` [T] (the positions) may be given as tensors that a recorded graph reads; else both are made from
+    `recorded_positions` [T] may be given as tensors that a recorded graph reads; else both are made from
     the block."""
 
     block: Block
@@ -60,7 +60,7 @@ class BlockView:
     attend: "Attend"
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     paths: Tensor | None = None
-    places: Tensor | None = None
+    recorded_positions: Tensor | None = None
     windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
     positions: Tensor = field(init=False)
     _visible: Visible | None = None
@@ -69,7 +69,7 @@ class BlockView:
     _masks: dict[tuple[int, int, torch.dtype], Tensor | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = self.places
+        given = self.recorded_positions
         self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:

@@ -118,25 +118,25 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
 class CacheSlots(NamedTuple):
     """The slots that a layer writes a block to: in its buffers [1, heads, capacity, size], from `begin` on.
 
-    A recorded step writes to the indices `places` [T] instead, which it reads from the device."""
+    A recorded step writes to `indices` [T] instead, which it reads from the device."""
 
     keys: Tensor
     values: Tensor
     begin: int
-    places: Tensor | None
+    indices: Tensor | None
 
     def write(self, keys: Tensor, values: Tensor) -> None:
         """Write the block's keys and values, each [1, heads, T, size]."""
         for buffer, states in ((self.keys, keys), (self.values, values)):
-            if self.places is None:
+            if self.indices is None:
                 buffer[:, :, self.begin : self.begin + states.shape[2]] = states
             else:
-                buffer.index_copy_(2, self.places, states)
+                buffer.index_copy_(2, self.indices, states)
 
     def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
         """Return keys and values of the committed rows and `rows` rows of the block.
 
         A recorded step gets the whole buffers."""
-        if self.places is not None:
+        if self.indices is not None:
             return self.keys, self.values
         return self.keys[:, :, : self.begin + rows], self.values[:, :, : self.begin + rows]

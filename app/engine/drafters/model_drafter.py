@@ -28,7 +28,7 @@ from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafte
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
+class DraftModelStatistics:
     """What was learned about a draft model: the tokens gained per question, and the weights by temperature."""
 
     gain: float = FIRST_GAIN
@@ -47,14 +47,16 @@ class DraftModelSource:
         self._chances: dict[int, DraftModelChances] = {}
 
     @property
-    def lessons(self) -> Lessons:
+    def statistics(self) -> DraftModelStatistics:
         """What is stored about the draft model; it contains no text."""
-        return Lessons(self.budget.gain, {kind: one.learned for kind, one in self._chances.items()})
+        return DraftModelStatistics(
+            self.budget.gain, {kind: one.learned for kind, one in self._chances.items()}
+        )
 
-    def recall(self, lessons: Lessons) -> None:
+    def recall(self, statistics: DraftModelStatistics) -> None:
         """Start from what was learned in an earlier run."""
-        self.budget.expect(lessons.gain)
-        self._chances = {kind: DraftModelChances(one) for kind, one in lessons.weights.items()}
+        self.budget.expect(statistics.gain)
+        self._chances = {kind: DraftModelChances(one) for kind, one in statistics.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
         """Return the chances at this temperature, rounded to halves. New ones start from the nearest

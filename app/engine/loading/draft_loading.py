@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from app.engine.block.block import chain_block
 from app.engine.drafters.draft_model import DraftModel, RunnerLineReader, prefilled
 from app.engine.drafters.eagle_head import EagleHead, layer_config
-from app.engine.drafters.model_drafter import DraftModelSource, Lessons
+from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.loading.head_loading import source_of
 from app.engine.loading.loading import LoadedModel, load
@@ -109,23 +109,25 @@ def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
     model = DraftModel(reader, draft.info.name, target.vocabulary)
     source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
     text, vocabulary = target.tokenizer.encode(TEXT), min(target.vocabulary, runner.vocabulary)
-    source.recall(first_lessons(target.runner, runner, text, vocabulary))
+    source.recall(first_draft_statistics(target.runner, runner, text, vocabulary))
     return source
 
 
-def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int) -> Lessons:
-    """Compare both models' next tokens along the text; return default lessons if the text is too short.
+def first_draft_statistics(
+    target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int
+) -> DraftModelStatistics:
+    """Compare both models' next tokens along the text; return default statistics if the text is too short.
 
     Tokens from `vocabulary` on are left out, because one of the models may not have them."""
     text = [token for token in text if token < vocabulary]
     chunks = min((min(len(text), target.context, draft.context) - 1) // ROWS, CHUNKS)
     if chunks < 1:
-        return Lessons()
+        return DraftModelStatistics()
     text = text[: 1 + ROWS * chunks]
     expected, guessed = (
         logits_along(runner, text)[FIRST:, :vocabulary].argmax(dim=-1) for runner in (target, draft)
     )
-    return Lessons(max((expected == guessed).float().mean().item() - USUAL, 0.0))
+    return DraftModelStatistics(max((expected == guessed).float().mean().item() - USUAL, 0.0))
 
 
 def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:

@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerBase
 from app.engine.block.context_entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model_chances import LearnedWeights
-from app.engine.drafters.model_drafter import DraftModelSource, Lessons
+from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.model_statistics import (
@@ -85,7 +85,7 @@ def measured(
     learned = cache_key if ranks == 1 else {**cache_key, "ranks": str(ranks)}
     for source in loaded.draft_models:
         subject = _of_draft_model(learned, source)
-        source.recall(cache.read("draft-model", subject, _to_lessons, source.lessons))
+        source.recall(cache.read("draft-model", subject, _to_draft_statistics, source.statistics))
         make_drafter = source.drafters(make_drafter)
     first = _first_successors(loaded, runner, cache, cache_key, progress, largest)
     statistics = ModelStatistics(
@@ -114,7 +114,7 @@ def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Progres
 
 
 def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
-    """Write acceptance counts, step curves and lessons about draft models to the cache; they contain no text."""
+    """Write acceptance counts, step curves and statistics about draft models to the cache; they contain no text."""
     if not loaded.cache_key:
         return
     known = loaded.statistics
@@ -124,11 +124,11 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
     if shapes:
         cache.write("curves", loaded.cache_key, shapes)
     for source in loaded.draft_models:
-        cache.write("draft-model", _of_draft_model(loaded.cache_key, source), asdict(source.lessons))
+        cache.write("draft-model", _of_draft_model(loaded.cache_key, source), asdict(source.statistics))
 
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
-    """Return the cache key of the lessons about a draft model.
+    """Return the cache key of the statistics about a draft model.
 
     It needs no layout: weights of an older layout are refused because their number differs."""
     return cache_key | {"draft model": source.model.name}
@@ -206,12 +206,12 @@ def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
     return counts
 
 
-def _to_lessons(note: dict[str, Any]) -> Lessons:
+def _to_draft_statistics(note: dict[str, Any]) -> DraftModelStatistics:
     weights = {
         int(kind): LearnedWeights(tuple(map(float, one["weights"])), tuple(map(float, one["squares"])))
         for kind, one in note["weights"].items()
     }
-    return Lessons(float(note["gain"]), weights)
+    return DraftModelStatistics(float(note["gain"]), weights)
 
 
 def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:

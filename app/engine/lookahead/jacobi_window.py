@@ -61,9 +61,9 @@ class JacobiWindow:
         self.width = min(self.width, max(width, 0))
         self.rows = [row[: self.width] for row in self.rows]
 
-    def fit(self, places: int, rows: int) -> None:
-        """Close the window if it reaches more than `places` positions ahead or needs over `rows` rows."""
-        if self.reach > places or self.need > rows:
+    def fit(self, positions: int, rows: int) -> None:
+        """Close the window if it reaches more than `positions` ahead or needs over `rows` rows."""
+        if self.reach > positions or self.need > rows:
             self.narrow(0)
 
     def tokens(self) -> list[int]:

@@ -44,7 +44,7 @@ class Occurrences:
                 self._follower[tuple(text[place - length : place])] = place
         self._read = max(self._read, len(text))
 
-    def places(self, text: Sequence[int], length: int) -> list[int]:
+    def next_positions(self, text: Sequence[int], length: int) -> list[int]:
         """Return the positions from which the next `length` tokens are copied; [] if none is known.
 
         A copy that reaches the end of the text starts again from its first position."""
@@ -65,9 +65,10 @@ def prompt_lookup(
     reason = None
     while reason is None:
         occurrences.read(tokens)
-        places = occurrences.places(tokens, min(PROMPT_LOOKUP_DRAFTS, most_drafts(runner, tokens, stopper)))
-        origins: list[Origin] = ["prompt" if place < prompt_tokens else "output" for place in places]
-        guesses = [tokens[place] for place in places]
+        length = min(PROMPT_LOOKUP_DRAFTS, most_drafts(runner, tokens, stopper))
+        positions = occurrences.next_positions(tokens, length)
+        origins: list[Origin] = ["prompt" if at < prompt_tokens else "output" for at in positions]
+        guesses = [tokens[at] for at in positions]
         step, _ = try_chain(runner, tokens, guesses, origins, sampler, stopper)
         reason = step.reason
         yield replace(step, pool_size=len(occurrences))

@@ -29,11 +29,11 @@ from app.values.messages import Prefilling
 class Share:
     """The block that one rank computes, and which of its results are used.
 
-    Result `own[i]` of the share (an index of its wanted rows) is result `places[i]` of the whole block."""
+    Result `own[i]` of the share (an index of its wanted rows) is result `in_block[i]` of the whole block."""
 
     block: Block
     own: tuple[int, ...]
-    places: tuple[int, ...]
+    in_block: tuple[int, ...]
 
 
 def split(block: Block, missed: Sequence[int]) -> list[Share]:

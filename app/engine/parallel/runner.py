@@ -119,11 +119,11 @@ class ParallelRunner:
             if self._sampler is not None:
                 answers = torch.from_numpy(answers_of(self._sampler, answers, shares[0].block))
             joined = answers.new_empty((len(block.wanted), answers.shape[1]))
-            joined[list(shares[0].places)] = answers[list(shares[0].own)]
+            joined[list(shares[0].in_block)] = answers[list(shares[0].own)]
             for rank, share in others.items():
                 theirs = torch.empty((len(share.own), answers.shape[1]), dtype=answers.dtype)
                 self._link.receive(rank, theirs)
-                joined[list(share.places)] = theirs.to(answers.device)
+                joined[list(share.in_block)] = theirs.to(answers.device)
         return joined
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.drafters.model_drafter import Lessons
+from app.engine.drafters.model_drafter import DraftModelStatistics
 from app.engine.loading.draft_loading import USUAL
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption, ModelNotFound
@@ -202,12 +202,12 @@ def test_one_that_is_not_there_leaves_the_old_model_loaded(folders: dict[str, Pa
 
 def test_what_was_learned_of_it_is_there_at_the_next_load(folders: dict[str, Path], tmp_path: Path) -> None:
     options = Options(Sampling(), Decoding(rows=8), LIMIT, ignore_eos=True)
-    lessons = list[Lessons]()
+    statistics = list[DraftModelStatistics]()
     for _ in range(2):
         session = Session(Places(folders), tmp_path)
         (source,) = session.open(TWIN, no_progress).draft_models
-        lessons.append(source.lessons)
+        statistics.append(source.statistics)
         ask(session, TWIN, options, LogitsSettings())
-        lessons.append(source.lessons)
-    assert lessons[0].gain == 1 - USUAL, "the trial at load: a copy is always right"
-    assert lessons[2] == lessons[1] != lessons[0]
+        statistics.append(source.statistics)
+    assert statistics[0].gain == 1 - USUAL, "the trial at load: a copy is always right"
+    assert statistics[2] == statistics[1] != statistics[0]

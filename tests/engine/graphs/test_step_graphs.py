@@ -346,7 +346,7 @@ def test_a_graph_may_be_off_by_roundings_of_large_logits() -> None:
 
     def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
         out = BY_PATHS.attend(query, cache, view, scoring)
-        return out if view.places is None else out * 1.0001  # recorded
+        return out if view.recorded_positions is None else out * 1.0001  # recorded
 
     steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
     assert (type(steps), steps.note) == (GraphSteps, "")

@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from app.engine.drafters.draft_model import DraftModel
-from app.engine.drafters.model_drafter import Lessons
+from app.engine.drafters.model_drafter import DraftModelStatistics
 from app.engine.loading.draft_loading import (
     CHUNKS,
     ROWS,
     USUAL,
     check_draft_model,
-    first_lessons,
+    first_draft_statistics,
     logits_along,
     with_draft_model,
 )
@@ -320,20 +320,20 @@ def runner_of(zoo: Zoo, architecture: Architecture = LLAMA) -> BlockRunner:
 
 def test_a_copy_is_always_right(zoo: Zoo) -> None:
     runner = runner_of(zoo)
-    lessons = first_lessons(runner, runner, TEXT, ZOO_VOCABULARY)
-    assert lessons.gain == pytest.approx(1 - USUAL)
+    statistics = first_draft_statistics(runner, runner, TEXT, ZOO_VOCABULARY)
+    assert statistics.gain == pytest.approx(1 - USUAL)
     assert runner.length == 0, "the text is dropped"
 
 
 def test_one_that_knows_nothing_of_the_target_brings_nothing(zoo: Zoo) -> None:
-    lessons = first_lessons(runner_of(zoo), runner_of(zoo, GEMMA3), TEXT, ZOO_VOCABULARY)
-    assert lessons.gain == 0
+    statistics = first_draft_statistics(runner_of(zoo), runner_of(zoo, GEMMA3), TEXT, ZOO_VOCABULARY)
+    assert statistics.gain == 0
 
 
 @pytest.mark.parametrize("text", [[], TEXT[:ROWS]], ids=["none", "short"])
 def test_a_text_that_is_too_short_tells_nothing(zoo: Zoo, text: list[int]) -> None:
     runner = runner_of(zoo)
-    assert first_lessons(runner, runner_of(zoo), text, ZOO_VOCABULARY) == Lessons()
+    assert first_draft_statistics(runner, runner_of(zoo), text, ZOO_VOCABULARY) == DraftModelStatistics()
 
 
 def test_logits_are_those_of_one_pass_after_another(zoo: Zoo) -> None:

@@ -18,7 +18,7 @@ LOOP: Rule = lambda line: (line[-1] + 1) % 5  # noqa: E731
 def drafted(text: Sequence[int], length: int) -> list[int]:
     occurrences = Occurrences()
     occurrences.read(text)
-    return [text[place] for place in occurrences.places(text, length)]
+    return [text[place] for place in occurrences.next_positions(text, length)]
 
 
 def decode(runner: ScriptedRunner, tokens: list[int], limit: int) -> list[Step]:
@@ -54,7 +54,7 @@ def test_a_text_read_in_parts_is_the_text_read_whole() -> None:
     for end in range(1, len(text) + 1):
         parts.read(text[:end])
     whole.read(text)
-    assert parts.places(text, 5) == whole.places(text, 5)
+    assert parts.next_positions(text, 5) == whole.next_positions(text, 5)
     assert len(parts) == len(whole)
 
 

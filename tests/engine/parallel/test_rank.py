@@ -48,10 +48,10 @@ def test_each_wanted_row_is_answered_once_by_a_rank_that_has_what_it_sees(
 ) -> None:
     shares = split(block, missed)
     assert len(shares) == len(missed)
-    places = [place for share in shares for place in share.places]
+    places = [place for share in shares for place in share.in_block]
     assert sorted(places) == list(range(len(block.wanted)))
     for share in shares:
-        for index, place in zip(share.own, share.places, strict=True):
+        for index, place in zip(share.own, share.in_block, strict=True):
             assert path(share.block, share.block.wanted[index]) == path(block, block.wanted[place])
 
 
@@ -99,7 +99,7 @@ def test_ranks_sample_along_their_rows_what_one_would(sampling: Sampling) -> Non
     for share in split(tree, (0, 0)):
         rows = [tree.tokens.index(token) for token in share.block.tokens]
         answers = torch.from_numpy(answers_of(sampler, logits[rows], share.block))
-        joined[list(share.places)] = answers[list(share.own)]
+        joined[list(share.in_block)] = answers[list(share.own)]
     choices = choices_of(joined.numpy(), 2)
     assert [choices.choose(row, ()) for row in (0, 1, 3)] == [1, 2, 3]
     assert choices.ids.tolist() == [[1, 2], [2, 3], [2, 3], [3, 4], [3, 4]]
