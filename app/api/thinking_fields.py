@@ -41,24 +41,20 @@ class ThinkingFields(BaseModel):
     reasoning: ReasoningFields | None = None
     enable_thinking: bool | None = None
     thinking_budget: Budget | None = None
-    thinking_budget_tokens: Budget | None = None
     max_thinking_tokens: Budget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
     @property
     def thinking(self) -> Thinking:
-        """The level and the budget; the level is that of the first field that is given."""
+        """The level and the budget, each from the first field that has it. A budget of 0 switches thinking off."""
         reasoning, values = self.reasoning or ReasoningFields(), self.chat_template_kwargs or {}
+        budgets = (self.thinking_budget, self.max_thinking_tokens, reasoning.max_tokens)
+        budget = next((one for one in budgets if one is not None), None)
         names = ("reasoning_effort", "enable_thinking", "thinking")
         asked = (self.reasoning_effort, reasoning.effort, self.enable_thinking, *map(values.get, names))
-        level = next((one for one in asked if isinstance(one, str | bool) and one in LEVELS), "default")
-        budgets = (
-            self.thinking_budget,
-            self.thinking_budget_tokens,
-            self.max_thinking_tokens,
-            reasoning.max_tokens,
-        )
-        return Thinking(LEVELS[level], next(filter(None, budgets), 0))
+        usual = "off" if budget == 0 else "default"
+        level = next((one for one in asked if isinstance(one, str | bool) and one in LEVELS), usual)
+        return Thinking(LEVELS[level], budget or 0)
 
     @property
     def template_variables(self) -> str:

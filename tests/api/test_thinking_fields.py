@@ -50,6 +50,7 @@ def chosen(**fields: Any) -> Thinking:
         ({"chat_template_kwargs": {"reasoning_effort": "low"}}, Thinking("low")),
         ({"chat_template_kwargs": {"reasoning_effort": {"a": 1}, "other": "x"}}, Thinking()),
         ({"thinking_budget": 300}, Thinking(budget=300)),
+        ({"thinking_budget": 0}, Thinking("off")),
         ({"max_thinking_tokens": 300, "reasoning_effort": "low"}, Thinking("low", 300)),
     ],
 )

@@ -159,16 +159,16 @@ def make_reply_sampler(
         processes.append(penalties(wanted, prompt_tokens))
     if wanted.logit_bias:
         processes.append(biases(wanted, loaded.vocabulary))
-    has_budget = bool(request.options.thinking.budget)
-    reads_logits = bool(processes or wanted.grammar or has_budget) or wanted.top_logprobs >= 0
+    budget = request.options.thinking.budget if loaded.info.chat_format.thought_end else 0
+    reads_logits = bool(processes or wanted.grammar or budget) or wanted.top_logprobs >= 0
     sampler = loaded.runner.sampler(sampling, reads_logits)
     if wanted.grammar:
         tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
         mask = loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun)
         constraint = mask.constraint(loaded.vocabulary)
         processes.append(mask)
-    elif has_budget and loaded.info.chat_format.thought_end:  # a grammar says itself what comes first
-        processes.append(_thought_budget(loaded, tokens, request.options.thinking.budget))
+    elif budget:  # a grammar says itself what comes first
+        processes.append(_thought_budget(loaded, tokens, budget))
     if processes:
         sampler = make_sampler(sampling, loaded.info.device, processes=processes)
     return sampler, constraint
