@@ -46,6 +46,48 @@ def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) ->
     return path
 
 
+def write_tensors(
+    path: Path, architecture: str, values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]
+) -> Path:
+    """A file of tensors and values under its architecture, without a tokenizer."""
+    writer = gguf.GGUFWriter(path, architecture)
+    for key, value in values.items():
+        add = {
+            bool: writer.add_bool,
+            int: writer.add_uint32,
+            float: writer.add_float32,
+            list: writer.add_array,
+        }
+        add.get(type(value), writer.add_string)(f"{architecture}.{key}", value)  # type: ignore[operator]
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, tensor.float().contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def split_gguf(whole: Path, folder: Path, count: int) -> list[Path]:
+    """The same model in several files: the first has all values, and each some tensors."""
+    reader = gguf.GGUFReader(whole)
+    paths = [folder / f"big-{place:05}-of-{count:05}.gguf" for place in range(1, count + 1)]
+    for place, path in enumerate(paths):
+        writer = gguf.GGUFWriter(path, "llama")
+        for field in reader.fields.values() if place == 0 else ():
+            if not field.name.startswith(("GGUF.", "general.architecture")):
+                writer.add_key_value(field.name, field.contents(), field.types[0], *field.types[1:2])
+        writer.add_uint16("split.count", count)
+        writer.add_uint16("split.no", place)
+        for tensor in list(reader.tensors)[place::count]:
+            writer.add_tensor(tensor.name, tensor.data)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+    return paths
+
+
 def _arch(name: str) -> Any:
     return next(arch for arch, known in gguf.MODEL_ARCH_NAMES.items() if known == name)
 

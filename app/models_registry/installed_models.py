@@ -25,6 +25,7 @@ from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import PREFIX, Hub
 from app.settings import DEMO_MODEL, assets_dir
 from app.values.dataclass_json import parse_json
+from app.values.gguf_header import parts_of
 from app.values.model import CONFIG, InstalledModel, InstalledState, ModelOrigin
 
 LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")
@@ -121,7 +122,7 @@ def _is_all_here(folder: Path) -> bool:
 def model_size(folder: Path) -> int:
     """Return the bytes of a model's files; links count with the files that they lead to."""
     if not folder.is_dir():
-        return folder.stat().st_size if folder.exists() else 0
+        return sum(part.stat().st_size for part in parts_of(folder) if part.exists())
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
@@ -209,7 +210,8 @@ def delete(model: InstalledModel, hub: Hub) -> int:
 def _delete_files(folder: Path, model: InstalledModel) -> None:
     blobs = _own_blobs(model)
     if model.origin == "hub-gguf":
-        model.path.unlink()
+        for part in parts_of(model.path):
+            part.unlink(missing_ok=True)
         if not any(model.path.parent.iterdir()):
             model.path.parent.rmdir()
     elif model.revision:
@@ -237,7 +239,7 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
 def _own_blobs(model: InstalledModel) -> set[Path]:
     """Return the blobs to which only this model's revision, or only its GGUF file, links."""
     if not model.path.is_dir():
-        snapshot, mine = model.path.parent, {model.path}
+        snapshot, mine = model.path.parent, set(parts_of(model.path))
     elif model.revision:
         snapshot, mine = model.path, set(model.path.rglob("*"))
     else:
@@ -259,7 +261,7 @@ def verify(model: InstalledModel) -> list[str]:
     Only files of the hub's cache have checksums, which are their names."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
-        return list(_damage(model.path, model.path.name))
+        return [problem for part in parts_of(model.path) for problem in _damage(part, part.name)]
     check_folder(model.path)
     problems: list[str] = []
     pooling = model.path / POOLING

@@ -2,21 +2,24 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-Of a long list, such as the vocabulary, only the number of entries is kept.
+Of a long list, such as the vocabulary, only the number of entries is kept. A model in several files is read as one.
 """
 
+import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BufferedReader
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from app.errors import ModelBroken
+
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-MOST_TENSORS, MOST_VALUES = 200_000, 10_000
+MOST_TENSORS, MOST_VALUES, MOST_PARTS = 200_000, 10_000, 1_000
 MOST_ENTRIES = 4_000_000
 """The most entries of all lists: large vocabularies have 300,000 tokens, each with a type, a score and merges."""
 LONGEST_TEXT = 4_000_000
@@ -24,6 +27,10 @@ LONGEST_TEXT = 4_000_000
 KEPT_ENTRIES = 1_024
 """Of a longer list only the length is kept. Lists with an entry for each layer are shorter."""
 ALIGNMENT = 32
+PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
+"""The names that llama.cpp gives to the parts of a split file."""
+NEWEST_TYPE = 255
+"""Types are numbered from 0, and there are fewer than 50: a larger number is no type of the future."""
 TEXT, LIST = 8, 9
 NUMBERS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
@@ -50,6 +57,7 @@ class GgufTensor:
     shape: tuple[int, ...]
     begin: int
     size: int
+    file: Path = Path()
 
     @property
     def numbers(self) -> int:
@@ -74,6 +82,12 @@ class GgufHeader:
         """The number of parameters in all tensors."""
         return sum(tensor.numbers for tensor in self.tensors)
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, or () if there is none; "#" in its name is the number of any layer."""
+        form = re.compile(re.escape(name).replace("\\#", r"\d+"))
+        found = (one.shape for one in self.tensors if form.fullmatch(one.name))
+        return next(found, ())
+
     def value(self, key: str) -> Any:
         """Return the value of this key for the file's architecture; None if the file does not have it."""
         return self.values.get(f"{self.architecture}.{key}")
@@ -88,8 +102,28 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
+def parts_of(path: Path) -> list[Path]:
+    """Return the files of the model that this file belongs to, existing or not; the first has the values."""
+    part = PART.fullmatch(path.name)
+    count = int(part[3]) if part else 0
+    if part is None or not 0 < int(part[2]) <= count <= MOST_PARTS:
+        return [path]
+    return [
+        path.with_name(f"{part[1]}-{place:05}-of-{part[3]}{path.suffix}") for place in range(1, count + 1)
+    ]
+
+
 def read_gguf_header(path: Path) -> GgufHeader:
-    """Read the header of a file. Raises ValueError if it is invalid, OSError if it cannot be read."""
+    """Read the header of a model, with the tensors of all its files.
+
+    Raises ValueError if a header is invalid, OSError if a file cannot be read, ModelBroken for forms of GGUF that
+    this version does not know."""
+    first, *others = [read_gguf_part(part) for part in parts_of(path)]
+    return replace(first, tensors=sum((one.tensors for one in others), first.tensors))
+
+
+def read_gguf_part(path: Path) -> GgufHeader:
+    """Read the header of one file, as read_gguf_header does."""
     status = path.stat()
     return _read(path, status.st_size, status.st_mtime_ns)
 
@@ -100,25 +134,26 @@ def read_gguf_values(path: Path) -> Mapping[str, Any]:
     Raises ValueError if the header is invalid, OSError if it cannot be read."""
     with path.open("rb") as file:
         try:
-            return _Reader(file, path.stat().st_size, MOST_ENTRIES).values()[0]
+            return _Reader(file, path, MOST_ENTRIES).values()[0]
         except (struct.error, LookupError, OverflowError) as error:
             raise ValueError("its header is not complete") from error
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, size: int, _changed: int) -> GgufHeader:
+def _read(path: Path, _size: int, _changed: int) -> GgufHeader:
     """Read a header, once until the file changes, because a large vocabulary takes tenths of a second."""
     with path.open("rb") as file:
         try:
-            return _Reader(file, size).header()
+            return _Reader(file, path).header()
         except (struct.error, LookupError, OverflowError) as error:
             raise ValueError("its header is not complete") from error
 
 
 class _Reader:
-    def __init__(self, file: BufferedReader, size: int, kept: int = KEPT_ENTRIES) -> None:
+    def __init__(self, file: BufferedReader, path: Path, kept: int = KEPT_ENTRIES) -> None:
         self._file = file
-        self._size = size
+        self._path = path
+        self._size = path.stat().st_size
         self._kept = kept  # of longer lists only the length is kept
         self._entries = 0
 
@@ -128,7 +163,7 @@ class _Reader:
             raise ValueError("it is not a GGUF file")
         version = self._number("<I")
         if version not in VERSIONS:
-            raise ValueError(f"its version is {version}")
+            raise _unknown_version(version)
         tensors = self._count("<Q", MOST_TENSORS)
         return {self._text(): self._value() for _ in range(self._count("<Q", MOST_VALUES))}, tensors
 
@@ -139,7 +174,7 @@ class _Reader:
         if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
             raise ValueError("its alignment is impossible")
         begin = -(-self._file.tell() // alignment) * alignment
-        placed = tuple(_placed(one, begin) for one in listed)
+        placed = tuple(_placed(one, begin, self._path) for one in listed)
         return GgufHeader(values, placed, max((one.begin + one.size for one in placed), default=begin))
 
     def _number(self, form: str) -> Any:
@@ -184,11 +219,32 @@ class _Reader:
         return name, tuple(reversed(sizes)), self._number("<I"), self._number("<Q")
 
 
-def _placed(listed: tuple[str, tuple[int, ...], int, int], begin: int) -> GgufTensor:
+def _unknown_version(version: int) -> Exception:
+    swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+    if swapped in VERSIONS:
+        return ModelBroken("The GGUF file is big-endian: choose a little-endian file of the model.")
+    if version == 1:
+        return ModelBroken(
+            "The GGUF file has the old version 1 of the format: choose a newer file of the model."
+        )
+    if 0 < version <= NEWEST_TYPE:
+        return ModelBroken(
+            f"The GGUF file has version {version} of the format, which this version of Foresight does not know: "
+            "update Foresight, or choose another file of the model."
+        )
+    return ValueError(f"its version is {version}")
+
+
+def _placed(listed: tuple[str, tuple[int, ...], int, int], begin: int, file: Path) -> GgufTensor:
     name, shape, kind, offset = listed
+    if kind not in BLOCKS and kind <= NEWEST_TYPE:
+        raise ModelBroken(
+            f"The model's tensor {name[:60]} is stored as a type that this version of Foresight does not know "
+            f"({kind}): choose another quantisation of the model, or update Foresight."
+        )
     if kind not in BLOCKS:
         raise ValueError(f"its tensor {name[:60]} is of the unknown type {kind}")
     stored, numbers, size = BLOCKS[kind]
     if any(not 0 < one < 2**40 for one in shape) or (shape and shape[-1] % numbers):
         raise ValueError(f"the sizes of its tensor {name[:60]} are impossible")
-    return GgufTensor(name, stored, shape, begin + offset, prod(shape) // numbers * size)
+    return GgufTensor(name, stored, shape, begin + offset, prod(shape) // numbers * size, file)

@@ -12,15 +12,16 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
+from app.engine.loading.gguf_weights import stored_weights
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import numbered, sum_exactly
 from app.engine.machine.memory import expand_segments
-from app.engine.text.gguf import reading_options, without_bar
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
+from app.values.gguf_header import parts_of, read_gguf_header
 from app.values.messages import ModelChoice, ModelFolder
 
 HERE = {"local_files_only": True, "trust_remote_code": False}
@@ -45,7 +46,7 @@ def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torc
     """Raise ModelBroken if the config describes a model that is much larger than the folder's weights."""
     with _building(folder):
         model = empty_model(config, dtype)
-    files = [folder.gguf] if folder.gguf else folder.path.glob("*.safetensors")
+    files = parts_of(folder.gguf) if folder.gguf else folder.path.glob("*.safetensors")
     stored = sum(file.stat().st_size for file in files)
     # A number takes a byte or more, unless several were packed into one.
     packed = MOST_IN_BYTE if folder.gguf else 2 if hasattr(config, "quantization_config") else 1
@@ -116,6 +117,11 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
                 "architecture transformers supports."
             ) from error
         words = first_line(error)[:200].rstrip(".:")
+        if folder.path.is_file():
+            raise ModelBroken(
+                f"The GGUF file of {folder.name} could not be loaded ({words}): choose the same model in "
+                "safetensors, or another one."
+            ) from error
         raise ModelBroken(
             f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
             "safetensors, or download it again."
@@ -137,18 +143,28 @@ def read_weights(
     folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype, placed: dict[str, Any]
 ) -> PreTrainedModel:
     # With output_loading_info the result is a pair, which transformers' types do not express.
-    with without_bar(folder):
-        read: Any = text_reader(config).from_pretrained(
-            folder.path,
-            config=config,
-            dtype=dtype,
-            **HERE,
-            **placed,
-            **reading_options(folder),
-            ignore_mismatched_sizes=True,  # mismatches are reported below, in our own words
-            output_loading_info=True,
-        )
+    reader: Any = text_reader(config)
+    source: Any = folder.path
+    options: dict[str, Any] = {"use_safetensors": True, **HERE}
+    if folder.gguf:
+        reader, source = (
+            MODEL_FOR_CAUSAL_LM_MAPPING[type(config)],
+            None,
+        )  # the reader by config needs a folder
+        options = {
+            "state_dict": stored_weights(read_gguf_header(folder.gguf), empty_model(config, dtype), dtype)
+        }
+    read = reader.from_pretrained(
+        source,
+        config=config,
+        dtype=dtype,
+        **options,
+        **placed,
+        ignore_mismatched_sizes=True,  # mismatches are reported below, in our own words
+        output_loading_info=True,
+    )
     model: PreTrainedModel = read[0]
+    model.config.name_or_path = str(folder.path)
     if missing := sorted(read[1]["missing_keys"]):
         raise ModelBroken(
             f"The weights of {folder.name} are incomplete (missing: {len(missing)}, the first is {missing[0]}): "

@@ -10,10 +10,9 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,7 +36,7 @@ KEPT = 20
 """Folders that the cache keeps; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """The name of a folder in the cache."""
-FORM = "3"
+FORM = "4"
 """The version of what the child process writes; it is part of a folder's name."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
@@ -68,22 +67,6 @@ def check_memory(folder: ModelFolder, dtype: torch.dtype) -> None:
         )
 
 
-def reading_options(folder: ModelFolder) -> dict[str, Any]:
-    """Return the options with which transformers reads the weights; those of a GGUF file are dequantised."""
-    if folder.gguf is None:
-        return {"use_safetensors": True}
-    options: dict[str, Any] = {"gguf_file": str(folder.gguf)}
-    # transformers 5.17 always dequantises; later releases may keep quantised blocks, which our layers cannot read.
-    if packing := getattr(transformers, "GgufConfig", None):
-        options["quantization_config"] = packing(dequantize=True)
-    return options
-
-
-def without_bar(folder: ModelFolder) -> AbstractContextManager[object]:
-    """Suppress the progress bar that transformers writes for a GGUF file even if progress bars are disabled."""
-    return redirect_stderr(StringIO()) if folder.gguf else nullcontext()
-
-
 def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
     file = folder.path.absolute()
     status = file.stat()
@@ -103,12 +86,7 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
 
 def _convert(folder: ModelFolder, target: Path) -> None:
     header = _header(folder)
-    request = {
-        "file": str(folder.path.absolute()),
-        "target": str(target.absolute()),
-        "head_size": header.value("attention.key_length") or 0,
-        "frequencies": next((one.begin for one in header.tensors if one.name == "rope_freqs.weight"), 0),
-    }
+    request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
         line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
     with understanding(_unreadable(folder, "its reader ended unexpectedly")):

@@ -1,32 +1,21 @@
 """Models in a single GGUF file, as LM Studio, Ollama and llama.cpp keep them: checks and sizes.
 
-transformers reads these files for the architectures listed here. A part of a split file cannot be read alone.
+A model may be in several files, which lie in one folder: its first file stands for all.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.values.gguf_header import GgufHeader, is_gguf, read_gguf_header
+from app.values.gguf_architectures import ARCHITECTURES
+from app.values.gguf_header import GgufHeader, is_gguf, parts_of, read_gguf_header, read_gguf_part
 
 SUFFIX = ".gguf"
-READABLE = (
-    "falcon", "gemma2", "gemma3", "gemma4", "gpt2", "lfm2", "llama", "mamba", "minimax-m2", "mistral",
-    "nemotron", "phi3", "qwen2", "qwen2moe", "qwen3", "qwen35", "qwen35moe", "qwen3moe", "stablelm", "starcoder2",
-)  # fmt: skip
-"""Architectures of text models that transformers reads from GGUF files, as llama.cpp calls them."""
 ENCODERS = (
     "bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "neo-bert", "t5encoder", "t5",
 )  # fmt: skip
 PROJECTORS = ("clip", "mmproj")
-ONE_FILE = (
-    "transformers reads a GGUF model from one file: join the parts with llama-gguf-split --merge, and choose the "
-    "joined file."
-)
-PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
-"""The names that llama.cpp gives to the parts of a split file."""
 CONFIG_KEYS = {
     "hidden_size": "embedding_length",
     "num_hidden_layers": "block_count",
@@ -45,15 +34,24 @@ NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}
 
 def check_gguf(path: Path, name: str) -> None:
     """Raise ModelBroken, with advice, if this GGUF file cannot be loaded."""
-    if PART.fullmatch(path.name):
-        raise ModelBroken(_in_parts(path))
+    parts = parts_of(path)
+    if missing := [part for part in parts if not part.exists()]:
+        are = "is" if len(missing) == 1 else "are"
+        raise ModelBroken(
+            f"{path} is one of {len(parts)} files of a model, and {len(missing)} of them {are} missing: get all of "
+            f"them into this folder (the first that is missing is {missing[0].name})."
+        )
     header = _header(path, name)
-    if header.values.get("split.count", 0) not in (0, 1):
-        raise ModelBroken(f"{path} is one part of a model in several files. {ONE_FILE}")
+    if header.values.get("split.count", 0) not in (0, 1, len(parts)):
+        raise ModelBroken(
+            f"{path} is one part of a model in several files: give them the names that end in -00001-of-00003.gguf "
+            "and so on."
+        )
     check_kind(header, name)
-    actual = path.stat().st_size
-    if actual < header.size:
-        raise _damaged(path, f"it has {actual:,} bytes and its header promises {header.size:,}")
+    for part in parts:
+        actual, needed = part.stat().st_size, read_gguf_part(part).size
+        if actual < needed:
+            raise _damaged(part, f"it has {actual:,} bytes and its header promises {needed:,}")
 
 
 def check_kind(header: GgufHeader, name: str) -> None:
@@ -66,10 +64,10 @@ def check_kind(header: GgufHeader, name: str) -> None:
         problem = f"{name} is an embedding model ({known}), which writes no text: choose a chat model."
     elif kind == "adapter":
         problem = f"{name} is an adapter: merge it into its base model first, or choose the base model."
-    elif known not in READABLE:
+    elif known not in ARCHITECTURES:
         problem = (
-            f"{name} has the architecture {known or 'without a name'!r}, which cannot be read from GGUF files: "
-            "choose the same model in safetensors, or another one."
+            f"{name} has the architecture {known or 'without a name'!r}, which this version of Foresight does not "
+            "know in GGUF files: choose the same model in safetensors, or another one, or update Foresight."
         )
     if problem:
         raise ModelBroken(problem)
@@ -107,28 +105,7 @@ def gguf_files(folder: Path, depth: int = 0) -> list[Path]:
 def _is_model(path: Path) -> bool:
     if path.name.lower().startswith("mmproj") or not path.is_file():
         return False
-    part = PART.fullmatch(path.name)
-    return part is None or path == min(_parts(path), default=path)
-
-
-def _parts(path: Path) -> list[Path]:
-    """Return the parts of a split file that exist in its folder."""
-    own = PART.fullmatch(path.name)
-    found = ((other, PART.fullmatch(other.name)) for other in path.parent.iterdir())
-    return [other for other, part in found if own and part and part.group(1, 3) == own.group(1, 3)]
-
-
-def _in_parts(path: Path) -> str:
-    part = PART.fullmatch(path.name)
-    assert part
-    here = {int(match[2]) for one in _parts(path) if (match := PART.fullmatch(one.name))}
-    count = int(part[3])
-    missing = count - len(here & set(range(1, count + 1)))
-    which = f"{path} is part {int(part[2])} of a model in {count} files"
-    if missing:
-        are = "is" if missing == 1 else "are"
-        return f"{which}, and {missing} of them {are} missing: get all of them. {ONE_FILE}"
-    return f"{which}. {ONE_FILE}"
+    return path == next((part for part in parts_of(path) if part.exists()), path)
 
 
 def _header(path: Path, name: str) -> GgufHeader:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
-from app.models_registry.files.gguf import ONE_FILE, PART, PROJECTORS, SUFFIX
+from app.models_registry.files.gguf import PROJECTORS, SUFFIX
 from app.models_registry.files.model_files import POOLING, has_weights, longest, needed_files, shard_names
 from app.models_registry.files.recognition import INDEX, WHOLE, refuse_files
 from app.models_registry.hub.hub_id import HubId
 from app.system.answer_limits import of_type
+from app.values.gguf_header import PART
 from app.values.model import gigabytes
 
 MAX_LICENCE = 200
@@ -29,6 +30,9 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
 MAX_FILES = 2_000
+SPLIT = (
+    "Foresight downloads GGUF models of one file: get the parts yourself, and choose the first by its path."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ def _only(names: Iterable[str], wanted: HubId) -> str:
     if wanted.file not in names:
         raise ModelNotFound(f"{wanted.repo} has no file {wanted.file}: choose one from the model's page.")
     if PART.fullmatch(wanted.file):
-        raise ModelBroken(f"{wanted.file} is one part of a model in several files. {ONE_FILE}")
+        raise ModelBroken(f"{wanted.file} is one part of a model in several files. {SPLIT}")
     return wanted.file
 
 
@@ -170,7 +174,7 @@ def _all_needed(repository: Repository, wanted: HubId, read: Read) -> list[str]:
         if ggufs := gguf_names(names):
             raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
         if any(PART.fullmatch(name.rpartition("/")[2]) for name in names):
-            raise ModelBroken(f"{repo} has only GGUF models in several files. {ONE_FILE}")
+            raise ModelBroken(f"{repo} has only GGUF models in several files. {SPLIT}")
     refuse_files(names, repo)
     if WHOLE in names:
         return needed_files(names, ())

@@ -15,7 +15,6 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import read_weights
@@ -24,7 +23,6 @@ from app.engine.text import gguf as gguf_module
 from app.engine.text.gguf import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelBroken, ModelTooLarge
-from app.models_registry.files.gguf import READABLE
 from app.system.machine import ram
 from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.tiny import tiny_config
@@ -164,48 +162,6 @@ def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp
         ModelTooLarge, match=r"huge takes .* of memory in float32, and .* are free: choose a smaller"
     ):
         check_memory(ModelFolder(file, name="huge"), torch.float32)
-
-
-def test_scaled_frequencies_of_llama_3_are_known_by_their_result(tmp_path: Path) -> None:
-    config = tiny_config()
-    config.head_dim = 64
-    rope = {
-        "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
-    }  # fmt: skip
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    from app.engine.text.gguf_main import _llama3_rope
-
-    config.rope_parameters = rope
-    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config)
-    plain = 1.0 / 10000.0 ** (torch.arange(0, 64, 2) / 64)
-    file = tmp_path / "factors"
-    (plain / scaled).float().numpy().tofile(file)
-    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
-    assert _llama3_rope(config, file, 0) == pytest.approx(rope)
-    torch.linspace(1, 8, 32).numpy().tofile(file)
-    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
-    with pytest.raises(ValueError, match="scaled in an unknown way"):
-        _llama3_rope(config, file, 0)
-
-
-def test_every_architecture_that_is_accepted_is_one_that_transformers_reads() -> None:
-    from transformers.integrations import GGUF_CONFIG_MAPPING
-
-    # llama.cpp's names with hyphens and without underscores; qwen35 is read by newer releases alone.
-    known = {name.replace("_", "-") for name in GGUF_CONFIG_MAPPING} | {
-        name.replace("_", "") for name in GGUF_CONFIG_MAPPING
-    }
-    assert set(READABLE) - known <= {"qwen35", "qwen35moe"}
-    types = {
-        "gemma3": "gemma3_text",
-        "gemma4": "gemma4_text",
-        "minimax-m2": "minimax_m2",
-        "qwen2moe": "qwen2_moe",
-    }
-    types |= {"qwen3moe": "qwen3_moe", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}
-    assert {types.get(name, name) for name in READABLE} <= set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
 @pytest.mark.thorough

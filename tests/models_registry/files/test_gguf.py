@@ -14,7 +14,7 @@ from app.models_registry.files.gguf import gguf_files
 from app.models_registry.files.weights import check_model, read_weights
 from app.system.machine import ram
 from app.values.gguf_header import BLOCKS, read_gguf_header
-from tests.gguf_models import tiny_llama, write_gguf
+from tests.gguf_models import split_gguf, tiny_llama, write_gguf
 
 
 @pytest.fixture(scope="session")
@@ -89,11 +89,7 @@ def test_a_garbled_header_is_a_sentence(file: Path, place: int) -> None:
 @pytest.mark.parametrize(
     ("architecture", "kind", "sentence"),
     [
-        (
-            "llamma9",
-            "",
-            "tiny has the architecture 'llamma9', which cannot be read from GGUF files: choose the",
-        ),
+        ("llamma9", "", "tiny has the architecture 'llamma9', which this version of Foresight does not"),
         (
             "clip",
             "",
@@ -116,23 +112,60 @@ def test_a_model_that_pools_its_vectors_is_an_embedding_model(tmp_path: Path) ->
         check_model(file, "tiny")
 
 
-def test_parts_of_a_split_file_say_what_is_missing(file: Path) -> None:
-    parts = [file.with_name(f"big-0000{number}-of-00003.gguf") for number in (1, 2, 3)]
-    for part in parts:
-        shutil.copy(file, part)
-    assert gguf_files(file.parent) == [parts[0], file]
+def test_a_split_model_is_one_model_and_says_what_is_missing(pristine: Path, tmp_path: Path) -> None:
+    parts = split_gguf(pristine, tmp_path, 3)
+    assert gguf_files(tmp_path) == parts[:1]
+    assert read_gguf_header(parts[1]).numbers == read_gguf_header(pristine).numbers
+    assert read_gguf_header(parts[2]).values["llama.block_count"] == 2
+    check_model(parts[0], "big")
+    assert read_weights(parts[0], "big").numbers == read_weights(pristine, "tiny").numbers
+    parts[1].write_bytes(parts[1].read_bytes()[:-100])
     with pytest.raises(
-        ModelBroken,
-        match=r"is part 1 of a model in 3 files\. transformers reads a GGUF model from one file: join",
+        ModelBroken, match=r"big-00002-of-00003\.gguf is damaged: it has .* bytes and its header"
     ):
         check_model(parts[0], "big")
-    parts[0].unlink()
-    assert gguf_files(file.parent) == [parts[1], file]
+    parts[1].unlink()
     with pytest.raises(
-        ModelBroken, match=r"in 3 files, and 1 of them is missing: get all of them\. transformers"
+        ModelBroken,
+        match=r"is one of 3 files of a model, and 1 of them is missing: get all of them into this folder \(the "
+        r"first that is missing is big-00002-of-00003\.gguf\)\.",
     ):
-        check_model(parts[1], "big")
-    assert file.exists()
+        check_model(parts[0], "big")
+
+
+@pytest.mark.parametrize(
+    ("place", "bytes_", "sentence"),
+    [
+        (
+            4,
+            b"\x04\0\0\0",
+            "has version 4 of the format, which this version of Foresight does not know: update",
+        ),
+        (4, b"\0\0\0\x03", "is big-endian: choose a little-endian file of the model"),
+        (4, b"\x01\0\0\0", "has the old version 1 of the format: choose a newer file"),
+        (4, b"\xff\xff\0\0", "is damaged: its version is"),
+    ],
+)
+def test_what_is_newer_or_older_than_known_is_not_called_damaged(
+    file: Path, place: int, bytes_: bytes, sentence: str
+) -> None:
+    content = bytearray(file.read_bytes())
+    content[place : place + 4] = bytes_
+    file.write_bytes(content)
+    with pytest.raises(ModelBroken, match=sentence):
+        check_model(file, "tiny")
+
+
+def test_a_type_that_is_not_known_is_told_as_newer(file: Path) -> None:
+    content = file.read_bytes()
+    name = b"token_embd.weight"
+    place = content.index(name) + len(name) + 4 + 2 * 8
+    file.write_bytes(content[:place] + (42).to_bytes(4, "little") + content[place + 4 :])
+    with pytest.raises(
+        ModelBroken,
+        match=r"token_embd\.weight is stored as a type that this version of Foresight does not know \(42\): choose",
+    ):
+        check_model(file, "tiny")
 
 
 def test_a_part_by_another_name_is_known_by_its_values(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""Takes back what llama.cpp's converter changed in tensors: `Change` in gguf_architectures.py says what."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+
+from app.values.gguf_architectures import Change
+
+Undo = Callable[[Tensor, PreTrainedConfig], Tensor]
+
+
+def pairs(weight: Tensor, config: PreTrainedConfig) -> Tensor:
+    """Sort the rows of each head: first those that were the first of a pair, then the second ones."""
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return weight.reshape(-1, size // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
+
+
+def minus_one(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
+    return weight - 1.0
+
+
+def log(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
+    return torch.log(-weight)
+
+
+def transposed(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
+    return weight.transpose(-1, -2)
+
+
+def alternating(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
+    """Let rows of gates and of values take turns, and transpose the matrices of the experts."""
+    turns = torch.stack(weight.chunk(2, dim=1), dim=2).reshape(weight.shape)
+    return turns.transpose(-1, -2) if turns.dim() > 2 else turns
+
+
+def grouped(weight: Tensor, config: PreTrainedConfig) -> Tensor:
+    """Sort the rows of all queries, keys and values into groups: queries, with the key and the value they share."""
+    heads = config.num_attention_heads
+    groups = getattr(config, "num_kv_heads", None) or heads
+    if getattr(config, "multi_query", False) and not config.new_decoder_architecture:
+        groups = 1
+    size = weight.shape[0] // (heads + 2 * groups)
+    parts = weight.tensor_split((heads * size, (heads + groups) * size))
+    return _by_group(parts, groups).reshape(weight.shape)
+
+
+def _by_group(parts: Sequence[Tensor], groups: int) -> Tensor:
+    """Put the rows of each group together, from all parts."""
+    return torch.cat([part.reshape(groups, -1, *part.shape[1:]) for part in parts], dim=1)
+
+
+def tiled_values(weight: Tensor, config: PreTrainedConfig) -> Tensor:
+    """Sort the value heads of linear attention by their key head; they are the last rows."""
+    keys, values = config.linear_num_key_heads, config.linear_num_value_heads
+    size = config.linear_value_head_dim if weight.shape[0] >= values * config.linear_value_head_dim else 1
+    first, last = weight.tensor_split([weight.shape[0] - values * size])
+    heads = last.reshape(values // keys, keys, size, *weight.shape[1:]).transpose(0, 1)
+    return torch.cat((first, heads.reshape(last.shape)))
+
+
+def tiled_columns(weight: Tensor, config: PreTrainedConfig) -> Tensor:
+    return tiled_values(weight.T, config).T
+
+
+def mixed(weight: Tensor, config: PreTrainedConfig) -> Tensor:
+    """Sort the rows of linear attention into one block for each key head: queries, keys, values and gates."""
+    keys = config.linear_num_key_heads
+    size = config.linear_key_head_dim * keys
+    parts = weight.tensor_split((size, 2 * size, size + weight.shape[0] // 2))
+    return _by_group(parts, keys).reshape(weight.shape)
+
+
+UNDO: Mapping[Change, Undo] = {
+    "pairs": pairs, "minus one": minus_one, "log": log, "transposed": transposed, "alternating": alternating,
+    "grouped": grouped, "tiled values": tiled_values, "tiled columns": tiled_columns, "mixed": mixed,
+}  # fmt: skip
+
+
+def undo(weight: Tensor, changes: tuple[Change, ...], config: PreTrainedConfig) -> Tensor:
+    """Return the weight as transformers has it."""
+    for change in changes:
+        weight = UNDO[change](weight, config)
+    return weight

@@ -1,0 +1,204 @@
+"""The weights of a GGUF file as transformers names and shapes them, each dequantised when it is read.
+
+    model.layers.0.self_attn.q_proj.weight --gguf-py's table--> blk.0.attn_q.weight --change taken back--> Tensor
+
+transformers asks for one tensor after the other, so that no second copy of the model is in memory.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from gguf.quants import dequantize
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from app.engine.loading.gguf_changes import undo
+from app.values.gguf_architectures import ARCHITECTURES, Change
+from app.values.gguf_header import GgufHeader, GgufTensor
+
+AT_ONCE = 2**24
+"""Numbers that are dequantised at a time, because intermediate results take several times as much memory."""
+SMALL = 2**20
+"""Numbers of a tensor that is kept as exact as it is stored; larger ones get the model's type at once."""
+SUFFIX = re.compile(r"[._](weight|bias)$")
+NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
+"""The end of the name of a weight that is one of several in a tensor."""
+LAYER = re.compile(r"blk\.(\d+)\.")
+FREQUENCIES = re.compile(r"rope_freqs|rope_factors|rot_embd")
+NAMES = (
+    (r"\.experts\.(gate_up|up|down)_proj$", r"ffn_\1_exps"),
+    (r"(e_score_correction|\.expert)$", "exp_probs_b"),
+    (r"router\.scale$", "ffn_gate_inp.scale"),
+    (r"router\.per_expert_scale$", "ffn_down_exps.scale"),
+    (r"(router|router\.proj|(mixer|mlp)\.gate)$", "ffn_gate_inp"),
+    (r"shared_mlp\.input_linear$", "ffn_gate_up_shexp"),
+    (r"shared_mlp\.output_linear$", "ffn_down_shexp"),
+    (r"shared_mlp\.input_linear$", "ffn_gate_up"),
+    (r"shared_mlp\.output_linear$", "ffn_down"),
+    (r"shared_experts\.(gate|up|down)_proj$", r"ffn_\1_shexp"),
+    (r"(pre_ff_layernorm|ffn_norm)$", "ffn_norm"),
+    (r"(attn|ffn)_sub_norm$", r"\1_sub_norm"),
+    (r"linear_attn\.in_proj_qkvz$", "attn_qkvz"),
+    (r"\.dt$", "ssm_dt"),
+    (r"mixer\.A_log$", "ssm_a"),
+    (r"mixer\.D$", "ssm_d"),
+    (r"mixer\.(conv1d|norm)$", r"ssm_\1"),
+    (r"mixer\.(in|out)_proj$", r"ssm_\1"),
+    (r"mixer\.([qkv])_proj$", r"attn_\1"),
+    (r"mixer\.o_proj$", "attn_output"),
+    (r"mixer\.(up|down)_proj$", r"ffn_\1"),
+)
+"""Names of modules that gguf-py's table lacks, because files on the hub name them otherwise than transformers."""
+JOINED: Mapping[str, Sequence[str]] = {
+    "ffn_gate_up_exps": ("ffn_gate_exps", "ffn_up_exps"),
+    "ffn_gate_up_shexp": ("ffn_gate_shexp", "ffn_up_shexp"),
+    "ffn_gate_up": ("ffn_gate", "ffn_up"),
+    "attn_qkv": ("attn_q", "attn_k", "attn_v"),
+    "attn_qkvz": ("attn_qkv", "attn_gate"),
+    "attn_kv_b": ("attn_k_b", "attn_v_b"),
+}
+"""Tensors that transformers has as one and files as several."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeight:
+    """A weight of the model that is read when it is indexed, as transformers does with slices of safetensors."""
+
+    parts: tuple[GgufTensor, ...]
+    item: int
+    changes: tuple[Change, ...]
+    config: PreTrainedConfig
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def __getitem__(self, _all: object) -> Tensor:
+        """Read the weight: `item` of several in one tensor, or several tensors joined by their rows."""
+        read = [read_tensor(part, self.dtype) for part in self.parts]
+        if ".attn_k_b." in self.parts[0].name and len(read) > 1:
+            read[0] = read[0].transpose(1, 2)
+        by_head = "_exps." in self.parts[0].name or read[0].dim() == 3
+        weight = torch.cat(read, 1 if by_head else 0) if len(read) > 1 else read[0]
+        weight = weight if self.item < 0 else weight[self.item]
+        return undo(weight, self.changes, self.config).reshape(self.shape).contiguous()
+
+
+def stored_weights(header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype) -> dict[str, Any]:
+    """Return a lazy weight for each weight of the model that the file holds.
+
+    `model` has the shapes and may be on the meta device. Biases that the file leaves out are zero."""
+    finder = _Finder(header)
+    found = _activations(header)
+    for name, wanted in model.state_dict().items():
+        item = NUMBERED.search(name)
+        parts, changes = finder.find(name.replace(item[0], item[2]) if item else name)
+        if parts:
+            number = int(item[1]) if item else -1
+            found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
+            _require_size(found[name])
+        elif name.endswith("bias") and name not in found:
+            found[name] = torch.zeros(wanted.shape)
+    _require_used(header, found, model.config.num_hidden_layers)
+    return found
+
+
+def _require_size(weight: StoredWeight) -> None:
+    count = sum(part.numbers for part in weight.parts)
+    if count != prod(weight.shape) * (weight.parts[0].shape[0] if weight.item >= 0 else 1):
+        first = weight.parts[0]
+        raise ValueError(
+            f"its tensor {first.name} has the shape {first.shape}, which does not fit {weight.shape}"
+        )
+
+
+def _require_used(header: GgufHeader, found: Mapping[str, Any], layers: int) -> None:
+    """Raise ValueError if the file holds a tensor that the model does not have: its text would be another one.
+
+    Layers after the last only draft. Frequencies are in the config."""
+    used = {
+        part.name for weight in found.values() if isinstance(weight, StoredWeight) for part in weight.parts
+    }
+    for name in (tensor.name for tensor in header.tensors if tensor.name not in used):
+        layer = LAYER.match(name)
+        if not FREQUENCIES.search(name) and not (layer and int(layer[1]) >= layers):
+            raise ValueError(f"its tensor {name[:60]} is not known in a model of this architecture")
+
+
+def _activations(header: GgufHeader) -> dict[str, Any]:
+    """Return the parameters of Apertus' activation functions, which are not among the tensors."""
+    return {
+        f"model.layers.{layer}.mlp.act_fn.{name}": torch.tensor([value] if "alpha" in name else value)
+        for name in ("alpha_p", "alpha_n", "beta", "eps")
+        for layer, value in enumerate(header.values.get(f"xielu.{name}", ()))
+    }
+
+
+def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
+    """Read and dequantise a tensor, piece by piece; a large one in the type `dtype`."""
+    result = torch.empty(prod(tensor.shape), dtype=dtype if tensor.numbers > SMALL else torch.float32)
+    kind = gguf.GGMLQuantizationType[tensor.stored]
+    numbers, size = gguf.GGML_QUANT_SIZES[kind]
+    step = AT_ONCE // numbers * numbers
+    for begin in range(0, len(result), step):
+        count = min(step, len(result) - begin)
+        place = tensor.begin + begin // numbers * size
+        block = np.fromfile(tensor.file, np.uint8, count // numbers * size, offset=place)
+        result[begin : begin + count] = torch.from_numpy(dequantize(_typed(block, kind), kind))
+    return result.reshape(tensor.shape)
+
+
+def _typed(block: "np.ndarray[Any, Any]", kind: gguf.GGMLQuantizationType) -> "np.ndarray[Any, Any]":
+    plain = {gguf.GGMLQuantizationType.F32: np.float32, gguf.GGMLQuantizationType.F16: np.float16}
+    return block.view(plain[kind]) if kind in plain else block
+
+
+class _Finder:
+    """Finds the tensors in a file that make up a weight of the model."""
+
+    def __init__(self, header: GgufHeader) -> None:
+        self._stored = {tensor.name: tensor for tensor in header.tensors}
+        self._table = _table(header)
+        self._changes = ARCHITECTURES[header.architecture].changes
+
+    def find(self, name: str) -> tuple[tuple[GgufTensor, ...], tuple[Change, ...]]:
+        stem, suffix = SUFFIX.sub("", name), SUFFIX.search(name)
+        for base in self._names(stem):
+            for ending in ("." + suffix[1], "") if suffix else (".weight", ".bias", ""):
+                if parts := self._parts(base, ending):
+                    changes = (
+                        change for form, change in self._changes.items() if re.search(form, base + ending)
+                    )
+                    return parts, tuple(changes)
+        return (), ()
+
+    def _names(self, stem: str) -> Iterator[str]:
+        """Yield names that the tensor may have in the file."""
+        for one in (stem, stem.removeprefix("transformer."), stem.replace("model.", "backbone.", 1)):
+            yield from self._table(one)
+        layer = re.search(r"\.(\d+)\.", stem)
+        for form, name in NAMES:
+            if layer and (match := re.search(form, stem)):
+                yield f"blk.{layer[1]}.{match.expand(name)}"
+
+    def _parts(self, base: str, ending: str) -> tuple[GgufTensor, ...]:
+        if base + ending in self._stored:
+            return (self._stored[base + ending],)
+        block, _, leaf = base.rpartition(".")
+        names = [f"{block}.{one}{ending}" for one in JOINED.get(leaf, ())]
+        return tuple(self._stored[one] for one in names) if self._stored.keys() >= set(names) else ()
+
+
+def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:
+    """Return a function that looks a name up in gguf-py's table."""
+    layers = header.value("block_count")
+    arch = next((arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == header.architecture), None)
+    others = [
+        one for one in gguf.MODEL_ARCH if one != gguf.MODEL_ARCH.ARCTIC
+    ]  # its table changes all later ones
+    tables = [gguf.get_tensor_name_map(one, layers) for one in ([arch] if arch else others)]
+    return lambda name: [found for table in tables if (found := table.get_name(name))]

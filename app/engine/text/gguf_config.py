@@ -1,0 +1,319 @@
+"""Makes transformers' config of a model from the header of its GGUF file.
+
+A config with default values shows which names the architecture knows: a value of the file goes to the first of its
+names that is among them. Layers that differ, rotary embeddings and what only the tensors show have their own rules.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+
+from app.engine.text.gguf_rope import rotary, shortest
+from app.values.gguf_architectures import ARCHITECTURES, GgufArchitecture
+from app.values.gguf_header import GgufHeader
+
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+
+KEYS: Mapping[str, Sequence[str]] = {
+    "context_length": ("max_position_embeddings", "max_seq_len"),
+    "embedding_length": ("hidden_size",),
+    "embedding_length_per_layer_input": ("hidden_size_per_layer_input",),
+    "feed_forward_length": ("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size"),
+    "attention.head_count": ("num_attention_heads",),
+    "attention.head_count_kv": ("num_key_value_heads", "num_kv_heads"),
+    "attention.key_length_swa": ("head_dim",),
+    "attention.value_length_mla": ("v_head_dim",),
+    "attention.layer_norm_rms_epsilon": ("rms_norm_eps", "layer_norm_epsilon", "norm_eps", "layernorm_epsilon"),
+    "attention.layer_norm_epsilon": (
+        "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", "rms_norm_eps",
+    ),
+    "attention.clamp_kqv": ("clip_qkv",),
+    "attention.sliding_window": ("sliding_window", "attention_chunk_size"),
+    "attention.shared_kv_layers": ("num_kv_shared_layers",),
+    "attention.q_lora_rank": ("q_lora_rank",),
+    "attention.kv_lora_rank": ("kv_lora_rank",),
+    "attention.indexer.head_count": ("index_n_heads",),
+    "attention.indexer.key_length": ("index_head_dim",),
+    "attention.indexer.top_k": ("index_topk",),
+    "attention.scale": ("attention_multiplier",),
+    "attn_logit_softcapping": ("attn_logit_softcapping",),
+    "final_logit_softcapping": ("final_logit_softcapping",),
+    "logit_scale": ("logit_scale", "logits_scaling"),
+    "embedding_scale": ("embedding_multiplier",),
+    "residual_scale": ("residual_multiplier",),
+    "expert_count": ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "expert_used_count": ("num_experts_per_tok", "top_k_experts", "moe_topk", "moe_k", "moe_top_k"),
+    "expert_feed_forward_length": ("moe_intermediate_size", "intermediate_size"),
+    "expert_shared_count": (
+        "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert",
+    ),
+    "expert_shared_feed_forward_length": (
+        "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size",
+    ),
+    "expert_weights_norm": ("norm_topk_prob", "route_norm"),
+    "expert_weights_scale": ("routed_scaling_factor", "route_scale"),
+    "expert_group_count": ("n_group",),
+    "expert_group_used_count": ("topk_group",),
+    "leading_dense_block_count": ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"),
+    "interleave_moe_layer_step": ("interleave_moe_layer_step", "moe_layer_interval"),
+    "use_parallel_residual": ("use_parallel_residual",),
+    "shortconv.l_cache": ("conv_L_cache",),
+    "ssm.conv_kernel": ("conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim"),
+    "ssm.state_size": ("state_size", "ssm_state_size", "mamba_d_state", "linear_key_head_dim"),
+    "ssm.group_count": ("n_groups", "mamba_n_groups", "linear_num_key_heads"),
+    "ssm.time_step_rank": (
+        "num_heads", "mamba_num_heads", "mamba_n_heads", "linear_num_value_heads", "time_step_rank",
+        "mamba_dt_rank",
+    ),
+    "ssm.inner_size": ("mamba_d_ssm",),
+    "rope.scaling.original_context_length": ("original_max_position_embeddings",),
+    "altup.num_inputs": ("altup_num_inputs",),
+    "altup.active_idx": ("altup_active_idx",),
+}  # fmt: skip
+"""Keys of a file, and the names of the same value in transformers' configs: the first that is known counts."""
+FLAGS: Mapping[str, Sequence[str]] = {
+    "attention_bias": ("blk.#.attn_q.bias", "blk.#.attn_qkv.bias"),
+    "attention_out_bias": ("blk.#.attn_output.bias",),
+    "bias": ("blk.#.attn_qkv.bias",),
+    "use_bias": ("blk.#.attn_q.bias",),
+    "use_qkv_bias": ("blk.#.attn_q.bias",),
+    "use_qk_norm": ("blk.#.attn_q_norm.weight",),
+    "qk_layernorm": ("blk.#.attn_q_norm.weight",),
+    "mlp_bias": ("blk.#.ffn_up.bias",),
+    "lm_head_bias": ("output.bias",),
+}
+"""Switches of transformers' configs, and the tensors that a file has if they are on."""
+SCORES = {1: "softmax", 2: "sigmoid"}
+"""How experts are scored, as llama.cpp numbers it."""
+MIXTURES = {"llama": "mixtral"}
+"""Architectures that have another name in transformers if they have experts."""
+
+
+def config_of(header: GgufHeader) -> PreTrainedConfig:
+    """Return the config of the model that a file holds. Raises what transformers raises for impossible values."""
+    known = ARCHITECTURES[header.architecture]
+    kind = CONFIG_MAPPING[_model_type(header, known.model_type)]
+    usual = kind()
+    values = {**_plain(header, usual), **_flags(header, usual), **_experts(header, usual), **_tokens(header)}
+    values |= {"vocab_size": header.shape(EMBEDDING)[0], "tie_word_embeddings": not header.shape(HEAD)}
+    values |= {**_heads(header, usual, values), **_layers(header, known), **_recurrent(header, usual, values)}
+    if rule := RULES.get(usual.model_type):
+        values |= rule(header)
+    values |= {**known.config, **rotary(header, usual, values, partial(_numbers, header))}
+    return kind(**{usual.attribute_map.get(name, name): value for name, value in values.items()})
+
+
+def _numbers(header: GgufHeader, name: str) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    """Read the numbers of a small tensor, which are stored as they are."""
+    tensor = next(one for one in header.tensors if one.name == name)
+    if tensor.stored != "F32":
+        raise ValueError(f"its tensor {name} is of the type {tensor.stored}")
+    return np.fromfile(tensor.file, "<f4", tensor.numbers, offset=tensor.begin)
+
+
+def names_of(config: PreTrainedConfig) -> set[str]:
+    return {*vars(config), *config.attribute_map}
+
+
+def _model_type(header: GgufHeader, usual: str) -> str:
+    if header.value("expert_count"):
+        usual = MIXTURES.get(usual, usual)
+    if usual == "mamba" and header.value("ssm.dt_b_c_rms"):
+        return "falcon_mamba"
+    if usual == "olmo2" and header.value("attention.sliding_window"):
+        return "olmo3"
+    is_sigmoid = header.value("expert_gating_func") == 2 or header.shape("blk.#.exp_probs_b.bias")
+    if usual == "deepseek_v3" and not is_sigmoid:
+        return "deepseek_v2"
+    return usual
+
+
+def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
+    """Return the values that a file has under another name; of a value for each layer, the largest."""
+    values: dict[str, Any] = {}
+    for key, names in KEYS.items():
+        found = header.value(key)
+        if isinstance(found, list) and found:
+            found = max(found)
+        if key == "attention.sliding_window" and not found:
+            continue
+        if found is not None and (name := next((one for one in names if one in names_of(usual)), "")):
+            values[name] = shortest(found)
+    return values
+
+
+def _flags(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, bool]:
+    return {
+        name: any(header.shape(tensor) for tensor in tensors)
+        for name, tensors in FLAGS.items()
+        if name in names_of(usual)
+    }
+
+
+def _experts(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
+    score = SCORES.get(header.value("expert_gating_func") or 0)
+    return {"scoring_func": score} if score and "scoring_func" in names_of(usual) else {}
+
+
+def _tokens(header: GgufHeader) -> dict[str, int | None]:
+    names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
+    return {name: header.values.get(f"tokenizer.ggml.{key}_token_id") for name, key in names.items()}
+
+
+def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes of attention heads; of those, too, that share a compressed key and value (MLA)."""
+    size = header.value("attention.key_length_swa") or header.value("attention.key_length")
+    if not header.value("attention.kv_lora_rank"):
+        if size is None and "head_dim" in names_of(usual) and values.get("num_attention_heads"):
+            size = values["hidden_size"] // values["num_attention_heads"]
+        return (
+            {}
+            if size is None or isinstance(vars(type(usual)).get("head_dim"), property)
+            else {"head_dim": size}
+        )
+    rotated = header.value("rope.dimension_count")
+    return {
+        "q_lora_rank": header.value("attention.q_lora_rank"),
+        "head_dim": rotated,
+        "qk_rope_head_dim": rotated,
+        "qk_nope_head_dim": (header.value("attention.key_length_mla") or size) - rotated,
+        "v_head_dim": header.value("attention.value_length_mla") or header.value("attention.value_length"),
+        "num_key_value_heads": header.value("attention.head_count"),
+    }
+
+
+def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes of recurrent layers that follow from the width of their state."""
+    inner, heads = header.value("ssm.inner_size"), header.value("ssm.time_step_rank")
+    if not inner:
+        return {}
+    expand = inner / values["hidden_size"]
+    sizes = {
+        "expand": int(expand) if expand.is_integer() else expand,
+        "mamba_expand": int(expand) if expand.is_integer() else expand,
+        "mamba_d_head": inner // heads,
+        "mamba_head_dim": inner // heads,
+        "linear_value_head_dim": inner // heads,
+    }
+    more = {"mamba": {"intermediate_size": inner}, "mamba2": {"head_dim": inner // heads}}
+    known = {name: value for name, value in sizes.items() if name in names_of(usual)}
+    return known | more.get(usual.model_type.removeprefix("falcon_"), {})
+
+
+def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
+    """Return how many layers there are, without those that only draft, and the kind of each if they differ."""
+    count = header.value("block_count") - (header.value("nextn_predict_layers") or 0)
+    kind, pattern = "sliding_attention", header.value("attention.sliding_window_pattern")
+    if pattern is None:
+        kind = known.recurrent
+        pattern = header.value("attention.recurrent_layers") or header.value("full_attention_interval")
+        if isinstance(heads := header.value("attention.head_count_kv"), list) and 0 in heads:
+            pattern = [not one for one in heads]
+    if isinstance(pattern, int) and pattern > 1:
+        pattern = [bool((place + 1) % pattern) for place in range(count)]
+    if not isinstance(pattern, list) or not kind:
+        return {"num_hidden_layers": count}
+    return {
+        "num_hidden_layers": count,
+        "layer_types": [kind if one else "full_attention" for one in pattern[:count]],
+    }
+
+
+def _falcon(header: GgufHeader) -> dict[str, Any]:
+    two = bool(header.shape("blk.#.attn_norm_2.weight"))
+    several = header.value("attention.head_count_kv") > 1
+    return {
+        "new_decoder_architecture": two or several,
+        "multi_query": not several,
+        "num_ln_in_parallel_attn": 2 if two else 1,
+        "alibi": False,
+    }
+
+
+def _gemma(header: GgufHeader) -> dict[str, Any]:
+    """Return the scale of attention, which llama.cpp knows from the number of layers: the models of 27 billion
+    parameters divide by the size of all heads together."""
+    heads = header.value("attention.head_count")
+    large = header.value("block_count") in (46, 62)
+    size = header.value("embedding_length") // heads if large else header.value("attention.key_length")
+    return {"query_pre_attn_scalar": size}
+
+
+def _gemma3n(header: GgufHeader) -> dict[str, Any]:
+    scales, feed = header.value("activation_sparsity_scale"), header.value("feed_forward_length")
+    return {
+        "vocab_size_per_layer_input": header.shape("per_layer_token_embd.weight")[0],
+        "laurel_rank": header.shape("blk.#.laurel_l.weight")[0],
+        "intermediate_size": feed if isinstance(feed, list) else [feed] * header.value("block_count"),
+        "activation_sparsity_pattern": [
+            round(NormalDist().cdf(one), 6) if one > 0 else 0.0 for one in scales
+        ],
+    }
+
+
+def _gemma4(header: GgufHeader) -> dict[str, Any]:
+    embedding = header.shape("per_layer_token_embd.weight")
+    feed, kv = header.value("feed_forward_length"), header.value("attention.head_count_kv")
+    names = {tensor.name for tensor in header.tensors}
+    keys = [name for name in names if name.endswith(".attn_k.weight")]
+    values = {
+        "global_head_dim": header.value("attention.key_length"),
+        "vocab_size_per_layer_input": (embedding or header.shape(EMBEDDING))[0],
+        "enable_moe_block": bool(header.value("expert_count")),
+        "use_double_wide_mlp": isinstance(feed, list) and max(feed) > min(feed),
+        "intermediate_size": min(feed) if isinstance(feed, list) else feed,
+        "attention_k_eq_v": any(name.replace("attn_k", "attn_v") not in names for name in keys),
+    }
+    if isinstance(kv, list):
+        local = header.value("attention.sliding_window_pattern")
+        values["num_key_value_heads"] = kv[local.index(True)]
+        values["num_global_key_value_heads"] = kv[local.index(False)]
+    return values
+
+
+def _jamba(header: GgufHeader) -> dict[str, Any]:
+    """Return where attention and experts are: a place, and after how many layers the next one is."""
+    attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
+    count = range(header.value("block_count"))
+    experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]
+    return {
+        **_period("attn_layer", attention, len(count)), **_period("expert_layer", experts, len(count)),
+        "num_key_value_heads": max(header.value("attention.head_count_kv")), "use_mamba_kernels": False,
+    }  # fmt: skip
+
+
+def _period(name: str, places: list[int], count: int) -> dict[str, int]:
+    period = places[1] - places[0] if len(places) > 1 else count
+    return {f"{name}_offset": places[0] if places else count, f"{name}_period": period}
+
+
+def _nemotron_h(header: GgufHeader) -> dict[str, Any]:
+    kinds = []
+    for place in range(header.value("block_count") - (header.value("nextn_predict_layers") or 0)):
+        has = {one.name.split(".")[2] for one in header.tensors if one.name.startswith(f"blk.{place}.")}
+        kind = "full_attention" if "attn_q" in has else "linear_attention" if "ssm_in" in has else "mlp"
+        kinds.append("moe" if "ffn_gate_inp" in has else kind)
+    return {"layer_types": kinds}
+
+
+def _granite_hybrid(header: GgufHeader) -> dict[str, Any]:
+    rotates = header.value("rope.scaling.finetuned") is not False  # llama.cpp's switch for it
+    return {
+        "position_embedding_type": "rope" if rotates else None,
+        "num_local_experts": header.value("expert_count") or 0,
+    }
+
+
+def _llama4(header: GgufHeader) -> dict[str, Any]:
+    return {"use_qk_norm": header.value("expert_count") != 128}  # llama.cpp, too, knows Maverick by it
+
+
+RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {
+    "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma, "gemma3n_text": _gemma3n, "gemma4_text": _gemma4,
+    "granitemoehybrid": _granite_hybrid, "jamba": _jamba, "llama4_text": _llama4, "nemotron_h": _nemotron_h,
+}  # fmt: skip
+"""Rules for single architectures, by transformers' name."""
