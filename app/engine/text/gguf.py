@@ -85,7 +85,7 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
 
 
 def _convert(folder: ModelFolder, target: Path) -> None:
-    header = _header(folder)
+    _header(folder)  # tells what is wrong in better words than the process
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
         line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)

@@ -1,7 +1,7 @@
 """The process that writes a GGUF file's config, tokenizer and chat template as files of a model's folder.
 
-`gguf_config.py` makes the config, `gguf_tokenizer.py` the tokenizer. The file is not trusted, so the process limits its
-memory, and the app its time.
+`gguf_config.py` makes the config, `gguf_tokenizer.py` the tokenizer. The file is not trusted, so the process limits
+its memory, and the app its time.
 """
 
 import json

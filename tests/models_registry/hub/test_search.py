@@ -158,7 +158,10 @@ def test_without_a_file_it_says_which_to_choose(hub: Hub) -> None:
         hub.plan(REPO)
     with pytest.raises(ModelNotFound, match=r"has no file other\.gguf: choose one from the model's page"):
         hub.plan(HubId(REPO.repo, "", "other.gguf"))
-    with pytest.raises(ModelBroken, match=r"is one part of a model in several files\. transformers reads"):
+    with pytest.raises(
+        ModelBroken,
+        match=r"is one part of a model in several files\. Foresight downloads GGUF models of one file",
+    ):
         hub.plan(HubId(REPO.repo, "", "big-Q8_0-00001-of-00002.gguf"))
 
 
