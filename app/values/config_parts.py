@@ -26,7 +26,8 @@ def unread_parts(config: Mapping[str, Any]) -> str:
     found = {
         what: None for key, what in OTHER_PARTS.items() if isinstance(text_values(config).get(key), dict)
     }
-    return f"It is loaded as a text model: {' and '.join(found)} are not read here." if found else ""
+    verb = "is" if set(found) == {"sound"} else "are"
+    return f"It is loaded as a text model: {' and '.join(found)} {verb} not read here." if found else ""
 
 
 def with_whole_numbers(config: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:

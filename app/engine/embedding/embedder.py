@@ -97,7 +97,7 @@ class SentenceModel:
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
                 "The tokenizer and the weights of the embedding model do not fit each other "
-                f"(token {token:,} of {known:,}): choose another one, or download it again."
+                f"(token {token:,} of {known:,}): choose another one."
             )
 
     def _pooled(self, windows: list[list[int]]) -> Tensor:
@@ -179,7 +179,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             raise
         raise ModelBroken(
             f"The embedding model {folder.name} could not be loaded ({first_line(error)[:200].rstrip('.:')}): "
-            "download it again, or choose another one."
+            "choose another one."
         ) from error
     model.requires_grad_(False)
     limit = _read(folder.path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED

@@ -85,7 +85,7 @@ def _building(folder: ModelFolder) -> Iterator[None]:
 def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
     return ModelBroken(
         f"The config.json of {folder.name} does not fit its weights (it describes {what}): "
-        "download the model again, or choose another one."
+        "choose another model."
     )
 
 
@@ -123,8 +123,8 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
                 "safetensors, or another one."
             ) from error
         raise ModelBroken(
-            f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
-            "safetensors, or download it again."
+            f"{folder.name} could not be loaded ({words}): choose another model, or check that the "
+            "folder holds a complete text model in safetensors."
         ) from error
 
 
@@ -168,12 +168,12 @@ def read_weights(
     if missing := sorted(read[1]["missing_keys"]):
         raise ModelBroken(
             f"The weights of {folder.name} are incomplete (missing: {len(missing)}, the first is {missing[0]}): "
-            "download the model again."
+            "choose another model."
         )
     if mismatched := sorted(name for name, *_shapes in read[1]["mismatched_keys"]):
         raise ModelBroken(
             f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
-            f"first is {mismatched[0]}): download the model again."
+            f"first is {mismatched[0]}): choose another model."
         )
     return text_model(model)
 

@@ -132,7 +132,7 @@ class RequestTokenizer:
         if (largest := max(ids, default=0)) >= self._vocabulary:
             raise BadOption(
                 f"The tokenizer and the weights of {self._name} do not fit each other (token {largest:,} of "
-                f"{self._vocabulary:,}): choose another model, or download it again."
+                f"{self._vocabulary:,}): choose another model."
             )
 
     def reader(self) -> CachedTokenReader:

@@ -105,7 +105,8 @@ def _check_files(folder: Path, name: str) -> None:
     for path in sorted([*folder.iterdir(), *(more.iterdir() if more.is_dir() else ())]):
         _check_readable(path)  # everything that transformers may open
     names = file_names(folder)
-    refuse_files([*names, *map(str, folder.glob("*/*"))], f"The folder {folder}")
+    inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
+    refuse_files([*names, *inside], f"The folder {folder}")
     refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
     if not has_tokenizer(names) and not is_speculator(folder):  # draft heads use their target's
         raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")

@@ -48,7 +48,8 @@ OTHER_KINDS = {
 }
 """Files of repositories that are no models for transformers, and what to do."""
 OTHER_FORMATS = {
-    "consolidated*.safetensors": "Mistral's own libraries", "*.onnx": "ONNX", "*openvino*.xml": "OpenVINO",
+    "consolidated*.safetensors": "Mistral's own libraries", "output*.safetensors": "ExLlama",
+    "*.onnx": "ONNX", "*openvino*.xml": "OpenVINO",
     "*.mlmodel*": "Core ML", "*.mlpackage": "Core ML", "*.litertlm": "LiteRT", "*.task": "LiteRT",
     "*.tflite": "LiteRT", "*.nemo": "NeMo", "*.h5": "TensorFlow", "*.msgpack": "Flax", "*.npz": "MLX",
 }  # fmt: skip
@@ -103,7 +104,11 @@ def _other_kind(names: list[str]) -> str:
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     patterns = list(patterns)
-    return [name for name in names if any(fnmatch(name.rpartition("/")[2].lower(), one) for one in patterns)]
+    return [
+        name
+        for name in names
+        if any(fnmatch(part, one) for part in name.lower().split("/") for one in patterns)
+    ]
 
 
 def refuse_config(config: Mapping[str, Any], name: str, files: Iterable[str] = ()) -> None:

@@ -155,5 +155,5 @@ def check_model(folder: Path, name: str) -> None:
         if sizes[key] > most:
             raise ModelBroken(
                 f"The config.json of {name} does not fit its weights ({key} is {sizes[key]:,}, the weights have "
-                f"{most:,}): download the model again, or choose another one."
+                f"{most:,}): choose another model."
             )

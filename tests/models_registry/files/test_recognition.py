@@ -84,7 +84,9 @@ def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
         (("model_index.json", "unet/model.safetensors"), "diffusers pipeline"),
         (("adapter_config.json", "adapter_model.safetensors"), "It is an adapter"),
         (("config.json", "pytorch_model.bin"), "only pickled weights"),
-        (("config.json", "output.safetensors"), "other names (output.safetensors)"),
+        (("config.json", "output.safetensors"), "in the form of ExLlama"),
+        (("config.json", "model.mlpackage/Manifest.json"), "in the form of Core ML"),
+        (("config.json", "odd.safetensors"), "other names (odd.safetensors)"),
     ],
 )
 def test_files_show_what_they_are(files: tuple[str, ...], words: str) -> None:
