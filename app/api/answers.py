@@ -47,6 +47,12 @@ class Choice:
         reason = self.reply.finish_reason
         return "tool_calls" if self.parsed.calls and reason == "stop" else reason
 
+    @property
+    def thought_tokens(self) -> int:
+        """How many of the reply's tokens are its thought."""
+        end = self.parsed.thought_end
+        return sum(mark.end <= end for mark in self.reply.count.marks) if end else 0
+
 
 class Plan(ABC):
     """The engine requests, one for each choice, and the form of the answer. A plan is used once."""
@@ -85,8 +91,11 @@ class Plan(ABC):
 
     def numbers(self, choices: Sequence[Choice]) -> Json:
         """Return the token usage of all choices, and Foresight's block on how the first choice was decoded."""
-        replies = [choice.reply for choice in choices]
-        return {"usage": usage(replies), "foresight": foresight_block(replies[0], self.requests[0])}
+        return {"usage": usage(choices), "foresight": foresight_block(choices[0].reply, self.requests[0])}
+
+    def parser(self) -> Parser:
+        """Make what reads the text of a reply."""
+        return self.tools.parser()
 
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
@@ -109,7 +118,7 @@ class Plan(ABC):
                 choices.append(choice := Choice(index, reply))
                 for event in self.begin(index):
                     yield event
-                async for delta, logprobs in _deltas(choice, self.tools.parser()):
+                async for delta, logprobs in _deltas(choice, self.parser()):
                     for event in self.add(choice, delta, logprobs):
                         yield event
             for event in self.end(choice):
@@ -142,6 +151,7 @@ async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, 
         waiting += logprobs
         for delta in parser.push(text):
             choice.parsed.add(delta)
+            choice.parsed.thought_end = parser.thought_end
             yield delta, waiting
             waiting = ()
     is_cut = choice.reply.finish_reason == "length"
@@ -158,11 +168,11 @@ def _frame(event: Json) -> bytes:
     return f"{name}data: {text}\n\n".encode(errors="replace")
 
 
-def usage(replies: Sequence[EngineReply]) -> Json:
+def usage(choices: Sequence[Choice]) -> Json:
     """Return the token counts: the prompt once, and the replies of all choices together.
 
     Accepted and rejected prediction tokens are the tokens that were drafted, from whatever source."""
-    counts = [reply.count for reply in replies]
+    counts = [choice.reply.count for choice in choices]
     prompt, completion = counts[0].statistics.prompt_tokens, sum(len(count.token_ids) for count in counts)
     return {
         "prompt_tokens": prompt,
@@ -172,7 +182,7 @@ def usage(replies: Sequence[EngineReply]) -> Json:
         "completion_tokens_details": {
             "accepted_prediction_tokens": sum(count.accepted for count in counts),
             "rejected_prediction_tokens": sum(count.rejected for count in counts),
-            "reasoning_tokens": 0,
+            "reasoning_tokens": sum(choice.thought_tokens for choice in choices),
             "audio_tokens": 0,
         },
     }

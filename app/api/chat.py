@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
-from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages, template_for
+from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages
 from app.api.errors import ApiError
 from app.api.request_fields import (
     JsonRoute,
@@ -26,11 +26,12 @@ from app.api.request_fields import (
     engine_requests,
     refuse,
     text_of,
+    thinking_of,
 )
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
-from app.api.tool_syntax import ToolTemplate
+from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.tools import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
+from app.values.chat_format import ChatFormat
 from app.values.logits import MOST_LOGPROBS, LikelyToken
 
 
@@ -53,18 +54,19 @@ class ChatRequest(PenaltyFields):
 
 
 class ChatPlan(Plan):
-    def __init__(self, asked: ChatRequest, model: ServedModel, template: ToolTemplate) -> None:
+    def __init__(self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat) -> None:
         tools = tool_use(
             [tool.function for tool in asked.tools or ()],
             asked.tool_choice,
             asked.parallel_tool_calls,
             form_grammar(asked.response_format),
-            template,
+            chat_format,
+            thinking_of(asked, model).level,
         )
         requests = engine_requests(
             asked,
             model,
-            engine_messages(asked.messages, tools.prompt, template),
+            engine_messages(asked.messages, tools.prompt, chat_format),
             tools,
             asked.max_completion_tokens or asked.max_tokens,
             text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
@@ -105,6 +107,8 @@ class ChatPlan(Plan):
     def _choice(self, choice: Choice) -> Json:
         text, calls = choice.parsed.text, choice.parsed.calls
         message: Json = {"role": "assistant", "content": text, "refusal": None}
+        if thought := choice.parsed.thought:
+            message["reasoning_content"] = thought
         if calls:
             called = [_call(call.id, {"name": call.name, "arguments": call.arguments}) for call in calls]
             message |= {"content": text or None, "tool_calls": called}
@@ -133,9 +137,9 @@ def chat_router(services: ApiServices) -> APIRouter:
         """Answer the messages of a chat, as a stream or whole."""
         model = await services.chosen(asked.model)
         _refuse_impossible(asked)
-        template = await template_for(services, model, asked.tools, asked.messages)
+        chat_format = await services.chat_format(model)
         # On a thread, because many messages would hold up the event loop.
-        plan = await asyncio.to_thread(ChatPlan, asked, model, template)
+        plan = await asyncio.to_thread(ChatPlan, asked, model, chat_format)
         return await plan.answer(services, http, asked.stream)
 
     return router
@@ -153,6 +157,8 @@ def _refuse_impossible(asked: ChatRequest) -> None:
 
 def _delta(delta: Delta) -> Json:
     match delta:
+        case ThoughtDelta(text):
+            return {"reasoning_content": text}
         case TextDelta(text):
             return {"content": text}
         case CallDelta(place, call, name):

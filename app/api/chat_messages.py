@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from app.api.errors import ApiError
 from app.api.request_fields import Some, text_of
-from app.api.services import ApiServices, ServedModel
-from app.api.tool_syntax import CallSyntax, ToolTemplate
-from app.api.tools import EXPLAINED_HERMES, called_text, result_text
+from app.api.tools import called_text, calls_of, result_text
+from app.values.chat_format import UNKNOWN_FORMAT, CallFormat, ChatFormat
+from app.values.markers import CLOSING, OPENING
 from app.values.messages import Message, ToolCall
 
 MOST_MESSAGES = 50_000
@@ -39,6 +39,13 @@ class ChatMessage(BaseModel):
     content: Any = None
     tool_calls: Some[CalledTool] | None = None
     tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+    @property
+    def thought(self) -> str:
+        """The thought before the assistant's answer, which clients send under one of two names."""
+        return self.reasoning_content or self.reasoning or ""
 
     @property
     def calls(self) -> list[CalledTool]:
@@ -51,30 +58,32 @@ class ChatMessage(BaseModel):
         return bool(self.tool_calls) or self.role in ("tool", "function")
 
 
-async def template_for(
-    services: ApiServices, model: ServedModel, tools: Sequence[object] | None, messages: Sequence[ChatMessage]
-) -> ToolTemplate:
-    """Return how the model's chat template shows tools. The template is read only if the request is about tools."""
-    is_needed = tools or any(message.is_about_tools for message in messages)
-    return await services.tool_template(model) if is_needed else EXPLAINED_HERMES
-
-
 def engine_messages(
-    given: Sequence[ChatMessage], system: str = "", template: ToolTemplate = EXPLAINED_HERMES
+    given: Sequence[ChatMessage], system: str = "", chat_format: ChatFormat = UNKNOWN_FORMAT
 ) -> tuple[Message, ...]:
     """Make the engine's messages, with `system` added to the system prompt. Raises ApiError.
 
     A template that knows tools writes calls and results itself; for any other template they become texts."""
     texts = [text_of(message.content, f"messages[{place}].content") for place, message in enumerate(given)]
-    found = _native(given, texts, template.syntax) if template.is_native else _as_texts(given, texts)
-    if found[-1].role == "assistant" and not found[-1].content and not found[-1].calls:
-        found.pop()  # an empty reply that could not be continued
+    calls = calls_of(chat_format)
+    found = _native(given, texts, calls) if calls.shows_tools else _as_texts(given, texts)
+    if found[-1].role == "assistant" and not found[-1].calls:
+        begun = _begun(found.pop())
+        found += [begun] if begun.content else []  # an empty reply could not be continued
     if not any(message.role != "system" for message in found):
         raise ApiError("messages: there is no message of a user to answer.", "messages")
     return _with_system(found, system)
 
 
-def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSyntax) -> list[Message]:
+def _begun(message: Message) -> Message:
+    """Return a reply that is to be continued, with its thought in its text."""
+    if not message.thought:
+        return message
+    answer = f"\n{CLOSING}\n\n{message.content}" if message.content else ""
+    return Message("assistant", f"{OPENING}\n{message.thought}{answer}")
+
+
+def _native(given: Sequence[ChatMessage], texts: Sequence[str], form: CallFormat) -> list[Message]:
     """Keep calls and results as they are. Results that name no call are assigned to the calls in order."""
     found, waiting, numbers = list[Message](), dict[str, list[ToolCall]](), count()
     for message, text in zip(given, texts, strict=True):
@@ -82,13 +91,13 @@ def _native(given: Sequence[ChatMessage], texts: Sequence[str], syntax: CallSynt
             case "tool" | "function":
                 found.append(_result(text, message.tool_call_id, waiting))
             case "assistant":
-                calls = [_call(call, next(numbers), syntax) for call in message.calls]
+                calls = [_call(call, next(numbers), form) for call in message.calls]
                 for call in calls:
                     waiting.setdefault(call.id, []).append(call)
-                found += _said(text, calls, syntax)
+                found += _said(text, calls, form, message.thought)
             case role:
                 found.append(Message("user" if role == "user" else "system", text))
-    return _joined(found) if syntax.can_repeat else _answered(found)
+    return _joined(found) if form.can_repeat else _answered(found)
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
@@ -98,23 +107,29 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
         said = list(together)
         if role == "assistant" and len(said) > 1:
             text = "\n".join(message.content for message in said if message.content)
-            said = [Message(role, text, tuple(call for message in said for call in message.calls))]
+            thought = "\n".join(message.thought for message in said if message.thought)
+            calls = tuple(call for message in said for call in message.calls)
+            said = [Message(role, text, calls, thought=thought)]
         found += said
     return found
 
 
-def _call(call: CalledTool, number: int, syntax: CallSyntax) -> ToolCall:
+def _call(call: CalledTool, number: int, form: CallFormat) -> ToolCall:
     arguments = call.function.arguments
     written = arguments if isinstance(arguments, str) else _json(arguments)
-    return ToolCall(short_id(call.id or str(number)), call.function.name, written or "{}", syntax.takes_text)
+    return ToolCall(short_id(call.id or str(number)), call.function.name, written or "{}", form.takes_text)
 
 
-def _said(text: str, calls: Sequence[ToolCall], syntax: CallSyntax) -> list[Message]:
+def _said(text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str) -> list[Message]:
     """Return the assistant's text and calls as one message, or a message per call if the template takes only
     one."""
-    if syntax.can_repeat or not calls:
-        return [Message("assistant", text, tuple(calls))]
-    return [Message("assistant", text if not place else "", (call,)) for place, call in enumerate(calls)]
+    if form.can_repeat or not calls:
+        return [Message("assistant", text, tuple(calls), thought=thought)]
+    first, *others = calls
+    return [
+        Message("assistant", text, (first,), thought=thought),
+        *(Message("assistant", "", (call,)) for call in others),
+    ]
 
 
 def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) -> Message:
@@ -158,8 +173,10 @@ def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Messag
         if role in ("tool", "function"):
             found.append(Message("user", "\n".join(result_text(text) for _, text in together)))
         elif role == "assistant":
-            said = ("\n".join([text] * bool(text) + [*map(_called, one.calls)]) for one, text in together)
-            found.append(Message("assistant", "\n".join(said)))
+            pairs = list(together)
+            said = ["\n".join([text] * bool(text) + [*map(_called, one.calls)]) for one, text in pairs]
+            thought = "\n".join(one.thought for one, _ in pairs if one.thought)
+            found.append(Message("assistant", "\n".join(filter(None, said)), thought=thought))
         else:
             found += [Message("user" if role == "user" else "system", text) for _, text in together]
     return found

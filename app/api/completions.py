@@ -15,7 +15,7 @@ from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.errors import ApiError
 from app.api.request_fields import JsonRoute, PenaltyFields, Positive, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import Delta, TextDelta
+from app.api.tool_calls import Delta, Parser, TextDelta, TextParser
 from app.api.tools import ResponseFormat, ToolUse, form_grammar
 from app.values.logits import MOST_LOGPROBS
 from app.values.messages import Request
@@ -53,6 +53,10 @@ class CompletionPlan(Plan):
             "created": int(time()),
             "model": model.id,
         }
+
+    def parser(self) -> Parser:
+        """Make a parser for which all of the text is the answer."""
+        return TextParser()
 
     def begin(self, _index: int) -> Iterable[Json]:
         self._offset = 0

@@ -23,7 +23,7 @@ from app.api.errors import ApiError
 from app.api.services import ServedModel
 from app.api.thinking_fields import ThinkingFields
 from app.api.tools import ToolUse
-from app.values.chat_format import DEFAULT_THINKING
+from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
 from app.values.text_normalisation import without_surrogates
@@ -226,7 +226,7 @@ def engine_requests(
     If the client sends no seed, the first seed is random."""
     first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
     logits = fields.logits(tools.grammar, top_logprobs)
-    thinking = fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
+    thinking = thinking_of(fields, model)
     try:
         return [
             Request(
@@ -243,6 +243,11 @@ def engine_requests(
         ]
     except ValueError as error:
         raise ApiError(f"{error}.") from error
+
+
+def thinking_of(fields: SamplingFields, model: ServedModel) -> Thinking:
+    """Return how much a request wants the model to think: what it asks for, else what was chosen for the model."""
+    return fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
 
 
 def refuse(given: object, param: str, advice: str) -> None:

@@ -17,22 +17,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan, foresight_block, usage
-from app.api.chat_messages import (
-    MOST_MESSAGES,
-    CalledFunction,
-    CalledTool,
-    ChatMessage,
-    engine_messages,
-    template_for,
-)
-from app.api.engine_reply import EngineReply
+from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage, engine_messages
 from app.api.errors import ApiError, invalid_part
-from app.api.request_fields import JsonRoute, Positive, SamplingFields, Some, engine_requests, refuse
+from app.api.request_fields import (
+    JsonRoute,
+    Positive,
+    SamplingFields,
+    Some,
+    engine_requests,
+    refuse,
+    thinking_of,
+)
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
-from app.api.tool_syntax import ToolTemplate
+from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.tools import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.errors import AppError
+from app.values.chat_format import ChatFormat, ThinkingLevel
 
 
 class TextFields(BaseModel):
@@ -65,10 +65,10 @@ class ResponsePlan(Plan):
     ends_with_done = False
 
     def __init__(
-        self, asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], template: ToolTemplate
+        self, asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], chat_format: ChatFormat
     ) -> None:
-        tools = _tools(asked, template)
-        prompt = engine_messages(messages, tools.prompt, template)
+        tools = _tools(asked, chat_format, thinking_of(asked, model).level)
+        prompt = engine_messages(messages, tools.prompt, chat_format)
         super().__init__(engine_requests(asked, model, prompt, tools, asked.max_output_tokens), tools)
         self._response: Json = {
             "id": f"resp_{secrets.token_hex(16)}",
@@ -106,6 +106,11 @@ class ResponsePlan(Plan):
     def add(self, _choice: Choice, delta: Delta, _logprobs: Logprobs) -> Iterator[Json]:
         """Add a delta to the response, opening and closing output items as needed, and return the events."""
         match delta:
+            case ThoughtDelta(text):
+                if not self._is_writing("reasoning"):
+                    yield from self._open_thought()
+                self._newest["content"][0]["text"] += text
+                yield self._of_part("response.reasoning_text.delta", delta=text)
             case TextDelta(text):
                 if not self._is_writing("message"):
                     yield from self._open_message()
@@ -138,7 +143,7 @@ class ResponsePlan(Plan):
             "status": status,
             "incomplete_details": details,
             "completed_at": None if is_cut else int(time()),
-            "usage": _usage(choice.reply),
+            "usage": _usage(choice),
             "foresight": foresight_block(choice.reply, self.requests[0]),
         }
         yield self._event(f"response.{status}", response=self._response)
@@ -167,6 +172,13 @@ class ResponsePlan(Plan):
         self._newest["content"].append(part)
         yield self._of_part("response.content_part.added", part=part)
 
+    def _open_thought(self) -> Iterator[Json]:
+        yield from self._close("completed")
+        content = [{"type": "reasoning_text", "text": ""}]
+        yield from self._open(
+            {"id": f"rs_{secrets.token_hex(16)}", "type": "reasoning", "summary": [], "content": content}
+        )
+
     def _open(self, item: Json) -> Iterator[Json]:
         self._response["output"].append({**item, "status": "in_progress"})
         self._is_open = True
@@ -182,6 +194,8 @@ class ResponsePlan(Plan):
             part = item["content"][0]
             yield self._of_part("response.output_text.done", text=part["text"], logprobs=[])
             yield self._of_part("response.content_part.done", part=part)
+        elif item["type"] == "reasoning":
+            yield self._of_part("response.reasoning_text.done", text=item["content"][0]["text"])
         else:
             yield self._of_item(
                 "response.function_call_arguments.done", arguments=item["arguments"], name=item["name"]
@@ -212,14 +226,14 @@ def responses_router(services: ApiServices) -> APIRouter:
         """Answer the input, whole or as a stream of events."""
         model = await services.chosen(asked.model)
         messages = await asyncio.to_thread(_messages, asked)
-        template = await template_for(services, model, asked.tools, messages)
-        plan = await asyncio.to_thread(ResponsePlan, asked, model, messages, template)
+        chat_format = await services.chat_format(model)
+        plan = await asyncio.to_thread(ResponsePlan, asked, model, messages, chat_format)
         return await plan.answer(services, http, asked.stream)
 
     return router
 
 
-def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
+def _tools(asked: ResponseRequest, chat_format: ChatFormat, level: ThinkingLevel) -> ToolUse:
     refuse(
         asked.previous_response_id, "previous_response_id", "it keeps no responses; send all items as input"
     )
@@ -233,7 +247,7 @@ def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
     except ValidationError as error:
         raise invalid_part(error, "text.format") from error
     grammar = form_grammar(form, "text.format")
-    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, template)
+    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, chat_format, level)
 
 
 def _function(tool: Json, place: int) -> FunctionFields:
@@ -270,7 +284,10 @@ def _message(item: Json, param: str) -> list[ChatMessage]:
             call_id = _text(item, "call_id")
             return [ChatMessage(role="tool", content=item.get("output"), tool_call_id=call_id)]
         case "reasoning":
-            return []
+            parts = item.get("content") or item.get("summary") or []
+            texts = [part.get("text") for part in parts if isinstance(part, dict)]
+            thought = "\n".join(text for text in texts if isinstance(text, str))
+            return [ChatMessage(role="assistant", reasoning_content=thought)]
         case other:
             raise ApiError(f"{param}: Foresight does not know items of type {other!r}.", f"{param}.type")
 
@@ -296,9 +313,9 @@ def _echoed(asked: ResponseRequest, model: str) -> Json:
     }
 
 
-def _usage(reply: EngineReply) -> Json:
+def _usage(choice: Choice) -> Json:
     """Return the token usage under the names of the responses API."""
-    numbers = usage([reply])
+    numbers = usage([choice])
     cached = numbers["prompt_tokens_details"]["cached_tokens"]
     details = {"cached_tokens": cached, "cache_write_tokens": 0}
     return {
@@ -306,11 +323,8 @@ def _usage(reply: EngineReply) -> Json:
         "input_tokens_details": details,
         "output_tokens": numbers["completion_tokens"],
         "output_tokens_details": {
-            "reasoning_tokens": 0,
-            **{
-                name: numbers["completion_tokens_details"][name]
-                for name in ("accepted_prediction_tokens", "rejected_prediction_tokens")
-            },
+            name: numbers["completion_tokens_details"][name]
+            for name in ("reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens")
         },
         "total_tokens": numbers["total_tokens"],
     }

@@ -9,9 +9,8 @@ from pathlib import Path
 from time import monotonic
 
 from app.api.errors import ApiError
-from app.api.tool_syntax import ToolTemplate, tool_template
 from app.engine import Engine
-from app.values.chat_format import DEFAULT_THINKING, Thinking
+from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
 from app.values.messages import ModelChoice, ModelFolder
 from app.values.model import InstalledModel
 
@@ -75,9 +74,14 @@ class ApiServices:
     template: Callable[[ModelChoice], str] = lambda _choice: ""
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def tool_template(self, model: ServedModel) -> ToolTemplate:
-        """Return how the model's chat template shows tools. Reads the template on a thread."""
-        return tool_template(await asyncio.to_thread(self.template, model.choice))
+    async def chat_format(self, model: ServedModel) -> ChatFormat:
+        """Return what is known about the model's chat template. Reads and tries the template on a thread."""
+
+        def found() -> ChatFormat:
+            template = self.template(model.choice)
+            return self.engine.chat_format(template) if template else UNKNOWN_FORMAT
+
+        return await asyncio.to_thread(found)
 
     def models(self) -> list[ServedModel]:
         """List the current model, then the others on this machine."""

@@ -1,11 +1,11 @@
-"""Finds tool calls in a model's reply while it is written; here in the Hermes form (`tool_syntax.py` has others).
+"""Finds tool calls in a model's reply while it is written, in the model's own form; here in the Hermes form.
 
     Let me look.<tool_call>
     {"name": "weather", "arguments": {"city": "Rome"}}
     </tool_call>
 
 gives a delta of text, then one with the call's id and name, then deltas with its arguments as they come. Text that
-only looks like a call stays text.
+only looks like a call stays text. The thought before an answer gives deltas of its own.
 """
 
 import json
@@ -17,16 +17,24 @@ from typing import Any
 
 import regex
 
-from app.api.tool_syntax import HERMES, CallSyntax
+from app.api.call_syntax import call_syntax, loose_json, typed, value_end
+from app.conversation.thinking import ThoughtFold
+from app.values.chat_format import HERMES, CallFormat
 from app.values.dataclass_json import parse_json
+from app.values.markers import beginning_at_end
 
-OPENING, CLOSING = "<tool_call>", "</tool_call>"
 ALL = "all\n"
 """In Functionary's format, the recipient that marks plain text instead of a call."""
 NO_SCHEMAS: Mapping[str, Any] = MappingProxyType({})
-_PROMISING = regex.compile(r'\s*(\{\s*("|$)|$)')
+_PROMISING = regex.compile(r'\s*\[?\s*(\{\s*("|$)|$)')
 """Matches text that may become a call: the beginning of an object, or only blanks."""
-_PARAMETER = regex.compile(r"\s*<parameter=(?P<key>[^>\n]+)>\n?(?P<value>.*?)\n?</parameter>", regex.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """A further part of the thought before the answer."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class ArgumentsDelta:
     text: str
 
 
-Delta = TextDelta | CallDelta | ArgumentsDelta
+Delta = ThoughtDelta | TextDelta | CallDelta | ArgumentsDelta
 
 
 @dataclass(slots=True)
@@ -65,13 +73,17 @@ class WrittenCall:
 
 @dataclass(slots=True)
 class ParsedReply:
-    """A reply's text and calls, put together from its deltas."""
+    """A reply's thought, text and calls, put together from its deltas; the thought ends at `thought_end`."""
 
     text: str = ""
     calls: list[WrittenCall] = field(default_factory=list)
+    thought: str = ""
+    thought_end: int = 0
 
     def add(self, delta: Delta) -> None:
         match delta:
+            case ThoughtDelta(text):
+                self.thought += text
             case TextDelta(text):
                 self.text += text
             case CallDelta(_, call, name):
@@ -81,7 +93,9 @@ class ParsedReply:
 
 
 class TextParser:
-    """Reads a reply without tools: all of it is text."""
+    """Reads a text without thoughts and calls: all of it is the answer."""
+
+    thought_end = 0
 
     def push(self, text: str) -> list[Delta]:
         """Return the text as a delta."""
@@ -92,21 +106,70 @@ class TextParser:
         return []
 
 
+class ReplyParser:
+    """Reads a reply: its thought, then its answer with calls.
+
+    A call in a thought is none, unless the reply ends with it and the thought was never closed."""
+
+    def __init__(self, answer: "ToolCallParser | TextParser") -> None:
+        self._fold, self._answer = ThoughtFold(), answer
+        self._openings = answer.openings if isinstance(answer, ToolCallParser) else ()
+        self._held = ""  # of a thought, from where a call may begin
+
+    @property
+    def thought_end(self) -> int:
+        """Where the thought ends in the reply's text."""
+        return self._fold.end
+
+    def push(self, text: str) -> list[Delta]:
+        """Return the deltas of this text, as far as it is certain what it is."""
+        thought, answer = self._fold.push(text)
+        found = self._thought(thought, not self._fold.is_thinking)
+        return found + (self._answer.push(answer) if answer else [])
+
+    def flush(self, is_cut: bool = False) -> list[Delta]:
+        """Return what is left at the end."""
+        was_thinking = self._fold.is_thinking
+        thought, answer = self._fold.flush()
+        found = self._thought(thought, not was_thinking) + self._answer.push(answer)
+        if self._held:
+            called = self._answer.push(self._held) + self._answer.flush(is_cut)
+            has_call = any(isinstance(delta, CallDelta) for delta in called)
+            return found + (called if has_call else [ThoughtDelta(self._held)])
+        return found + self._answer.flush(is_cut)
+
+    def _thought(self, text: str, is_closed: bool) -> list[Delta]:
+        """Return a part of the thought. Until the thought is closed, what may be a call is held back."""
+        text, kept = self._held + text, len(self._held + text)
+        if not is_closed:
+            kept = _first_of(self._openings, text)[0]
+        shown, self._held = text[:kept], text[kept:]
+        return [ThoughtDelta(shown)] if shown else []
+
+
 class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
-    def __init__(self, syntax: CallSyntax = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
-        """Take the syntax, and the JSON schemas of the functions' arguments by function name."""
-        self._syntax = syntax
+    thought_end = 0
+
+    def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
+        """Take the form of calls, and the JSON schemas of the functions' arguments by function name."""
+        self._syntax = call_syntax(form)
+        self._form = form
         self._schemas = schemas
         self._held = ""
         self._calls = 0
         self._json = _JsonEnd()
         self._opened = ""  # the opening before a head; it is text if no head follows
-        self._given: dict[str, Any] = {}
         self._name = ""
-        self._is_begun = False
+        self._ending = list[str]()
+        self._is_begun = self._is_flushing = self._has_text = False
         self._read = self._first
+
+    @property
+    def openings(self) -> tuple[str, ...]:
+        """The texts by which a call is found."""
+        return self._syntax.openings
 
     def push(self, text: str) -> list[Delta]:
         """Return the deltas of this text.
@@ -122,15 +185,19 @@ class ToolCallParser:
         """Return what is left at the end.
 
         A call that ended before its name is text; if the reply `is_cut`, it is dropped."""
+        if is_cut and self._opened and self._read == self._head:
+            self._held, self._read = "", self._text
+        self._is_flushing = True
+        found = self.push("")
         rest, self._held = self._held, ""
         if self._read == self._arguments:
-            return [ArgumentsDelta(self._calls - 1, rest)] if rest else []
-        if self._read in (self._tail, self._parameters) or (self._calls and not rest.strip()):
-            return []
-        if is_cut and self._opened and self._read == self._head:
-            return []
+            return [*found, ArgumentsDelta(self._calls - 1, rest)] if rest else found
+        if self._read in (self._tail, self._parameters, self._pairs, self._more, self._end) or (
+            self._calls and not rest.strip()
+        ):
+            return found
         text = self._opened + rest if self._read == self._head else rest
-        return [TextDelta(text)] if text else []
+        return [*found, TextDelta(text)] if text else found
 
     def _first(self) -> list[Delta] | None:
         """Decide from the reply's beginning whether it starts with text or with a call; None if more text is
@@ -143,44 +210,52 @@ class ToolCallParser:
             self._held = self._held.removeprefix(ALL)
             self._read = self._text if is_text else self._head
             return []
-        if not start and self._syntax.is_bare:
+        if not start:
             return None
-        self._read = self._head if self._syntax.is_bare and start.startswith("{") else self._text
+        self._read = self._head if self._syntax.is_bare and start[0] in "{[" else self._text
         return []
 
     def _text(self) -> list[Delta] | None:
-        opening = self._syntax.opening
-        before, tag, after = self._held.partition(opening)
-        kept = len(before) - (0 if tag else _beginning_at_end(before, opening))
-        is_gap = bool(self._calls) and not before[:kept].strip()  # the space between two calls
-        if tag:
-            self._held, self._read, self._opened = after, self._head, opening
-        elif is_gap or not kept:
+        kept, tag = _first_of(self.openings, self._held)
+        before = self._held[:kept]
+        # The space before a reply's first text, or between two calls, is dropped if a call follows.
+        is_gap = not before.strip() and (self._calls > 0 or not self._has_text)
+        if not tag and (not kept or (is_gap and not self._is_flushing)):
             return None
-        else:
-            self._held = before[kept:]
-        return [TextDelta(before[:kept])] if kept and not is_gap else []
+        self._held = self._held[kept:]
+        if tag:
+            is_first = tag == self.openings[0]
+            self._opened, self._read = tag if is_first else "", self._head
+            self._held = self._held.removeprefix(tag) if is_first else self._held
+        if is_gap and (tag or self._calls):
+            return []
+        self._has_text = True
+        return [TextDelta(before)]
 
     def _head(self) -> list[Delta] | None:
-        head = self._syntax.head.match(self._held, partial=True)
+        head = self._syntax.head.match(self._held, partial=not self._is_flushing)
         if head and not head.partial:
-            self._held, self._name = self._held[head.end() :], self._syntax.name_in(head)
-            self._calls += 1
-            self._json, self._given, self._is_begun = _JsonEnd(), {}, False
-            self._read = self._parameters if self._syntax.has_parameters else self._arguments
-            return [CallDelta(self._calls - 1, _call_id(), self._name)]
+            return self._begun(head)
         if head:
             return None
-        if self._syntax is HERMES and _PROMISING.match(self._held):
-            inside, tag, after = self._held.partition(CLOSING)
-            return self._whole(inside, after) if tag else None
+        if self._form.kind == "object" and _PROMISING.match(self._held):
+            return self._whole()
         return self._no_call()
+
+    def _begun(self, head: Any) -> list[Delta]:
+        self._held, self._name = self._held[head.end() :], self._syntax.name_in(head)
+        self._calls += 1
+        self._json, self._is_begun = _JsonEnd(), False
+        self._read = {"tags": self._parameters, "pairs": self._pairs}.get(self._form.kind, self._arguments)
+        return [CallDelta(self._calls - 1, _call_id(), self._name)]
 
     def _no_call(self) -> list[Delta]:
         opened, self._opened = self._opened, ""
         self._read = self._text
-        if self._syntax.is_bare and not opened:  # an object that is the answer
-            opened, self._held = self._held, ""
+        if not opened:  # an object that is the answer, or a tag that is only mentioned
+            kept = len(self._held) if self._syntax.is_bare else 1
+            opened, self._held = self._held[:kept], self._held[kept:]
+        self._has_text = True
         return [TextDelta(opened)] if opened else []
 
     def _arguments(self) -> list[Delta] | None:
@@ -194,67 +269,109 @@ class ToolCallParser:
 
     def _parameters(self) -> list[Delta] | None:
         """Read an argument that has a tag of its own, and return it as JSON."""
-        found = _PARAMETER.match(self._held, partial=True)
+        found = self._syntax.parameter.match(self._held, partial=True)
         if found and not found.partial:
             self._held = self._held[found.end() :]
-            schema = (self._schemas.get(self._name) or {}).get("properties") or {}
-            value = _typed(found["value"], schema.get(found["key"]))
-            written = f"{_json(found['key'])}: {_json(value)}"
-            start, self._is_begun = ", " if self._is_begun else "{", True
-            return [ArgumentsDelta(self._calls - 1, start + written)]
-        if found:
+            return self._argument(found["key"], typed(found["value"], self._schema(found["key"])))
+        return self._ended() if found is None or self._is_flushing else None
+
+    def _pairs(self) -> list[Delta] | None:
+        """Read an argument that ends with a separator, and return it as JSON."""
+        found = self._syntax.parameter.match(self._held, partial=True)
+        if found is None:
+            return self._ended()
+        ends = self._form.after_value.strip()[:1] + self._form.after_arguments.strip()[:1]
+        end = -1 if found.partial else value_end(self._held[found.end() :], self._form.quote, ends)
+        if end < 0:
             return None
+        text = self._held[found.end() : found.end() + end]
+        self._held = self._held[found.end() + end :].removeprefix(ends[:1])
+        try:
+            value = parse_json(loose_json(text, self._form.quote))
+        except ValueError:
+            value = text
+        return self._argument(found["key"].strip('"'), value)
+
+    def _schema(self, key: str) -> Any:
+        return ((self._schemas.get(self._name) or {}).get("properties") or {}).get(key)
+
+    def _argument(self, key: str, value: Any) -> list[Delta]:
+        start, self._is_begun = ", " if self._is_begun else "{", True
+        return [ArgumentsDelta(self._calls - 1, f"{start}{_json(key)}: {_json(value)}")]
+
+    def _ended(self) -> list[Delta]:
         self._read = self._tail
         return [ArgumentsDelta(self._calls - 1, "}" if self._is_begun else "{}")]
 
     def _tail(self) -> list[Delta] | None:
         """Skip the text that closes the call, which a model may leave out."""
-        tail = self._syntax.tail.match(self._held, partial=True)
+        tail = self._syntax.tail.match(self._held, partial=not self._is_flushing)
         if tail and tail.partial:
             return None
-        more = False
         if tail:
-            self._held, more = self._held[tail.end() :], bool(tail.groupdict().get("more"))
-        else:
-            self._held = self._held.lstrip().removeprefix("}")
-        self._opened, self._read = "", self._head if more else self._text
+            self._held = self._held[tail.end() :]
+        self._opened, self._read = "", self._more
         return []
 
-    def _whole(self, inside: str, after: str) -> list[Delta]:
+    def _more(self) -> list[Delta] | None:
+        """Read the head of another call, or begin to skip what ends all calls."""
+        found = self._syntax.more.match(self._held, partial=not self._is_flushing)
+        if found and found.partial:
+            return None
+        self._ending = list(self._syntax.end)
+        self._read = self._end
+        return self._begun(found) if found else []
+
+    def _end(self) -> list[Delta] | None:
+        """Skip the next part of the text after all calls, which a model may leave out."""
+        rest = self._held.lstrip()
+        if not self._ending or (rest and not self._ending[0].startswith(rest[: len(self._ending[0])])):
+            self._read = self._text
+            return []
+        if len(rest) < len(self._ending[0]):
+            return None
+        self._held = rest[len(self._ending.pop(0)) :]
+        return []
+
+    def _whole(self) -> list[Delta] | None:
         """Read a complete call, whose keys may be in any order. Returns it as text if it is not a valid call."""
-        self._held, self._read = after, self._text
+        start = self._held.find("{")
+        scan = _JsonEnd()
+        end = start + scan.find(self._held[start:]) if start >= 0 else 0
+        if not scan.is_complete:
+            return self._no_call() if self._is_flushing else None
         try:
-            call = parse_json(inside, strict=False)
-            name, arguments = call["name"], call.get("arguments", call.get("parameters", {}))
+            call = parse_json(self._held[start:end], strict=False)
+            name, arguments = _name_and_arguments(call.get("function", call), self._form)
         except (ValueError, KeyError, TypeError, AttributeError):
-            return [TextDelta(OPENING + inside + CLOSING)]
+            return self._no_call()
+        self._held, self._read, self._opened = self._held[end:], self._closing, ""
         self._calls += 1
         written = arguments if isinstance(arguments, str) else _json(arguments)
         return [CallDelta(self._calls - 1, _call_id(), str(name)), ArgumentsDelta(self._calls - 1, written)]
 
-
-Parser = TextParser | ToolCallParser
-
-
-def _typed(text: str, schema: Any) -> Any:
-    """Parse an argument's value as JSON, unless its schema wants a string or is missing."""
-    kinds = _kinds(schema)
-    if "string" in kinds or not isinstance(schema, dict):
-        return None if "null" in kinds and text.strip() == "null" else text
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text
+    def _closing(self) -> list[Delta] | None:
+        """Skip the text that closes a call after its object."""
+        self._held = "}" + self._held
+        self._read = self._tail
+        return []
 
 
-def _kinds(schema: Any) -> set[str]:
-    """Return the types that a schema allows: its own, and those of its alternatives."""
-    if not isinstance(schema, dict):
-        return set()
-    kind = schema.get("type")
-    kinds = {one for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str)}
-    alternatives = [schema.get(name) for name in ("anyOf", "oneOf")]
-    return kinds.union(*(_kinds(one) for some in alternatives if isinstance(some, list) for one in some))
+Parser = TextParser | ReplyParser
+
+
+def _first_of(tags: tuple[str, ...], text: str) -> tuple[int, str]:
+    """Return the place of the first of these tags, and the tag; or how much of the text begins no tag, and ""."""
+    found = min(((place, tag) for tag in tags if (place := text.find(tag)) >= 0), default=None)
+    return found or (len(text) - beginning_at_end(text, tags), "")
+
+
+def _name_and_arguments(call: Mapping[str, Any], form: CallFormat) -> tuple[Any, Any]:
+    if not form.name_key:
+        return next(iter(call.items()))
+    name = call[form.name_key] if form.name_key in call else call["name"]
+    keys = (form.arguments_key, "arguments", "parameters")
+    return name, next((call[key] for key in keys if key in call), {})
 
 
 def _json(value: Any) -> str:
@@ -291,9 +408,3 @@ class _JsonEnd:
 
 def _call_id() -> str:
     return f"call_{secrets.token_hex(12)}"
-
-
-def _beginning_at_end(text: str, tag: str) -> int:
-    """Return the length of the longest suffix of `text` that is a proper prefix of `tag`."""
-    longest = min(len(tag) - 1, len(text))
-    return next((length for length in range(longest, 0, -1) if text.endswith(tag[:length])), 0)

@@ -4,14 +4,15 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from app.api.call_syntax import call_syntax
 from app.api.errors import ApiError
-from app.api.tool_calls import Parser, TextParser, ToolCallParser
-from app.api.tool_syntax import HERMES, CallSyntax, ToolTemplate
+from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
+from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat, ThinkingLevel
 from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar, control_rule
 
@@ -31,8 +32,8 @@ tags:
 </tool_call>"""
 ANYTHING = {"type": "object"}
 NOTHING = {"type": "object", "properties": {}}
-EXPLAINED_HERMES = ToolTemplate()
-PARAMETER_END = "\n</parameter>\n"
+CONTROL = re.compile(rf"(<[^<>\s]+>|\[[A-Z_]+\]|{ANY})")
+"""What may be a control token in the text of a call, or stands for an id."""
 MOST_TOOLS = 1024
 """Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
@@ -82,31 +83,37 @@ class ToolUse:
     forced: tuple[FunctionFields, ...] = ()
     most_calls: int = 1
     form: Grammar | None = field(default=None)
-    template: ToolTemplate = field(default_factory=ToolTemplate)
+    chat_format: ChatFormat = UNKNOWN_FORMAT
+    opens_thought: bool = False
 
-    def parser(self) -> Parser:
-        """Make a parser that finds calls of these tools in the reply."""
+    @property
+    def calls(self) -> CallFormat:
+        """The form of calls: the model's own, or the one that is explained to it."""
+        return calls_of(self.chat_format)
+
+    def parser(self) -> ReplyParser:
+        """Make a parser that finds the thought, and calls of these tools, in the reply."""
         schemas = {one.name: one.parameters for one in self.offered}
-        return ToolCallParser(self.template.syntax, schemas) if self.offered else TextParser()
+        return ReplyParser(ToolCallParser(self.calls, schemas) if self.offered else TextParser())
 
     @property
     def prompt(self) -> str:
         """The part of the system prompt that explains the tools; "" if there are none or the template writes
         them."""
-        if not self.offered or self.template.is_native:
+        if not self.offered or self.calls.shows_tools:
             return ""
         return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))
 
     @property
     def native(self) -> str:
         """The tools as JSON for a template that writes them, else ""."""
-        is_told = self.offered and self.template.is_native
+        is_told = self.offered and self.calls.shows_tools
         return json.dumps(self._shown, ensure_ascii=False) if is_told else ""
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The control tokens that must be kept in the reply's text."""
-        return self.template.syntax.control if self.offered else ()
+        """The texts whose control tokens must be kept in the reply's text."""
+        return (*self.calls.texts, *call_syntax(self.calls).openings) if self.offered else ()
 
     def grammar_param(self, form: str = "response_format") -> str:
         """Return the request parameter that the grammar comes from: "tools" if calls are forced, else `form`."""
@@ -123,18 +130,31 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the reply: calls if they are forced, else the answer's form, or calls instead of it."""
-        syntax = self.template.syntax
+        """The grammar of the reply: calls if they are forced, else the answer's form, or calls instead of it.
+
+        A thought that the prompt opens is closed first."""
+        most = self.most_calls if self.forced else MOST_CALLS
+        most = most if self.calls.can_repeat else 1
+        closing = _written(self.chat_format.thought_end) + " " if self.opens_thought else ""
         if self.forced:
-            most = self.most_calls if syntax.can_repeat else 1
-            return Grammar("lark", calls_grammar(self.forced, most, syntax))
-        if self.form is None or not self.offered or self.form.kind != "json_schema":
+            calls = calls_grammar(self.forced, most, self.calls)
+            return Grammar("lark", calls.replace("start: ", f"start: {closing}", 1))
+        if self.form is None or self.form.kind != "json_schema" or not (self.offered or closing):
             return self.form
-        most = MOST_CALLS if syntax.can_repeat else 1
-        calls = calls_grammar(self.offered, most, syntax).replace("start:", "calls:", 1)
-        return Grammar(
-            "lark", f"start: form | calls\nform: {_json_rule(parse_json(self.form.source))}\n{calls}"
+        calls = (
+            calls_grammar(self.offered, most, self.calls).replace("start:", "calls:", 1)
+            if self.offered
+            else ""
         )
+        answer = "(form | calls)" if calls else "form"
+        rule = _json_rule(parse_json(self.form.source))
+        return Grammar("lark", f"start: {closing}{answer}\nform: {rule}\n{calls}")
+
+
+def calls_of(chat_format: ChatFormat) -> CallFormat:
+    """Return the form of calls of a model, or the form that is explained to one that knows none."""
+    calls = chat_format.reply.calls
+    return calls if calls.kind and calls.shows_tools else HERMES
 
 
 def tool_use(
@@ -142,25 +162,27 @@ def tool_use(
     choice: Any,
     is_parallel: bool | None,
     form: Grammar | None,
-    template: ToolTemplate = EXPLAINED_HERMES,
+    chat_format: ChatFormat = UNKNOWN_FORMAT,
+    level: ThinkingLevel = "default",
 ) -> ToolUse:
     """Apply the request's tool_choice to its tools. Raises ApiError."""
     offered = tuple(tools)
+    use = ToolUse(form=form, chat_format=chat_format, opens_thought=chat_format.mode(level).opens_thought)
     named = _named(choice)
     if named is not None:
         forced = tuple(one for one in offered if one.name == named)
         if not forced:
             raise ApiError(f"tool_choice names {named!r}, which is none of the tools.", "tool_choice")
-        return ToolUse(offered, forced, 1, form, template)
+        return replace(use, offered=offered, forced=forced)
     if choice == "none":
-        return ToolUse(form=form, template=template)
+        return use
     if choice in ("required", "any"):
         if not offered:
             raise ApiError("tool_choice requires a call, and there are no tools.", "tool_choice")
-        return ToolUse(offered, offered, MOST_CALLS if is_parallel else 1, form, template)
+        return replace(use, offered=offered, forced=offered, most_calls=MOST_CALLS if is_parallel else 1)
     if choice not in (None, "auto"):
         raise ApiError("tool_choice must be none, auto, required, or name a function.", "tool_choice")
-    return ToolUse(offered, form=form, template=template)
+    return replace(use, offered=offered)
 
 
 def _named(choice: Any) -> str | None:
@@ -194,55 +216,66 @@ def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") 
     return None
 
 
-def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax = HERMES) -> str:
+def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat = HERMES) -> str:
     """Write a grammar, in Lark's syntax, of up to `most` calls of these tools."""
     rules = list[str]()
     for place, tool in enumerate(tools):
-        heading, after = (
-            _written(text, syntax) for text in (syntax.heading(tool.name), syntax.after_arguments)
-        )
-        rules.append(f"call{place}: {heading} args{place} {after}".rstrip())
-        rules.append(_arguments_rule(place, closed(tool.parameters or NOTHING), syntax))
+        heading = _written(f"{form.before_name}{json.dumps(tool.name)[1:-1]}{form.after_name}")
+        rules.append(f"call{place}: {heading} args{place} {_written(form.after_arguments)}".rstrip())
+        rules.append(_arguments_rule(place, closed(tool.parameters or NOTHING), form))
     one = " | ".join(f"call{place}" for place in range(len(tools)))
-    more = f"({_written(syntax.between, syntax)} call){{0,{most - 1}}}" if most > 1 else ""
-    start = " ".join(
-        part for part in (_written(syntax.begin, syntax), "call", more, _written(syntax.end, syntax)) if part
-    )
+    more = f"({_written(form.between)} call){{0,{most - 1}}}" if most > 1 else ""
+    start = " ".join(part for part in (_written(form.begin), "call", more, _written(form.end)) if part)
     return "\n".join([f"start: {start}", f"call: {one}", *rules])
 
 
-def _written(text: str, syntax: CallSyntax) -> str:
+def _written(text: str) -> str:
     """Quote a string for a grammar.
 
     Control tokens in it are named, because spelt out they would be other tokens."""
-    names = "|".join(map(re.escape, syntax.control))
-    parts = re.split(f"({names})", text) if names else [text]
-    return " ".join(control_rule(part) if part in syntax.control else _quoted(part) for part in parts if part)
+    return " ".join(map(_part, filter(None, CONTROL.split(text))))
 
 
-def _arguments_rule(place: int, schema: dict[str, Any], syntax: CallSyntax) -> str:
-    if not syntax.has_parameters:
+def _part(part: str) -> str:
+    if part == ANY:
+        return "/[a-zA-Z0-9]{1,9}/"
+    return control_rule(part) if CONTROL.fullmatch(part) else _quoted(part)
+
+
+def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str:
+    """Write the rule of a call's arguments; each has a rule of its own if it has tags or is a pair."""
+    if form.kind not in ("tags", "pairs"):
         return f"args{place}: {_json_rule(schema)}"
-    required, rules, parts = schema.get("required", ()), list[str](), list[str]()
+    properties = schema.get("properties", {})
+    required = [name for name in properties if name in schema.get("required", ())]
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    for number, (name, one) in enumerate(schema.get("properties", {}).items()):
-        rule = f"args{place}x{number}"
-        rules.append(f"{rule}: {_quoted(f'<parameter={name}>' + chr(10))} {rule}value")
-        rules.append(_value_rule(f"{rule}value", {**shared, **one} if isinstance(one, dict) else one))
-        parts.append(rule if name in required else f"{rule}?")
+    rules, parts = list[str](), list[str]()
+    for number, name in enumerate([*required, *(one for one in properties if one not in required)]):
+        one, rule = properties[name], f"args{place}x{number}"
+        head = _written(f"{form.before_key}{name}{form.after_key}".replace(ANY, "true"))
+        typed = {**shared, **one} if isinstance(one, dict) else one
+        rules.append(f"{rule}: {head} {rule}value")
+        rules.append(_value_rule(f"{rule}value", typed, form, name))
+        before = _written(form.after_value) + " " if form.kind == "pairs" and number else ""
+        parts.append(f"{before}{rule}" if name in required else f"({before}{rule})?")
     return "\n".join([f"args{place}: {' '.join(parts) or _quoted('')}", *rules])
 
 
-def _value_rule(name: str, schema: Any) -> str:
-    """Write the rule of an argument that has a tag of its own, with the closing tag.
+def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
+    """Write the rule of an argument's value, with what ends it.
 
     A string is written as it is, any other value as JSON."""
-    ending = _quoted(PARAMETER_END)
-    if not isinstance(schema, dict) or schema.get("type") != "string":
-        return f"{name}: {_json_rule(schema)} {ending}"
+    is_pair, quote = form.kind == "pairs", form.quote
+    after = quote if is_pair else form.after_value.replace(KEY, key)
+    ending = _quoted(after)
+    if not isinstance(schema, dict) or schema.get("type") != "string" or (is_pair and len(quote) == 1):
+        return f"{name}: {_json_rule(schema)} {'' if is_pair else ending}".rstrip()
+    begin = f"{_written(quote)} " if is_pair else ""
     if known := [schema["const"]] if "const" in schema else schema.get("enum"):
-        return f"{name}: ({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
+        return f"{name}: {begin}({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
     length = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
+    if begin:
+        return f"{name}: {begin}{name}text\n{name}text[suffix={ending}]: /(.|\\n){{{length}}}/"
     return f"{name}[suffix={ending}]: /(.|\\n){{{length}}}/"
 
 
@@ -283,7 +316,7 @@ def called_text(name: str, arguments: str) -> str:
     with suppress(ValueError):
         value = parse_json(arguments or "{}")
     call = json.dumps({"name": name, "arguments": value}, ensure_ascii=False)
-    return f"{HERMES.opening}\n{call}\n</tool_call>"
+    return f"<tool_call>\n{call}\n</tool_call>"
 
 
 def result_text(content: str) -> str:

@@ -1,31 +1,34 @@
 """A model's thought before it answers: <think>…</think> at the start of a reply, and how long it took.
 
-Some chat templates write the opening tag themselves; the reply then has only the end tag, on a line of its own. A
-tag that a reply merely mentions does not count.
+The engine writes every model's thought so. In replies that older versions stored, the tag of a prompt that opened
+the thought is missing; an end tag alone on its line ends the thought there. A tag that a reply merely mentions does
+not count.
 
     "<think>\\nhm\\n</think>\\n\\nYes."  ->  thought "hm", answer "Yes."
     "`</think>` ends a thought."         ->  answer alone
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.values.chat import MessageContent
+from app.values.markers import CLOSING, OPENING, beginning_at_end
 from app.values.messages import Message, Piece
 
-OPENING, END = "<think>", "</think>"
-_CLOSING = re.compile(END)
 # Without an opening tag an end tag counts only alone on its line, because the text may mention such tags.
-_LONE_CLOSING = re.compile(rf"^[ \t]*{END}[ \t]*$", re.MULTILINE)
+_LONE_CLOSING = re.compile(rf"^[ \t]*{CLOSING}[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitReply:
-    """A reply's thought and its answer. `is_thinking` is true until the thought is closed."""
+    """A reply's thought and its answer. `is_thinking` is true until the thought is closed.
+
+    `closings` is the number of closing tags up to the one that ended the thought."""
 
     thought: str = ""
     answer: str = ""
     is_thinking: bool = False
+    closings: int = field(default=1, compare=False)
 
     @property
     def has_thought(self) -> bool:
@@ -33,20 +36,81 @@ class SplitReply:
         return self.is_thinking or bool(self.thought)
 
 
+class ThoughtFold:
+    """Tells the thought of a growing reply from its answer."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._read = 0
+        self.blocks = 0
+        self.is_thinking = self._is_answering = self._is_fresh = False
+
+    @property
+    def end(self) -> int:
+        """Where the thought ends in the reply, as far as it is known; 0 if there is none."""
+        return self._read if self.blocks else 0
+
+    def push(self, text: str) -> tuple[str, str]:
+        """Return what this text adds to the thought and to the answer; the beginning of a tag is held back."""
+        if self._is_answering:
+            return "", text
+        self._held += text
+        self._read += len(text)
+        thought = ""
+        while self._opens_thought():
+            inside, tag, after = self._held.partition(CLOSING)
+            if not tag:
+                end = len(inside) - beginning_at_end(inside, (CLOSING,))
+                kept = len(inside[:end].rstrip("\n"))
+                self._held = inside[kept:]
+                return thought + self._joined(inside[:kept]), ""
+            thought += self._joined(inside.rstrip("\n"))
+            self._held, self.is_thinking = after, False
+        head = self._held.lstrip()
+        if OPENING.startswith(head):  # the tag itself is being written, or only blanks
+            return thought, ""
+        return thought, self._answer()
+
+    def flush(self) -> tuple[str, str]:
+        """Return what is left of the thought and of the answer at the end of the reply."""
+        if self.is_thinking:
+            return self._joined(self._held.rstrip("\n")), ""
+        return "", "" if self._is_answering else self._answer()
+
+    def _opens_thought(self) -> bool:
+        """Return whether the text is inside a thought, after removing the tag that opens it."""
+        head = self._held.lstrip()
+        if not self.is_thinking and head.startswith(OPENING):
+            self._held, self.is_thinking = head[len(OPENING) :], True
+            self._is_fresh = True
+            self.blocks += 1
+        return self.is_thinking
+
+    def _joined(self, text: str) -> str:
+        """Return a part of the thought, without line breaks at the thought's beginning."""
+        if self._is_fresh:
+            text = text.lstrip("\n")
+        if not text:
+            return ""
+        before = "\n\n" if self._is_fresh and self.blocks > 1 else ""
+        self._is_fresh = False
+        return before + text
+
+    def _answer(self) -> str:
+        self._is_answering = True
+        self._read -= len(self._held)
+        return self._held.lstrip("\n") if self.blocks else self._held
+
+
 def split_thought(text: str) -> SplitReply:
     """Splits a reply into its thought and its answer."""
-    head = text.lstrip()
-    if head and OPENING.startswith(head):
-        return SplitReply()  # the tag itself is being written
-    is_opened = head.startswith(OPENING)
-    thought = head[len(OPENING) :] if is_opened else text
+    fold = ThoughtFold()
+    thought, answer = fold.push(text)
     # A growing reply is split again and again, and most have no end tag: `in` is quicker than the pattern.
-    end = (_CLOSING if is_opened else _LONE_CLOSING).search(thought) if END in thought else None
-    if end:
-        return SplitReply(thought[: end.start()].strip("\n"), thought[end.end() :].lstrip("\n"))
-    return (
-        SplitReply(thought=thought.lstrip("\n"), is_thinking=True) if is_opened else SplitReply(answer=text)
-    )
+    if not fold.blocks and CLOSING in answer and (end := _LONE_CLOSING.search(answer)):
+        thought = answer[: end.start()].strip("\n")
+        return SplitReply(thought, answer[end.end() :].lstrip("\n"), closings=thought.count(CLOSING) + 1)
+    return SplitReply(thought, answer, fold.is_thinking, fold.blocks)
 
 
 def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -63,15 +127,15 @@ class ThoughtClock:
     """Records when each </think> was written, by the reply's clock. Only the whole text shows which tag counts."""
 
     def __init__(self, before: MessageContent) -> None:
-        self._ends = [before.thought] * before.text.count(END)
-        self._tail = before.text[1 - len(END) :]
+        self._ends = [before.thought] * before.text.count(CLOSING)
+        self._tail = before.text[1 - len(CLOSING) :]
 
     def take(self, piece: Piece) -> None:
         """Records the time of each end tag that this piece completes."""
         newest = self._tail + piece.text
         numbers = piece.statistics
-        self._ends += [numbers.time_to_first_token + numbers.seconds] * newest.count(END)
-        self._tail = newest[1 - len(END) :]
+        self._ends += [numbers.time_to_first_token + numbers.seconds] * newest.count(CLOSING)
+        self._tail = newest[1 - len(CLOSING) :]
 
     def seconds(self, text: str) -> float:
         """Returns the seconds that the thought took; 0 if the text has none, or if it has not ended.
@@ -82,5 +146,5 @@ class ThoughtClock:
         split = split_thought(text)
         if split.is_thinking or not split.thought:
             return 0.0
-        ends = self._ends[split.thought.count(END) :]
+        ends = self._ends[split.closings - 1 :]
         return ends[0] if ends else 0.0

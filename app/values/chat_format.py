@@ -3,6 +3,7 @@
 The engine finds all of this when it loads a model, by rendering the model's chat template with probe messages.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -46,12 +47,95 @@ class ThinkingMode:
     system: str = ""
 
 
+ANY, KEY = "\0", "\1"
+"""In a text of a CallFormat: an id or a number, and the argument's key once more."""
+CallKind = Literal["", "object", "json", "tags", "pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallFormat:
+    """How a reply writes calls of tools: `begin`, the calls with `between` them, `end`.
+
+    A call is `before_name`, the name, `after_name`, its arguments, and `after_arguments`. These are JSON: in a call
+    that is an `object` with `name_key` (without one, the name is the key) and `arguments_key`, or after a
+    name (`json`). Or each is `before_key`, its key, `after_key`, its value, and `after_value`: `tags` enclose texts
+    as they are; values of `pairs` are separated, and strings have a `quote`. The kind "" knows no calls.
+
+    The template wants arguments as JSON text if it `takes_text`; it describes the tools itself if it `shows_tools`,
+    and takes several calls in a message if they `can_repeat`."""
+
+    kind: CallKind = ""
+    begin: str = ""
+    before_name: str = ""
+    after_name: str = ""
+    after_arguments: str = ""
+    between: str = ""
+    end: str = ""
+    before_key: str = ""
+    after_key: str = ""
+    after_value: str = ""
+    quote: str = ""
+    name_key: str = ""
+    arguments_key: str = ""
+    takes_text: bool = False
+    shows_tools: bool = False
+    can_repeat: bool = True
+
+    def __post_init__(self) -> None:
+        require_one_of(CallKind, "call kind", self.kind)
+
+    @property
+    def opening(self) -> str:
+        """The text by which a call is found: the tag or the word at its beginning."""
+        start = self.begin + self.before_name
+        if self.kind == "object":
+            start = start.partition("{")[0].rstrip("[ \n")
+        found = re.match(r"\s*(<[^<>\s]+>\w*|\[[A-Z_]+\]|\S+)", start.rpartition(ANY)[2])
+        return found[1] if found else ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the form."""
+        around = (self.begin, self.before_name, self.after_name, self.after_arguments, self.between, self.end)
+        return (*around, self.before_key, self.after_key, self.after_value, self.quote)
+
+    @property
+    def end_tag(self) -> str:
+        """The tag with which calls end; "" if they end without one."""
+        return "".join(re.findall(r"<[^<>]+>\s*$", (self.after_arguments + self.end).rstrip())[:1])
+
+
+HERMES = CallFormat(
+    "object",
+    before_name='<tool_call>\n{"name": "',
+    after_name='", "arguments": ',
+    after_arguments="}\n</tool_call>",
+    between="\n",
+    name_key="name",
+    arguments_key="arguments",
+)
+"""The form that models know best; it is explained to those whose template knows no tools."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyFormat:
-    """How a reply marks its thought; both markers are "" for a model that does not think."""
+    """How a reply marks its thought and its calls; the markers are "" for a model that does not think.
+
+    `answer_opening` comes between a thought and the answer, and `marks` are all texts around an answer that are no
+    part of it. `thought_field` is the name under which the template
+    takes the thought of an earlier message; "" if it takes none."""
 
     thought_opening: str = ""
     thought_closing: str = ""
+    answer_opening: str = ""
+    marks: tuple[str, ...] = ()
+    thought_field: str = ""
+    calls: CallFormat = field(default_factory=CallFormat)
+
+    @property
+    def thought_markers(self) -> tuple[str, ...]:
+        """All texts around thoughts and answers."""
+        return (self.thought_opening, self.thought_closing, *self.marks)
 
     def is_opened_by(self, prompt: str) -> bool:
         """Return whether a prompt ends inside a thought, so that the reply begins without the opening marker."""

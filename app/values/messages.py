@@ -73,14 +73,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat. `calls` are the assistant's calls of tools. A tool's message answers the call with its
-    `call_id` and `name`."""
+    """One message of a chat. `calls` are the assistant's calls of tools, and `thought` is what came before its
+    answer, for templates that show it. A tool's message answers the call with its `call_id` and `name`."""
 
     role: PromptRole
     content: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
+    thought: str = ""
 
     def __post_init__(self) -> None:
         require(self.role in get_args(PromptRole), "role must be system, user, assistant or tool", self.role)

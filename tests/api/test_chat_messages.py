@@ -1,12 +1,14 @@
 """What the engine reads of a client's messages."""
 
+from dataclasses import replace
 from time import process_time
 
 import pytest
 
 from app.api.chat_messages import ChatMessage, engine_messages
 from app.api.errors import ApiError
-from app.api.tool_syntax import FUNCTIONARY, HERMES, LLAMA, CallSyntax, ToolTemplate
+from app.values.chat_format import HERMES as EXPLAINED
+from app.values.chat_format import CallFormat, ChatFormat, ReplyFormat
 from app.values.messages import Message
 
 
@@ -67,10 +69,13 @@ def test_what_cannot_be_read_names_its_place(given: list[dict[str, object]]) -> 
     assert refused.value.param and refused.value.param.startswith("messages")
 
 
-def native(syntax: CallSyntax, *given: dict[str, object]) -> tuple[Message, ...]:
-    return engine_messages(
-        [ChatMessage.model_validate(one) for one in given], "", ToolTemplate(syntax, is_native=True)
-    )
+HERMES = replace(EXPLAINED, shows_tools=True)
+LLAMA, FUNCTIONARY = replace(HERMES, can_repeat=False), replace(HERMES, takes_text=True)
+
+
+def native(form: CallFormat, *given: dict[str, object]) -> tuple[Message, ...]:
+    chat_format = ChatFormat(ReplyFormat(calls=form))
+    return engine_messages([ChatMessage.model_validate(one) for one in given], "", chat_format)
 
 
 def calls_of(*calls: tuple[str | None, str]) -> dict[str, object]:
@@ -138,3 +143,11 @@ def test_thousands_of_calls_and_results_are_put_together_in_no_time() -> None:
 def test_a_template_that_wants_arguments_as_text_gets_them() -> None:
     assert native(FUNCTIONARY, GO, calls_of(("a", "{}")))[1].calls[0].arguments_as_text
     assert not native(HERMES, GO, calls_of(("a", "{}")))[1].calls[0].arguments_as_text
+
+
+def test_a_thought_that_a_client_sends_back_is_the_templates() -> None:
+    turn = {**calls_of(("a", "{}")), "reasoning_content": "Hm."}
+    assert native(HERMES, GO, turn, result("a", "A"))[1].thought == "Hm."
+    assert native(HERMES, GO, {**turn, "reasoning_content": None, "reasoning": "So."})[1].thought == "So."
+    begun = native(HERMES, GO, {"role": "assistant", "content": "Yes", "reasoning_content": "Hm."})[-1]
+    assert begun.content == "<think>\nHm.\n</think>\n\nYes", "it is continued after its thought"

@@ -1,8 +1,9 @@
-"""Calls are found while they are written. test_tool_syntax.py has the forms, cut into pieces anywhere."""
+"""Calls are found while they are written. test_call_syntax.py has the forms, cut into pieces anywhere."""
 
 import pytest
 
-from app.api.tool_calls import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser, _typed
+from app.api.call_syntax import typed
+from app.api.tool_calls import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
 
 
 def test_arguments_are_given_out_while_they_are_written() -> None:
@@ -36,7 +37,10 @@ def test_a_call_that_is_cut_before_its_name_is_no_text(is_cut: bool, rest: str) 
         ({"type": ["string", "null"]}, "null", None),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "123", "123"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "123", 123),
-        ({"type": ["integer", "string"]}, "123", "123"),
+        ({"type": ["integer", "string"]}, "123", 123),
+        ({"type": ["integer", "string"]}, "1 or 2", "1 or 2"),
+        ({"type": ["object", "string"]}, "123", "123"),
+        ({"enum": ["1", "2"]}, "1", "1"),
         ({"type": "integer"}, "many", "many"),
         ({"type": 5, "anyOf": 5}, "123", 123),
         ({}, "123", 123),
@@ -44,4 +48,4 @@ def test_a_call_that_is_cut_before_its_name_is_no_text(is_cut: bool, rest: str) 
     ],
 )
 def test_an_argument_is_a_string_if_its_schema_allows_one(schema: object, text: str, value: object) -> None:
-    assert _typed(text, schema) == value
+    assert typed(text, schema) == value

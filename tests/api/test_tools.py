@@ -47,7 +47,7 @@ def test_a_form_with_free_tools_is_the_form_or_a_call() -> None:
     form = form_grammar(ResponseFormat(type="json_object"))
     assert form == Grammar("json_schema", json.dumps({"type": "object"}))
     both = tool_use(TOOLS, "auto", None, form).grammar
-    assert both and both.source.startswith("start: form | calls\n")
+    assert both and both.source.startswith("start: (form | calls)\n")
     assert tool_use([], None, None, form).grammar == form
 
 

@@ -1,6 +1,8 @@
 """A tiny model that writes a given text, whatever it reads: which token comes depends on its position alone."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -13,15 +15,23 @@ CONTROLS = ("<|endoftext|>", "<|im_start|>", END)
 
 
 def write_scripted(
-    folder: Path, text: str, template: str, eos: str = END, context: int = 512, more: str = ""
+    folder: Path,
+    text: str,
+    template: str,
+    eos: str = END,
+    context: int = 512,
+    more: str = "",
+    controls: Sequence[str] = (),
+    **values: Any,
 ) -> ModelFolder:
     """Save a model whose replies are `text`, then END, then `more` for ever; each character is a token.
 
-    Its files name `eos` as the end of a reply. The reply to "Hi" begins at its beginning; other prompts move it."""
-    tokenizer = _letters(eos)
+    Its files name `eos` as the end of a reply, and it has more `controls`. The reply to "Hi", with the `values` for
+    the template, begins at its beginning; other prompts move it."""
+    tokenizer = _letters(eos, (*CONTROLS, *controls))
     tokenizer.chat_template = template
     chat = [{"role": "user", "content": "Hi"}]
-    prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **values)
     begin = len(tokenizer(prompt, add_special_tokens=False).input_ids)
     script = tokenizer(f"{text}{END}", add_special_tokens=False).input_ids
     rest = tokenizer(more or END, add_special_tokens=False).input_ids
@@ -43,11 +53,11 @@ def write_scripted(
     return ModelFolder(folder, folder.name)
 
 
-def _letters(eos: str) -> PreTrainedTokenizerFast:
+def _letters(eos: str, controls: Sequence[str]) -> PreTrainedTokenizerFast:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     letters = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(alphabet)}, merges=[]))
     letters.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     letters.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, eos_token=eos, bos_token="<|endoftext|>")
-    tokenizer.add_special_tokens({"additional_special_tokens": list(CONTROLS)})
+    tokenizer.add_special_tokens({"additional_special_tokens": list(controls)})
     return tokenizer

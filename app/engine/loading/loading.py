@@ -110,11 +110,12 @@ class LoadedModel:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode_with(self, shown: Collection[str]) -> Decode:
-        """Return a function like `decode` that keeps the special tokens in `shown`."""
-        if not shown:
+        """Return a function like `decode` that keeps the special tokens that occur in the texts `shown`."""
+        if not any(shown):
             return self.decode
         known = self.tokenizer.added_tokens_decoder.items()
-        left_out = {number for number, token in known if token.special and token.content not in shown}
+        special = {number: token.content for number, token in known if token.special}
+        left_out = {number for number, name in special.items() if not any(name in text for text in shown)}
 
         def decode(ids: list[int]) -> str:
             kept = [token for token in ids if token not in left_out]

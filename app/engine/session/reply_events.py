@@ -25,6 +25,7 @@ from app.engine.sampling.sampling import Choices, Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.text.prompt import RequestTokens
 from app.engine.text.reply_text import ReplyText, StoppingCriteria
+from app.engine.text.thought_text import PLAIN
 from app.values.logits import LikelyToken, TokenLogprobs
 from app.values.messages import (
     Decoding,
@@ -61,7 +62,8 @@ def reply_events(
     options, prompt, before = request.options, tokens.prompt, tokens.begun
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
-    decode = loaded.decode_with(request.control)
+    form = PLAIN if isinstance(request.prompt, str) else loaded.info.chat_format.reply
+    decode = loaded.decode_with((*form.thought_markers, *request.control))
     stopper = StoppingCriteria(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
         max_new_tokens=options.max_new_tokens,
@@ -69,8 +71,10 @@ def reply_events(
         stops=options.stop,
         decode=decode,
         before=before,
+        form=form,
+        opens_thought=tokens.opens_thought,
     )
-    text = ReplyText(decode, options.stop, before)
+    text = ReplyText(decode, options.stop, before, form, tokens.opens_thought)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
     sampler, constraint = make_reply_sampler(loaded, request, tokens)

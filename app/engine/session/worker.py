@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from app.engine.session.jobs import (
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
+from app.values.chat_format import ChatFormat
 from app.values.logits import Grammar
 from app.values.messages import (
     Device,
@@ -54,6 +56,8 @@ CLOSING = "Foresight is closing and takes no more questions."
 LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes of address space that importing torch and its dependencies takes (981 MB on Linux without CUDA, more with
 it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
+KEPT_FORMATS = 16
+"""Formats of chat templates that are cached."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
 """Loggers with warnings that do not help: of missing kernels without CUDA (transformers imports torchao if it
@@ -82,7 +86,8 @@ def quiet_imports() -> None:
 
 
 class Engine:
-    """Owns the worker thread. All methods but `check_grammar` return at once; any thread may call them."""
+    """Owns the worker thread. All methods but `check_grammar` and `chat_format` return at once; any thread may call
+    them."""
 
     def __init__(
         self,
@@ -99,6 +104,7 @@ class Engine:
         embedded on `device` until a model is loaded, then on the device that was chosen for that model."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
+        self._formats = lru_cache(KEPT_FORMATS)(lambda text: self._sandbox.chat_format(text, {}, ()))
         self._queue, self._tokenising = JobQueue(), TokenisingThreads()
         self._session: Session | None = None
         self._startup_failure: AppError | None = None
@@ -165,6 +171,10 @@ class Engine:
 
         The caller waits for the sandbox, a few seconds at most; the engine's thread does not."""
         self._sandbox.check_grammar(grammar)
+
+    def chat_format(self, template: str) -> ChatFormat:
+        """Return the format of a chat template, of whatever model. The caller waits, as for a grammar."""
+        return self._formats(template)
 
     def status(self) -> EngineStatus:
         """Return what the worker is doing now."""

@@ -6,8 +6,9 @@ It runs where templates run: in the sandbox's process, or in this one for a trus
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from app.engine.text.call_format import find_reply
 from app.engine.text.prompt_probes import find_prompt_format
-from app.engine.text.thought_format import Render, find_thought
+from app.engine.text.thought_format import Render
 from app.values.chat_format import ChatFormat
 
 
@@ -24,4 +25,4 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
         except Exception:  # templates raise anything
             return ""
 
-    return find_prompt_format(rendered, find_thought(rendered), controls)
+    return find_prompt_format(rendered, find_reply(rendered), controls)

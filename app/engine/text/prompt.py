@@ -27,6 +27,7 @@ from app.engine.text.chat_roles import fitted
 from app.engine.text.control_tokens import ControlTokens
 from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
+from app.engine.text.thought_text import begun_text
 from app.errors import BadOption, PromptTooLong
 from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
 from app.values.dataclass_json import parse_json
@@ -187,7 +188,10 @@ class RequestTokenizer:
         hidden = tuple(_hidden_message(controls, message) for message in chat)
         is_begun = hidden[-1].role == "assistant" and not hidden[-1].calls
         asked = self._asked_text(controls, hidden[:-1] if is_begun else hidden, values)
-        return asked, hidden[-1].content if is_begun else ""
+        if not is_begun:
+            return asked, ""
+        form = self._format.reply
+        return asked, begun_text(form, chat[-1].content, form.is_opened_by(asked), controls.hidden)
 
     def _asked_text(self, controls: ControlTokens, asked: tuple[Message, ...], values: TemplateValues) -> str:
         if not asked:
@@ -240,10 +244,11 @@ def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
 
 def _hidden_message(controls: ControlTokens, message: Message) -> Message:
     content = controls.hidden(message.content)
-    if not message.calls and not message.name:
+    if not message.calls and not message.name and not message.thought:
         return message if content is message.content else replace(message, content=content)
     calls = tuple(_hidden_call(controls, call) for call in message.calls)
-    return replace(message, content=content, calls=calls, name=controls.hidden(message.name))
+    name, thought = controls.hidden(message.name), controls.hidden(message.thought)
+    return replace(message, content=content, calls=calls, name=name, thought=thought)
 
 
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:

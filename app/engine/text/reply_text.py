@@ -12,6 +12,9 @@ The end is decided once per step, before the KV cache, the n-gram pool, the stre
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.engine.text.thought_text import PLAIN, ThoughtText
+from app.values.chat_format import ReplyFormat
+from app.values.markers import beginning_at_end
 from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
@@ -71,7 +74,7 @@ class StopFilter:
         pending = self._held + text
         found = [index for index in (pending.find(stop) for stop in self._stops) if index >= 0]
         self.is_stopped = bool(found)
-        shown = min(found) if found else len(pending) - _beginning_at_end(pending, self._stops)
+        shown = min(found) if found else len(pending) - beginning_at_end(pending, self._stops)
         self._held = pending[shown:]
         return pending[:shown]
 
@@ -80,30 +83,35 @@ class StopFilter:
         return "" if self.is_stopped else self._held
 
 
-def _beginning_at_end(text: str, stops: Sequence[str]) -> int:
-    """Return the length of the longest suffix of `text` that begins a stop string: ("so EN", ["END"]) -> 2."""
-    longest = max((len(stop) for stop in stops), default=1) - 1
-    for length in range(min(longest, len(text)), 0, -1):
-        if any(stop.startswith(text[-length:]) for stop in stops):
-            return length
-    return 0
-
-
 class ReplyText:
-    """Turns one reply's ids into the text that is shown: detokenised, without stop strings."""
+    """Turns one reply's ids into the text that is shown: detokenised, its thought in tags, without stop strings."""
 
-    def __init__(self, decode: Decode, stops: Sequence[str], before: Sequence[int] = ()) -> None:
-        """Continue a reply that begins with the ids `before`, if any."""
+    def __init__(
+        self,
+        decode: Decode,
+        stops: Sequence[str],
+        before: Sequence[int] = (),
+        form: ReplyFormat = PLAIN,
+        opens_thought: bool = False,
+    ) -> None:
+        """Continue a reply of this form that begins with the ids `before`, if any.
+
+        With `opens_thought` the prompt has opened its thought."""
         self._detokenizer = Detokenizer(decode, before)
+        self._thoughts = ThoughtText(form, opens_thought)
+        if before:
+            self._thoughts.push(decode(list(before)))
+            self._thoughts.flush()
         self._filter = StopFilter(stops)
 
     def push(self, token_ids: Sequence[int]) -> list[str]:
         """Return the text that each token of a step adds: "" for a token that completes no character yet."""
-        return [self._filter.push(self._detokenizer.push(token)) for token in token_ids]
+        return [self._filter.push(self._thoughts.push(self._detokenizer.push(token))) for token in token_ids]
 
     def flush(self) -> str:
         """Return what is left at the end of the reply."""
-        return self._filter.push(self._detokenizer.flush()) + self._filter.flush()
+        rest = self._thoughts.push(self._detokenizer.flush()) + self._thoughts.flush()
+        return self._filter.push(rest) + self._filter.flush()
 
     @property
     def is_stopped(self) -> bool:
@@ -130,12 +138,14 @@ class StoppingCriteria:
         stops: Sequence[str],
         decode: Decode,
         before: Sequence[int] = (),
+        form: ReplyFormat = PLAIN,
+        opens_thought: bool = False,
     ) -> None:
-        """Continue a reply that begins with the ids `before`, if any; stop strings in them do not end it."""
+        """Take what ReplyText takes, besides the other rules. Stop strings in `before` do not end the reply."""
         self._eos_ids = eos_ids
         self._limit = min(max_new_tokens, room)
         self._limit_reason: StopReason = "max_tokens" if max_new_tokens <= room else "context"
-        self._text = ReplyText(decode, stops, before)
+        self._text = ReplyText(decode, stops, before, form, opens_thought)
         self._reads_text = bool(stops)
         self._count = 0
 

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from app.engine.text.prompt_probes import in_parts
+from app.engine.text.thought_format import FIELDS
 from app.errors import EngineClosed, GrammarRefused, ModelBroken
 from app.system.child_process import ChildProcess
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
@@ -270,10 +271,19 @@ def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, A
     turns = [
         {"role": message.role, "content": message.content}
         | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})
+        | _thought(message)
         | ({"tool_call_id": message.call_id, "name": message.name} if message.role == "tool" else {})
         for message in messages
     ]
     return in_parts(turns) if parts else turns
+
+
+def _thought(message: Message) -> dict[str, str]:
+    """Return the thought of a message under the names that templates have for it.
+
+    gpt-oss's template takes a thought before a call only without an answer."""
+    names = FIELDS if not (message.calls and message.content) else FIELDS[:1]
+    return dict.fromkeys(names, message.thought) if message.thought else {}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

@@ -27,10 +27,7 @@ TOOL = {
     "function": {
         "name": "probe",
         "description": "A probe.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "description": "A city."}},
-        },
+        "parameters": {"type": "object", "properties": {}},
     },
 }
 TAG = r"(?:<[^<>\s][^<>]{0,40}>|\[[A-Z/][^\[\]]{0,40}\]|\u25c1[^\u25b7]{1,20}\u25b7)"
@@ -40,30 +37,68 @@ CHANNELS = (
     (" to=self<|message|>", "<|eom|>"),
 )
 """Openings and closings that consist of several tags."""
+STRAY = {
+    CHANNELS[0][0]: (
+        "<|channel|>final <|constrain|>json<|message|>", "<|channel|>commentary<|message|>",
+        "<|channel|>commentary to=assistant", "<|channel|>commentary", "<|channel|>analysis",
+        "<|end|>", "<|return|>",
+    ),
+    "<|channel>thought": ("<|channel>",),
+}  # fmt: skip
+"""Marks that no template shows, by the opening of thoughts: of JSON, of text before a call, and of calls."""
+ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
+"""Marks around answers that a prompt may name."""
 FORMS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|channel>thought\n", "<channel|>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
-    ("<reasoning>", "</reasoning>"),
-    ("<thought>", "</thought>"),
+    ("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<|channel>thought", "<channel|>"),
+    ("<seed:think>", "</seed:think>"), ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<reasoning>", "</reasoning>"), ("<thought>", "</thought>"),
     ("Here is my thought process:", "Here is my response:"),
-)
+)  # fmt: skip
 """Openings and closings that a prompt may name, of templates that show no thought."""
 
 
 def find_thought(render: Render) -> ReplyFormat:
-    """Return a format with the markers of thoughts; both are "" if the template shows no sign of any."""
-    shown = next(_around_thoughts(render), None) or _named(render)
-    opening, closing = shown or ("", "")
-    return ReplyFormat(opening, closing)
+    """Return a format with the markers of thoughts, "" if the template shows no sign of any, and the marks around
+    answers."""
+    field, opening, closing, between = next(_around_thoughts(render), ("", *_named(render), ""))
+    answer, marks = _marks(render, opening, closing, between)
+    return ReplyFormat(opening, closing, answer, marks, field)
 
 
-def _around_thoughts(render: Render) -> Iterator[tuple[str, str]]:
-    """Yield the markers around a thought, for each way to show the template one."""
+def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
+    """Return the tags between a thought and the answer, and all texts around an answer that are no part of it."""
+    asked = render([ASKED], {}).rpartition(QUESTION)[2]
+    user_end = render([ASKED], NO_PROMPT).rpartition(QUESTION)[2]
+    plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).rpartition(QUESTION)[2]
+    before, _, after = plain.partition(ANSWER)
+    begin = before[len(common_start(asked, before)) :].rpartition(closing or ANSWER)[2]
+    begin = begin.removeprefix(opening).strip()
+    header = between.strip().removesuffix(begin)
+    turn_end = common_end(user_end, after)
+    words = re.match(
+        rf"{TAG}\w+{TAG}", turn_end
+    )  # their tags are control tokens, but the word would be shown
+    end = after.removesuffix(turn_end) if begin else ""
+    if begin and not end.strip():
+        end = "".join(re.findall(rf"^\s*{TAG}", after))
+    named = [mark for mark in ANSWERS if any(mark in render([ASKED], values) for values in SWITCHES)]
+    marks = (
+        header + begin,
+        begin,
+        header,
+        end.strip(),
+        words[0] if words else "",
+        *named,
+        *STRAY.get(opening, ()),
+    )
+    found = tuple(dict.fromkeys(mark for mark in marks if re.search(TAG, mark)))
+    return header + begin if header + begin in found else "", found
+
+
+def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the field of a thought, the markers around it, and the text between it and the answer, for each way to
+    show the template a thought."""
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).partition(ANSWER)[0]
     for field in FIELDS:
         thinking = {"role": "assistant", "content": ANSWER, field: THOUGHT}
@@ -72,11 +107,18 @@ def _around_thoughts(render: Render) -> Iterator[tuple[str, str]]:
             for message, tools in ((thinking, {}), (calling, {"tools": [TOOL]})):
                 text = render([ASKED, message], {**NO_PROMPT, **tools, **values})
                 before, is_shown, after = text.rpartition(THOUGHT)
-                closing = re.match(rf"\s*({TAG})", after)
-                if known := next((form for form in (*CHANNELS, *FORMS) if before.endswith(form[0])), None):
-                    yield known
-                elif is_shown and closing and (opening := _opening(before, plain) or _last_line(render)):
-                    yield opening, closing[1]
+                if is_shown and (markers := _markers(render, before, after, plain)):
+                    between = after.partition(markers[1])[2].partition(ANSWER)
+                    yield field, *markers, between[0] if between[1] else ""
+
+
+def _markers(render: Render, before: str, after: str, plain: str) -> tuple[str, str] | None:
+    """Return the markers in the texts before and after a thought; None if there are none."""
+    if known := next((form for form in (*CHANNELS, *FORMS) if before.rstrip("\n").endswith(form[0])), None):
+        return known
+    closing = re.match(rf"\s*({TAG})", after)
+    opening = _opening(before, plain) or _last_line(render)
+    return (opening, closing[1]) if closing and opening else None
 
 
 def _opening(before: str, plain: str) -> str:
@@ -92,8 +134,30 @@ def _last_line(render: Render) -> str:
     return "" if re.search(TAG, line) else line
 
 
-def _named(render: Render) -> tuple[str, str] | None:
+def _named(render: Render) -> tuple[str, str]:
     """Return the markers of FORMS that the template names, or with which it begins or ends an empty thought."""
     prompts = [render([ASKED], values) for values in SWITCHES]
+    prompts += [render([ASKED, {"role": "assistant", "content": ANSWER}, ASKED], {})]
     forms = (form for form in FORMS if any(marker.strip() in text for marker in form for text in prompts))
-    return next(forms, None)
+    return next(forms, ("", ""))
+
+
+def common(first: str, second: str) -> str:
+    """Return the beginning that two texts have in common."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return first[: next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))]
+
+
+def common_start(first: str, second: str) -> str:
+    """Return the beginning that two texts have in common, without an unfinished tag at its end."""
+    start = common(first, second)
+    is_cut = start not in (first, second) and start.rfind("<") > start.rfind(">")
+    return start[: start.rfind("<")] if is_cut else start
+
+
+def common_end(first: str, second: str) -> str:
+    """Return the end that two texts have in common, without the rest of a tag at its beginning."""
+    end = common(first[::-1], second[::-1])[::-1]
+    befores = (first.removesuffix(end), second.removesuffix(end))
+    is_cut = any(before.rfind("<") > before.rfind(">") for before in befores)
+    return end.partition(">")[2] if is_cut and ">" in end else end

@@ -98,7 +98,7 @@ def test_a_budget_closes_the_thought_in_the_models_own_way_and_the_reply_goes_on
     assert text.startswith("<think>\nA person\n</think>\n\n")
     assert text.endswith("Hello there!")
     opened, _ = reply(engine, "opened", Options(thinking=Thinking(budget=8)))
-    assert opened.startswith("A person\n</think>\n\n")
+    assert opened.startswith("<think>\nA person\n</think>\n\n")
 
 
 def test_a_thought_that_ends_by_itself_is_not_changed(engine: Engine) -> None:

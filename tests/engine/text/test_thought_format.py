@@ -20,7 +20,7 @@ TEMPLATES = {
         "[THINK]",
         "[/THINK]",
     ): "Think first: [THINK]so[/THINK] and answer.[INST]{{ messages[0].content }}[/INST]",
-    ("<|channel>thought\n", "<channel|>"): START
+    ("<|channel>thought", "<channel|>"): START
     + "{% if m.tool_calls and m.reasoning_content %}<|channel>thought\n{{ m.reasoning_content }}\n<channel|>"
     + "{% endif %}"
     + END
@@ -41,18 +41,18 @@ TEMPLATES = {
 
 @pytest.mark.parametrize(("markers", "template"), TEMPLATES.items(), ids=lambda value: str(value)[:24])
 def test_markers_are_read_off_the_template(markers: tuple[str, str], template: str) -> None:
-    reply = chat_format_here(template, {}).reply
+    reply = chat_format_here(template, {}, []).reply
     assert (reply.thought_opening, reply.thought_closing) == markers
 
 
 def test_an_empty_thought_of_the_prompt_shows_the_markers() -> None:
     off = START + END + ASKS + "{% if enable_thinking is false %}<think></think>{% endif %}"
-    assert chat_format_here(off, {}).reply.thought_opening == "<think>"
-    assert chat_format_here(START + END + ASKS + "</think>", {}).reply.thought_closing == "</think>"
+    assert chat_format_here(off, {}, []).reply.thought_opening == "<think>"
+    assert chat_format_here(START + END + ASKS + "</think>", {}, []).reply.thought_closing == "</think>"
 
 
 def test_a_prompt_that_ends_with_the_opening_marker_opens_the_thought() -> None:
-    reply = chat_format_here(START + END + ASKS + "<think>\n", {}).reply
+    reply = chat_format_here(START + END + ASKS + "<think>\n", {}, []).reply
     assert reply.is_opened_by("<|user|>Hi<|end|><|assistant|><think>\n")
     assert not reply.is_opened_by("<|user|>What is <think>?<|end|><|assistant|><think>\n\n</think>\n\n")
-    assert not chat_format_here(START + END + ASKS, {}).reply.is_opened_by("Hi")
+    assert not chat_format_here(START + END + ASKS, {}, []).reply.is_opened_by("Hi")

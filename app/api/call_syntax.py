@@ -1,0 +1,217 @@
+"""Patterns that find the parts of tool calls, made from the form in which a model writes them.
+
+White space between the parts is free, as models vary it. The patterns are of `regex`, which reports whether more
+text could complete a match.
+"""
+
+import ast
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import regex
+
+from app.values.chat_format import ANY, KEY, CallFormat
+from app.values.dataclass_json import parse_json
+
+NAME = r"(?P<name>[\w./-]++)"
+STRING = r'"(?:[^"\\]|\\.)*+"'
+NEVER = "(?!)"
+PYTHON_TAG = "<|python_tag|>"
+"""Comes before a call that is a bare object, if text comes before the call."""
+_PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
+_MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
+_LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
+_TYPES = {dict: "object", list: "array", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallSyntax:
+    """How a form of calls is read.
+
+    After one of the `openings` comes a `head` up to the arguments, then a `tail`; then `more`, the head of another
+    call, or the parts of the `end`. `parameter` matches an argument with tags of its own, or the key of a
+    pair. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply begins after an opening."""
+
+    form: CallFormat
+    openings: tuple[str, ...]
+    head: Any
+    tail: Any
+    more: Any
+    end: tuple[str, ...]
+    parameter: Any
+    is_bare: bool
+    is_open: bool
+
+    def name_in(self, head: Any) -> str:
+        """Return the name in a matched head."""
+        found = head.groupdict()
+        return str(parse_json(found["json"], strict=False) if found.get("json") else found["name"])
+
+
+@lru_cache(64)
+def call_syntax(form: CallFormat) -> CallSyntax:
+    """Compile the patterns of a form."""
+    is_object = form.kind == "object"
+    before = form.before_name.partition("{")[0] if is_object and "{" not in form.begin else form.before_name
+    start = form.begin.partition("{")[0] + ("" if "{" in form.begin else before)
+    opening = form.opening
+    rest = start[start.find(opening) + len(opening) :]
+    second = re.match(
+        r"\s*(<[^<>\s]+>?)", before if form.begin else rest
+    )  # some models leave the first one out
+    is_bare, is_open = is_object and not opening, not opening and form.kind == "json"
+    first = PYTHON_TAG if is_bare else form.between if is_open else opening
+    openings = tuple(filter(None, (first, second and second[1])))
+    inner = _object_head(form) if is_object else NAME + _after_name(form)
+    closing = form.after_arguments.partition("}")[2] if is_object else form.after_arguments
+    between = form.between.strip(", \n;")
+    return CallSyntax(
+        form,
+        openings,
+        _compiled(_loose(rest) + inner),
+        _compiled(
+            (rf"(?:\s*,\s*{STRING}\s*:\s*(?:{STRING}|[\w.]+))*\s*\}}\s*\}}?" if is_object else "")
+            + _loose(closing)
+        ),
+        _compiled(
+            r"\s*[,;]?\s*" + (_optional(between) + _loose(before) if between or before else "") + inner
+        ),
+        tuple(re.findall(r"<[^<>]+>|\w+|\S", form.end)),
+        _compiled(_parameter(form)),
+        is_bare,
+        is_open,
+    )
+
+
+def _compiled(source: str) -> Any:
+    return regex.compile(source, regex.DOTALL)
+
+
+def _exact(text: str) -> str:
+    """Return a pattern of a text in which white space may be longer or left out."""
+    parts = filter(None, _PIECES.split(text))
+    return "".join(_MEANINGS.get(part) or (re.escape(part) if part.strip() else r"\s*") for part in parts)
+
+
+def _loose(text: str) -> str:
+    return r"\s*" + _exact(text)
+
+
+def _optional(text: str) -> str:
+    return f"(?:{_loose(text)})?" if text else ""
+
+
+def _object_head(form: CallFormat) -> str:
+    """Return a pattern of a JSON object from its beginning up to its arguments, if the name comes first."""
+    if not form.name_key:
+        return rf"\s*\[?\s*\{{\s*(?P<json>{STRING})\s*:\s*(?=\{{)"
+    keys = rf"\s*,\s*{STRING[:1]}(?:arguments|parameters|{re.escape(form.arguments_key)})\"\s*:\s*(?=\{{)"
+    others = rf'(?:"(?!(?:name|{re.escape(form.name_key)})")\w+"\s*:\s*{STRING}\s*,\s*)*'
+    return rf'\s*\[?\s*\{{\s*{others}"(?:name|{re.escape(form.name_key)})"\s*:\s*(?P<json>{STRING}){keys}'
+
+
+def _after_name(form: CallFormat) -> str:
+    """Return a pattern of what follows a name; before JSON, only the last tag of it is certain."""
+    if form.kind != "json":
+        follows = (
+            ""
+            if form.after_name.strip()
+            else rf"(?={_loose(form.before_key)}|{_loose(form.after_arguments)})"
+        )
+        return _loose(form.after_name) + follows
+    tag = _LAST_TAG.search(form.after_name.strip())
+    return (rf"[^{{}}\n]{{0,80}}?{re.escape(tag[0])}" if tag else _loose(form.after_name)) + r"\s*(?=\{)"
+
+
+def _parameter(form: CallFormat) -> str:
+    """Return a pattern of an argument with its key and its value."""
+    if form.kind == "pairs":
+        return rf"\s*(?P<key>[\w.-]+|{STRING})\s*{re.escape(form.after_key.strip())}\s*"
+    if form.kind != "tags":
+        return NEVER
+    key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
+    blank = form.after_key[len(form.after_key.rstrip()) :]
+    ending = form.after_value.lstrip()
+    line = form.after_value.removesuffix(ending)  # the value ends before one line break at most
+    return rf"{key}(?:{blank})?(?P<value>.*?)(?:{line})?{_exact(ending)}"
+
+
+def typed(text: str, schema: Any) -> Any:
+    """Parse an argument's value as JSON, unless its schema wants a string or is missing."""
+    kinds = _kinds(schema)
+    if kinds == {"string"} or not isinstance(schema, dict):
+        return text
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return text if "string" in kinds else _literal(text)
+    return text if "string" in kinds and _TYPES.get(type(value)) not in kinds else value
+
+
+def _literal(text: str) -> Any:
+    """Return a value that is written as in Python; text that is none stays a string."""
+    try:
+        return parse_json(loose_json(text, ""))
+    except ValueError:
+        return text
+
+
+def _kinds(schema: Any) -> set[str]:
+    """Return the types that a schema allows: its own, those of its alternatives, and those of its enumerated
+    values."""
+    if not isinstance(schema, dict):
+        return set()
+    kind = schema.get("type")
+    kinds = {one for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str)}
+    if any(isinstance(one, str) for one in schema.get("enum") or ()):
+        kinds.add("string")
+    alternatives = [schema.get(name) for name in ("anyOf", "oneOf")]
+    return kinds.union(*(_kinds(one) for some in alternatives if isinstance(some, list) for one in some))
+
+
+def loose_json(text: str, quote: str) -> str:
+    """Return a value as JSON: strings in other quotes, keys without quotes, and Python's words are translated."""
+    quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
+    pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
+
+    def translated(found: re.Match[str]) -> str:
+        part = found[0]
+        if quoted and part.startswith(quote):
+            return json.dumps(part[len(quote) : -len(quote)], ensure_ascii=False)
+        if part[0] in "\"'":
+            return _string(part)
+        return part if part[0].isdigit() else WORDS.get(part) or json.dumps(part)
+
+    return re.sub(pattern, translated, text.strip(), flags=re.DOTALL)
+
+
+def _string(part: str) -> str:
+    """Return a string in quotes as JSON."""
+    try:
+        return json.dumps(
+            parse_json(part, strict=False) if part[0] == '"' else ast.literal_eval(part), ensure_ascii=False
+        )
+    except (ValueError, SyntaxError):
+        return json.dumps(part[1:-1], ensure_ascii=False)
+
+
+def value_end(text: str, quote: str, ends: str) -> int:
+    """Return where a value of a pair ends: at one of the characters `ends` outside of strings and brackets.
+
+    Returns -1 if it has not ended."""
+    quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
+    depth = 0
+    for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):
+        part = found[0]
+        if not depth and part in ends:
+            return found.start()
+        depth += (part in "[({") - (part in "])}") if len(part) == 1 else 0
+        if len(quote) == 1 and part in "\"'" and len(part) == 1:
+            return -1  # a string that is not complete
+        if part == "<" and len(quote) > 1 and text.startswith(quote, found.start()):
+            return -1
+    return -1

@@ -1,0 +1,198 @@
+"""Finds how a model writes calls of tools: a template that shows earlier calls shows all the text around them.
+
+    <tool_call>\\n{"name": "NAME", "arguments": {"KEY": "VALUE"}}\\n</tool_call>      one JSON object
+    [TOOL_CALLS]NAME[ARGS]{"KEY": "VALUE"}                                          a name, then JSON
+    <tool_call>NAME\\n<arg_key>KEY</arg_key>\\n<arg_value>VALUE</arg_value>…          a tag for each argument
+    <|tool_call>call:NAME{KEY:<|"|>VALUE<|"|>}<tool_call|>                          pairs of a key and a value
+
+One call and two calls are rendered. What is the same before both names belongs to each call; the rest, before the
+first name and after the last arguments, belongs to all of them together.
+"""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from app.engine.text.thought_format import (
+    ANSWER,
+    ASKED,
+    NO_PROMPT,
+    QUESTION,
+    Render,
+    common,
+    common_end,
+    common_start,
+    find_thought,
+)
+from app.values.chat_format import ANY, HERMES, KEY, CallFormat, ReplyFormat
+
+NAMES, IDS = ("Nprobe1", "Nprobe2"), ("idprobe01", "idprobe02")
+KEYS, VALUES = ("Kprobe1", "Kprobe2"), ("Vprobe1", 73519)
+ARGUMENTS: dict[str, Any] = dict(zip(KEYS, VALUES, strict=True))
+PROPERTIES = {
+    KEYS[0]: {"type": "string", "description": "A"},
+    KEYS[1]: {"type": "integer", "description": "B"},
+}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "A probe.",
+            "parameters": {"type": "object", "properties": PROPERTIES, "required": list(KEYS)},
+        },
+    }
+    for name in NAMES
+]
+_ARRAY = replace(HERMES, before_name='{"name": "', after_arguments="}", between=", ", end="]")
+PYTHONIC = CallFormat(
+    "pairs", "<|tool_call_start|>[", "", "(", ")", ", ", "]<|tool_call_end|>", "", "=", ", ", '"'
+)  # fmt: skip
+KIMI = CallFormat(
+    "json", "<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.",
+    f":{ANY}<|tool_call_argument_begin|>", "<|tool_call_end|>", "", "<|tool_calls_section_end|>",
+)  # fmt: skip
+NAMED = (
+    ("<|im_middle|>", KIMI),
+    ("List of tools: [", PYTHONIC),
+    ("<|tool_call_start|>", PYTHONIC),
+    ("<|tool_list_start|>", PYTHONIC),
+    ("<|tool_call|>", replace(_ARRAY, begin="<|tool_call|>[")),
+    ("<|tool|>", replace(_ARRAY, begin="<|tool_call|>[")),
+    ("functools[", replace(_ARRAY, begin="functools[")),
+    ("<tool_call>", HERMES),
+)
+"""The forms of templates that show no call, by words in a prompt with tools."""
+
+
+def find_reply(render: Render) -> ReplyFormat:
+    """Return how the model writes replies: its thoughts, answers and calls."""
+    found = find_thought(render)
+    return replace(found, calls=find_calls(render, found.thought_closing))
+
+
+def find_calls(render: Render, thought_closing: str) -> CallFormat:
+    """Return the form of calls; its kind is "" if the template shows none."""
+    prompt = render([ASKED], {"tools": TOOLS})
+    shows_tools = all(name in prompt for name in NAMES)
+    found = _shown(render, thought_closing, ARGUMENTS) or _shown(
+        render, thought_closing, json.dumps(ARGUMENTS)
+    )
+    if found is None and shows_tools:
+        found = next((form for words, form in NAMED if words in prompt), None)
+    return replace(found, shows_tools=shows_tools) if found else CallFormat()
+
+
+def _shown(render: Render, thought_closing: str, arguments: object) -> CallFormat | None:
+    """Return the form in which the template shows calls with these arguments; None if it shows none."""
+    calls = [
+        {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for call, name in zip(IDS, NAMES, strict=True)
+    ]
+
+    def reply(**message: object) -> str:
+        text = render([ASKED, {"role": "assistant", **message}], {**NO_PROMPT, "tools": TOOLS})
+        return re.sub("|".join(IDS), ANY, text.rpartition(QUESTION)[2])
+
+    plain = reply(content=ANSWER)
+    one, two = (reply(content="", tool_calls=calls[:count]) for count in (1, 2))
+    name = one.rfind(NAMES[0])
+    found = _arguments(one, name + len(NAMES[0])) if name >= 0 else None
+    if found is None:
+        return None
+    form, end = found
+    after_answer = plain.partition(ANSWER)[2]
+    before = one[len(common_start(plain, one)) : name].rpartition(thought_closing or ANSWER)[2]
+    rest = before[len(common_start(after_answer, before)) :]
+    before = rest if rest.startswith("<") else before
+    after = one[end:].removesuffix(common_end(one[end:], after_answer))
+    _, again, rest = two.rpartition(one[name:end])
+    between = rest[: rest.rfind(NAMES[1])] if again and NAMES[1] in rest else ""
+    form = _named(replace(form, takes_text=isinstance(arguments, str)), one, name, end)
+    return _divided(form, before, between, after)
+
+
+def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:
+    """Return the form of the arguments that follow a name, and where they end; None if there are none."""
+    places = [text.find(part, start) for part in (KEYS[0], VALUES[0], KEYS[1], str(VALUES[1]))]
+    if -1 in places or places != sorted(places):
+        return None
+    if brace := text.rfind("{", start, places[0]) + 1:
+        value, end = _json_at(text, brace - 1)
+        if value == ARGUMENTS:
+            return CallFormat("json", after_name=text[start : brace - 1]), end
+    key, value, next_key, next_value = places
+    end = next_value + len(str(VALUES[1]))
+    first, second = text[key + len(KEYS[0]) : value], text[next_key + len(KEYS[1]) : next_value]
+    quote = first.removeprefix(second) if first.startswith(second) else ""
+    between = text[value + len(VALUES[0]) : next_key].replace(KEYS[0], KEY).removeprefix(quote)
+    before_key = common_end(text[start:key], between)
+    after_value = between.removesuffix(before_key)
+    form = CallFormat(
+        "pairs" if quote else "tags",
+        after_name=text[start:key].removesuffix(before_key),
+        before_key=before_key,
+        after_key=second if quote else _joint(first, second),
+        after_value=after_value,
+        quote=quote,
+    )
+    closing = after_value.replace(KEY, KEYS[1])
+    return form, end + (len(closing) if text.startswith(closing, end) else 0)
+
+
+def _joint(first: str, second: str) -> str:
+    """Return what two texts have in common at both ends, with ANY for the different words between."""
+    if first == second:
+        return first
+    start = re.sub(r"\w+$", "", common(first, second))
+    end = re.sub(r"^\w+", "", common(first[len(start) :][::-1], second[len(start) :][::-1])[::-1])
+    return start + ANY + end
+
+
+def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
+    """Return the form with the keys of the JSON object that a call is; the form itself for other calls."""
+    if form.kind != "json":
+        return form
+    for brace in (found.start() for found in re.finditer(r"\{", text[:name])):
+        value, stop = _json_at(text, brace)
+        if stop > end and isinstance(value, dict):
+            inner = value.get("function", value)
+            names = [key for key, one in inner.items() if one == NAMES[0]]
+            keys = [key for key, one in inner.items() if one == ARGUMENTS]
+            if keys and (names or keys == [NAMES[0]]):
+                arguments_key = keys[0] if names else ""
+                return replace(form, kind="object", name_key="".join(names), arguments_key=arguments_key)
+    return form
+
+
+def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
+    """Divide the texts before the first name, before the second one, and after the last arguments."""
+    first, second = (re.sub(r"(?<!\w)\d+(?!\w)", ANY, _anonymous(text)) for text in (first, second))
+    form = replace(form, after_name=re.sub(r"(?<!\w)\d+(?!\w)", ANY, form.after_name))
+    if not second:
+        return replace(form, before_name=first, after_arguments=after, can_repeat=False)
+    before = common_end(first, second)
+    gap = second.removesuffix(before)
+    closing = common_start(gap, after)
+    return replace(
+        form,
+        begin=first.removesuffix(before),
+        before_name=before,
+        after_arguments=closing,
+        between=gap.removeprefix(closing),
+        end=after.removeprefix(closing),
+    )
+
+
+def _anonymous(text: str) -> str:
+    """Replace the names of functions, which some templates write twice."""
+    return re.sub("|".join(NAMES), ANY, text)
+
+
+def _json_at(text: str, start: int) -> tuple[Any, int]:
+    """Parse the JSON that begins here, and return it with its end; (None, 0) if there is none."""
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None, 0

@@ -1,0 +1,103 @@
+"""Writes a reply's thought between <think> tags, whatever the model's own markers are.
+
+    <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.
+    <think>Hm.</think>Yes.
+
+So pages, stored chats and clients meet one form. Texts around an answer that are no part of it are left out. A text
+whose own markers are these tags stays as it is.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from app.values.chat_format import ReplyFormat
+from app.values.markers import CLOSING, OPENING, beginning_at_end
+
+PLAIN = ReplyFormat()
+"""The form of a raw text, which is not rewritten."""
+_TOKEN = re.compile(r"<\|?[^<>]+>")
+BEGUN = f"{OPENING}\n"
+"""The beginning of a reply whose thought the prompt has opened."""
+
+
+class ThoughtText:
+    """Rewrites one reply, piece by piece."""
+
+    def __init__(self, form: ReplyFormat, is_opened: bool = False) -> None:
+        """Rewrite replies of this form. With `is_opened` the prompt has opened the thought."""
+        opening, closing, calls = form.thought_opening, form.thought_closing, form.calls
+        self._inside = {closing: CLOSING} if closing else {}
+        self._outside = dict.fromkeys(form.marks, "")
+        self._call: dict[str, str] = {}
+        if opening:
+            self._outside |= {opening: OPENING} if closing == CLOSING else {closing: "", opening: OPENING}
+        if calls.end_tag:  # what a call contains stays as it is
+            self._outside[calls.opening] = calls.opening
+            self._call = {calls.end_tag: calls.end_tag}
+        self._after = {opening: self._inside, calls.opening: self._call}
+        self._markers = self._inside if is_opened else self._outside
+        self._begun = BEGUN if is_opened else ""
+        self._held = self._opened = ""
+        self._has_answer = False
+
+    def push(self, text: str) -> str:
+        """Return the text that is complete; the beginning of a marker is held back until more text comes."""
+        self._held += text
+        begun, self._begun = (self._begun, "") if text else ("", self._begun)
+        parts = [begun]
+        while (found := _first(self._held, self._markers))[1]:
+            place, marker = found
+            parts += (self._written(self._held[:place]), self._mark(marker))
+            self._held = self._held[place + len(marker) :]
+        parts.append(self._written(self._held[: found[0]]))
+        self._held = self._held[found[0] :]
+        return "".join(parts)
+
+    def _written(self, text: str) -> str:
+        """Return text, after the opening of a thought in the middle of an answer."""
+        if not text.strip():
+            return "" if self._opened else text
+        opened, self._opened = self._opened, ""
+        self._has_answer = self._has_answer or self._markers is self._outside
+        return opened + text
+
+    def _mark(self, marker: str) -> str:
+        """Return what is written for a marker, and read on with the markers that may follow it."""
+        shown, is_outside = self._markers[marker], self._markers is self._outside
+        self._markers = self._after.get(marker, self._outside) if is_outside else self._outside
+        if shown == OPENING != marker and self._has_answer:  # an empty thought there is not shown
+            self._opened = OPENING
+            return ""
+        if self._opened:
+            self._opened = ""
+            return ""
+        return shown
+
+    def flush(self) -> str:
+        """Return what is still held back at the end of the reply, unless it has a control token of a marker."""
+        held, self._held = self._held, ""
+        return "" if _TOKEN.match(held) else held
+
+
+def _first(text: str, markers: Mapping[str, str]) -> tuple[int, str]:
+    """Return the place of the first marker and the marker, the longest of several.
+
+    Without one, or while it may still become a longer one, returns how much of the text is certain, and ""."""
+    places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
+    if not places:
+        return len(text) - beginning_at_end(text, markers), ""
+    first = min(places.values())
+    rest = text[first:]
+    if any(len(marker) > len(rest) and marker.startswith(rest) for marker in markers):
+        return first, ""
+    return first, max((marker for marker, place in places.items() if place == first), key=len)
+
+
+def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
+    """Return the beginning of a reply as the model wrote it. `hidden` hides control tokens that the text spells."""
+    if not form.thought_opening or not written.startswith(OPENING):
+        return hidden(written)
+    written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)
+    thought, closing, answer = written.partition(CLOSING)
+    after = form.thought_closing + form.answer_opening if closing else ""
+    return ("" if is_opened else form.thought_opening) + hidden(thought) + after + hidden(answer)

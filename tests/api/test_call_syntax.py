@@ -1,0 +1,325 @@
+"""Each model's own form of calls: read off its template, read however it is cut, and forced by a grammar."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from app.api.tool_calls import CallDelta, ParsedReply, ReplyParser, ToolCallParser
+from app.api.tools import FunctionFields, calls_grammar, tool_use
+from app.engine.sampling.grammar import Grammars
+from app.engine.sampling.sampling import make_sampler
+from app.engine.text.sandbox import chat_format_here
+from app.settings import assets_dir
+from app.values.chat_format import HERMES, CallFormat, ChatFormat, ReplyFormat
+from app.values.logits import Grammar
+from app.values.messages import Sampling
+
+TOOLS_SHOWN = "{% if tools %}{{ tools | tojson }}{% endif %}"
+BEFORE = TOOLS_SHOWN + "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}"
+EACH = "{% for c in m.tool_calls %}{% set f = c.function %}"
+AFTER = "{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+ARGUMENT = "{% for key, value in f.arguments.items() %}"
+TEXT_OR_JSON = "{{ value if value is string else value | tojson }}"
+CALLED = {
+    "hermes": EACH
+    + '{{ "\n" if not loop.first }}<tool_call>\n{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}\n'
+    + "</tool_call>{% endfor %}",
+    "qwen coder": EACH
+    + '{{ "\n" if not loop.first }}<tool_call>\n<function={{ f.name }}>'
+    + f"{ARGUMENT}{{{{ '\n' }}}}<parameter={{{{ key }}}}>\n{TEXT_OR_JSON}\n</parameter>{{% endfor %}}"
+    + "{{ '\n' }}</function>\n</tool_call>{% endfor %}",
+    "llama": "{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}"
+    + "{% set f = m.tool_calls[0].function %}"
+    + '{"name": "{{ f.name }}", "parameters": {{ f.arguments | tojson }}}',
+    "mistral": "[TOOL_CALLS] ["
+    + EACH
+    + '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}, "id": "{{ c.id }}"}'
+    + '{{ ", " if not loop.last }}{% endfor %}]',
+    "mistral args": EACH + "[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments | tojson }}{% endfor %}",
+    "function tags": EACH + "<function={{ f.name }}>{{ f.arguments | tojson }}</function>{% endfor %}",
+    "glm": EACH
+    + "<tool_call>{{ f.name }}\n"
+    + f"{ARGUMENT}<arg_key>{{{{ key }}}}</arg_key>\n<arg_value>{TEXT_OR_JSON}</arg_value>\n{{% endfor %}}"
+    + "</tool_call>{% endfor %}",
+    "minimax": "<x:calls>\n"
+    + EACH
+    + '<invoke name="{{ f.name }}">'
+    + f'{ARGUMENT}{{{{ "\n" }}}}<parameter name="{{{{ key }}}}">{TEXT_OR_JSON}</parameter>{{% endfor %}}'
+    + "{{ '\n' }}</invoke>\n{% endfor %}</x:calls>",
+    "kimi": "<|calls_begin|>"
+    + EACH
+    + "<|call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|call_arguments|>"
+    + "{{ f.arguments | tojson }}<|call_end|>"
+    + "{% endfor %}<|calls_end|>",
+    "gemma": EACH
+    + "<|tool_call>call:{{ f.name }}{{ '{' }}"
+    + ARGUMENT
+    + "{{ key }}:{% if value is string %}<|\"|>{{ value }}<|\"|>{% else %}{{ value | tojson }}{% endif %}"
+    + '{{ "," if not loop.last }}{% endfor %}{{ "}" }}<tool_call|>{% endfor %}',
+    "pythonic": "<|call_start|>["
+    + EACH
+    + "{{ f.name }}("
+    + ARGUMENT
+    + "{{ key }}={% if value is string %}'{{ value }}'{% else %}{{ value | tojson }}{% endif %}"
+    + '{{ ", " if not loop.last }}{% endfor %}){{ ", " if not loop.last }}{% endfor %}]<|call_end|>',
+    "command": "<|START_ACTION|>[\n"
+    + EACH
+    + '    {"tool_call_id": "{{ loop.index0 }}", "tool_name": "{{ f.name }}", '
+    + '"parameters": {{ f.arguments | tojson }}}'
+    + '{{ ",\n" if not loop.last }}{% endfor %}{{ "\n" }}]<|END_ACTION|>',
+    "apertus": "<|prefix|>["
+    + EACH
+    + '{"{{ f.name }}": {{ f.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]<|suffix|>',
+}  # fmt: skip
+FUNCTIONARY = (
+    TOOLS_SHOWN
+    + "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
+    + "{% if m.content %}>>>all\n{{ m.content }}{% endif %}"
+    + "{% for c in m.tool_calls %}{{ '>>>' + c.function.name + '\n' + c.function.arguments }}{% endfor %}"
+    + "{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}"
+    + "{% if add_generation_prompt %}<|assistant|>>>>{% endif %}"
+)
+
+
+def form_of(template: str) -> CallFormat:
+    return chat_format_here(template, {}, []).reply.calls
+
+
+FORMS = {name: form_of(BEFORE + called + AFTER) for name, called in CALLED.items()}
+FORMS["functionary"] = form_of(FUNCTIONARY)
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 9},
+        "days": {"type": "integer", "minimum": 0, "maximum": 99},
+    },
+    "required": ["city", "days"],
+}
+SCHEMAS = {"weather": PARAMETERS}
+ROME = ("weather", {"city": 'Ro{m"e}', "days": 2})
+OSLO = ("weather", {"city": "Oslo", "days": 3})
+SUM: tuple[str, dict[str, Any]] = ("sum", {"a": [1, 2]})
+IN_ROME, IN_OSLO = (json.dumps(arguments) for _, arguments in (ROME, OSLO))
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Ro{m\\"e}", "days": 2}}\n</tool_call>'
+WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
+    ("hermes", "Only text with a < in it."): ("Only text with a < in it.", []),
+    ("hermes", CALL): ("", [ROME]),
+    ("hermes", f"I look.{CALL}"): ("I look.", [ROME]),
+    ("hermes", f"{CALL}\n{CALL}"): ("", [ROME] * 2),
+    ("hermes", '<tool_call>\n{"arguments": {"a": [1, 2]}, "name": "sum"}\n</tool_call>'): ("", [SUM]),
+    ("hermes", "<tool_call>nothing"): ("<tool_call>nothing", []),
+    ("hermes", "<tool_call>{'no': json}</tool_call>!"): ("<tool_call>{'no': json}</tool_call>!", []),
+    ("hermes", "<tool_call>\n"): ("<tool_call>\n", []),
+    ("hermes", "cut <tool_ca"): ("cut <tool_ca", []),
+    ("llama", f'{{"name": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
+    ("llama", f'<|python_tag|>{{"type": "function", "name": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
+    ("llama", '{"answer": 42}'): ('{"answer": 42}', []),
+    ("llama", "It is {sunny}."): ("It is {sunny}.", []),
+    ("mistral", f'[TOOL_CALLS] [{{"name": "weather", "arguments": {IN_ROME}}}]'): ("", [ROME]),
+    (
+        "mistral",
+        f'Let me see.[TOOL_CALLS][{{"name": "weather", "arguments": {IN_ROME}, "id": "abcdefghi"}}, '
+        f'{{"name": "weather", "arguments": {IN_OSLO}}}]',
+    ): ("Let me see.", [ROME, OSLO]),
+    ("mistral", "[TOOL_"): ("[TOOL_", []),
+    ("mistral args", f"[TOOL_CALLS]weather[ARGS]{IN_ROME}[TOOL_CALLS]weather[CALL_ID]abc123def[ARGS]{IN_OSLO}"): (
+        "",
+        [ROME, OSLO],
+    ),
+    ("functionary", f"weather\n{IN_ROME}>>>weather\n{IN_OSLO}"): ("", [ROME, OSLO]),
+    ("functionary", f"all\nI look.>>>weather\n{IN_ROME}"): ("I look.", [ROME]),
+    ("functionary", "all\nIn Python >>> is a prompt."): ("In Python >>> is a prompt.", []),
+    ("functionary", "al"): ("al", []),
+    ("function tags", f"<function=weather>{IN_ROME}</function>\n<function=weather>{IN_OSLO}</function>"): (
+        "",
+        [ROME, OSLO],
+    ),
+    ("function tags", "if a <function"): ("if a <function", []),
+    (
+        "qwen coder",
+        "So.\n<tool_call>\n<function=weather>\n<parameter=city>\nRo{m\"e}\n</parameter>\n"
+        "<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>",
+    ): ("So.\n", [ROME]),
+    ("qwen coder", "<tool_call>\n<function=now>\n</function>\n</tool_call>"): ("", [("now", {})]),
+    ("qwen coder", "<function=now>\n</function>\n</tool_call>"): ("", [("now", {})]),
+    ("hermes", '<tool_call>\n{"id": "1", "name": "sum", "arguments": {"a": [1, 2]}}\n</tool_call>'): ("", [SUM]),
+    (
+        "hermes",
+        '<tool_call>\n{"arguments": {"text": "a </tool_call> b"}, "name": "write"}\n</tool_call>',
+    ): ("", [("write", {"text": "a </tool_call> b"})]),
+    (
+        "glm",
+        "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n<arg_key>days</arg_key>\n"
+        "<arg_value>3</arg_value>\n</tool_call>",
+    ): ("", [OSLO]),
+    (
+        "minimax",
+        '<x:calls>\n<invoke name="weather">\n<parameter name="city">Oslo</parameter>\n'
+        '<parameter name="days">3</parameter>\n</invoke>\n<invoke name="now">\n</invoke>\n</x:calls>',
+    ): ("", [OSLO, ("now", {})]),
+    (
+        "kimi",
+        f"So.<|calls_begin|><|call_begin|>functions.weather:0<|call_arguments|>{IN_ROME}<|call_end|>"
+        f"<|call_begin|>functions.weather:1<|call_arguments|>{IN_OSLO}<|call_end|><|calls_end|>",
+    ): ("So.", [ROME, OSLO]),
+    ("gemma", '<|tool_call>call:weather{city:<|"|>Ro{m"e}<|"|>,days:2}<tool_call|>'): ("", [ROME]),
+    ("gemma", '<|tool_call>call:f{a:{b:[1,<|"|>x<|"|>],c:true}}<tool_call|>'): (
+        "",
+        [("f", {"a": {"b": [1, "x"], "c": True}})],
+    ),
+    ("pythonic", "<|call_start|>[weather(city='Oslo', days=3), now()]<|call_end|>"): ("", [OSLO, ("now", {})]),
+    ("pythonic", '<|call_start|>[f(a={"x": True, "y": None}, b="it\'s (1, 2)")]<|call_end|>'): (
+        "",
+        [("f", {"a": {"x": True, "y": None}, "b": "it's (1, 2)"})],
+    ),
+    (
+        "command",
+        '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "weather", '
+        f'"parameters": {IN_ROME}}}\n]<|END_ACTION|>',
+    ): ("", [ROME]),
+    ("apertus", f'<|prefix|>[{{"weather": {IN_ROME}}}, {{"weather": {IN_OSLO}}}]<|suffix|>'): ("", [ROME, OSLO]),
+}  # fmt: skip
+
+
+def parsed(form: CallFormat, pieces: Sequence[str]) -> ParsedReply:
+    parser, written = ToolCallParser(form, SCHEMAS), ParsedReply()
+    deltas = [delta for piece in pieces for delta in parser.push(piece)] + parser.flush()
+    for delta in deltas:
+        written.add(delta)
+    assert len([delta for delta in deltas if isinstance(delta, CallDelta)]) == len(written.calls)
+    return written
+
+
+@pytest.mark.parametrize(("name", "text"), WRITTEN, ids=lambda value: str(value)[:24])
+@given(data=st.data())
+def test_pieces_make_no_difference(name: str, text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)) | {0, len(text)})
+    written = parsed(FORMS[name], [text[start:end] for start, end in itertools.pairwise(cuts)])
+    expected, calls = WRITTEN[name, text]
+    assert written.text == expected
+    assert [(call.name, json.loads(call.arguments)) for call in written.calls] == calls
+
+
+@pytest.mark.parametrize("name", FORMS)
+@given(text=st.text(alphabet='<tool_cal>/{}"[]\\n :,neTOLCS=>fui', max_size=60))
+def test_nothing_breaks_a_parser(name: str, text: str) -> None:
+    whole, cut = parsed(FORMS[name], [text]), parsed(FORMS[name], list(text))
+    assert (whole.text, whole.calls == []) == (cut.text, cut.calls == [])
+
+
+def test_a_form_is_read_off_the_template() -> None:
+    assert FORMS["hermes"] == replace(HERMES, shows_tools=True)
+    assert {name: form.kind for name, form in FORMS.items()} == {
+        "hermes": "object", "qwen coder": "tags", "llama": "object", "mistral": "object", "mistral args": "json",
+        "function tags": "json", "glm": "tags", "minimax": "tags", "kimi": "json", "gemma": "pairs",
+        "pythonic": "pairs", "command": "object", "apertus": "object", "functionary": "json",
+    }  # fmt: skip
+    assert [name for name, form in FORMS.items() if not form.can_repeat] == ["llama"]
+    assert [name for name, form in FORMS.items() if form.takes_text] == ["functionary"]
+    assert form_of("{{ messages[0].content }}<tool_call>").kind == ""
+    assert form_of("{{ messages[0].content }}{{ tools | tojson }}<tool_call>").kind == "object", "it is named"
+    untold = form_of(BEFORE.removeprefix(TOOLS_SHOWN) + CALLED["glm"] + AFTER)
+    assert untold.kind == "tags" and not untold.shows_tools
+
+
+def read(text: str, form: CallFormat) -> tuple[str, str, list[tuple[str, Any]]]:
+    parser, written = ReplyParser(ToolCallParser(form, SCHEMAS)), ParsedReply()
+    for delta in [*(delta for part in text for delta in parser.push(part)), *parser.flush()]:
+        written.add(delta)
+    return written.thought, written.text, [(call.name, json.loads(call.arguments)) for call in written.calls]
+
+
+def test_a_call_that_a_thought_mentions_is_none() -> None:
+    assert read(f"<think>Maybe {CALL}?</think>No.", HERMES) == (f"Maybe {CALL}?", "No.", [])
+    assert read(f"<think>So.</think>\n{CALL}", HERMES) == ("So.", "", [ROME])
+    assert read(f"<think>So.\n{CALL}", HERMES) == ("So.\n", "", [ROME]), "the model did not close its thought"
+    assert read("<think>So <tool_call>", HERMES) == ("So <tool_call>", "", [])
+
+
+def test_where_the_template_tells_of_tools_the_system_prompt_does_not() -> None:
+    tools = [FunctionFields(name="weather", parameters=PARAMETERS)]
+    native = tool_use(tools, None, None, None, ChatFormat(ReplyFormat(calls=FORMS["mistral"])))
+    assert native.prompt == "" and native.control[0] == "[TOOL_CALLS] ["
+    (seen,) = json.loads(native.native)
+    assert seen["function"] == {"name": "weather", "description": "", "parameters": PARAMETERS}
+    explained = tool_use(tools, None, None, None)
+    assert explained.native == "" and "weather" in explained.prompt
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerBase:
+    """With Mistral's control tokens."""
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(assets_dir() / "demo-model")
+    loaded.add_tokens(["[TOOL_CALLS]", "[ARGS]"], special_tokens=True)
+    return loaded
+
+
+def forced(
+    form: CallFormat, parameters: dict[str, Any], tokenizer: PreTrainedTokenizerBase
+) -> tuple[ParsedReply, list[int]]:
+    """What noise writes where a call is forced: as it is read, and its tokens."""
+    tools = [FunctionFields(name="weather", parameters=parameters)]
+    grammar = Grammar("lark", calls_grammar(tools, 2 if form.can_repeat else 1, form))
+    process = Grammars().compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), 1)
+    sampler = make_sampler(Sampling(temperature=1.0, seed=5), processes=[process])
+    generator, tokens = torch.Generator().manual_seed(1), [5]
+    while len(tokens) < 600 and tokens[-1] != tokenizer.eos_token_id:
+        tokens.append(sampler(torch.randn(1, len(tokenizer), generator=generator) * 2).choose(0, tokens))
+    assert tokens[-1] == tokenizer.eos_token_id
+    text = str(tokenizer.decode(tokens[1:-1], clean_up_tokenization_spaces=False))
+    parser, written = ToolCallParser(form, {"weather": parameters}), ParsedReply()
+    for delta in (*parser.push(text), *parser.flush()):
+        written.add(delta)
+    assert written.calls and not written.text.strip()
+    return written, tokens
+
+
+PEOPLE = {
+    "type": "object",
+    "properties": {
+        "who": {"$ref": "#/$defs/Person"},
+        "unit": {"type": "string", "enum": ["C", "F"]},
+        "days": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"type": "null"}]},
+        "note": {"type": "string", "minLength": 2, "maxLength": 9},
+        "sort": {"const": "x", "type": "string"},
+    },
+    "required": ["who", "unit", "days", "note", "sort"],
+    "$defs": {
+        "Person": {
+            "type": "object",
+            "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}},
+            "required": ["age"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forced_arguments_match_a_schema_with_definitions(
+    name: str, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """As pydantic writes one."""
+    written, _ = forced(FORMS[name], PEOPLE, tokenizer)
+    for call in written.calls:
+        jsonschema.validate(json.loads(call.arguments), PEOPLE)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_a_grammar_forces_is_read_as_the_call(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    form = FORMS[name]
+    written, tokens = forced(form, PARAMETERS, tokenizer)
+    for call in written.calls:
+        arguments = json.loads(call.arguments)
+        assert call.name == "weather" and set(arguments) == {"city", "days"}
+        assert 0 <= arguments["days"] <= 99
+    has_token = tokenizer.convert_tokens_to_ids("[TOOL_CALLS]") in tokens
+    assert has_token == (form.opening == "[TOOL_CALLS]"), "not its letters"

@@ -1,0 +1,101 @@
+"""Replies of well-known families, in their own markers, through the real engine: the thought, the answer and calls
+are told apart, with every decoder and however the text is cut."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.api.tool_calls import ParsedReply
+from app.api.tools import FunctionFields, ToolUse, tool_use
+from app.conversation.reply import ReplySoFar
+from app.conversation.thinking import split_thought
+from app.engine.session.session import Session
+from app.engine.text.sandbox import chat_format_here
+from app.values.messages import Decoding, Message, ModelChoice, Options, Piece, Request
+from tests.engine.families import FAMILIES, Family
+from tests.engine.scripted import write_scripted
+
+WEATHER = FunctionFields(
+    name="weather", parameters={"type": "object", "properties": {"city": {"type": "string"}}}
+)
+HI = (Message("user", "Hi"),)
+DECODERS: Any = ("plain", "lookahead", "prompt-lookup")
+
+
+def used(family: Family) -> ToolUse:
+    return tool_use([WEATHER], None, None, None, chat_format_here(family.template, {}, []))
+
+
+def written(folder: Path, family: Family, text: str, tools: ToolUse | None, **options: Any) -> ReplySoFar:
+    """The reply of a scripted model in this family's form."""
+    values = {"tools": json.loads(tools.native)} if tools else {}
+    made = write_scripted(folder, text, family.template, controls=family.controls, context=768, **values)
+    session = Session(locate=lambda _name, _progress: made)
+    request = Request(
+        ModelChoice(str(folder), dtype="float32"),
+        HI,
+        Options(max_new_tokens=300, **options),
+        tools=tools.native if tools else "",
+        control=tools.control if tools else (),
+    )
+    reply = ReplySoFar()
+    reply.take(session.events(request))
+    session.close()
+    return reply
+
+
+def parsed(tools: ToolUse, pieces: list[str]) -> ParsedReply:
+    parser, found = tools.parser(), ParsedReply()
+    for delta in [*(delta for piece in pieces for delta in parser.push(piece)), *parser.flush()]:
+        found.add(delta)
+    found.thought_end = parser.thought_end
+    return found
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_thought_is_told_from_the_answer(name: str, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    texts = {
+        written(tmp_path / decoder, family, family.thinks, None, decoding=Decoding(decoder)).text
+        for decoder in DECODERS
+    }
+    (text,) = texts
+    split = split_thought(text)
+    assert (split.thought, split.answer) == ("Hm.", "Yes.")
+    assert "<|" not in text and "analysis" not in text and "assistant" not in text
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_call_is_read_in_the_models_own_form(name: str, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    tools = used(family)
+    assert tools.calls.kind and tools.calls.shows_tools
+    reply = written(tmp_path, family, family.calls, tools)
+    for pieces in ([reply.text], list(reply.text)):
+        found = parsed(tools, pieces)
+        calls = [(call.name, json.loads(call.arguments)) for call in found.calls]
+        assert (found.thought, found.text, calls) == ("Hm.", "", [("weather", {"city": "Rome"})])
+        assert 0 < sum(mark.end <= found.thought_end for mark in reply.marks) < len(reply.marks)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_begun_reply_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    made = write_scripted(tmp_path, family.thinks, family.template, controls=family.controls, context=768)
+    session = Session(locate=lambda _name, _progress: made)
+    choice = ModelChoice(str(tmp_path), dtype="float32")
+
+    def text(prompt: tuple[Message, ...], most: int = 300) -> str:
+        events = session.events(Request(choice, prompt, Options(max_new_tokens=most)))
+        return "".join(event.text for event in events if isinstance(event, Piece))
+
+    whole = text(HI)
+    stopped = {
+        begun for most in range(1, len(family.thinks)) if (begun := text(HI, most))[-1:] in list("HmYe")
+    }
+    assert len(stopped) >= 4
+    for begun in stopped:
+        assert begun + text((*HI, Message("assistant", begun))) == whole
+    session.close()
