@@ -1,6 +1,6 @@
 """Everything worth knowing of a new GPU, in order of value, within 45 minutes.
 
-    python -m tools.first_gpu FOLDER
+    python -m tools.first_card FOLDER
 
 Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even if it
 fails. Needs torch, triton, transformers, numpy, typer, rich, pytest and hypothesis; for quantised weights torchao.

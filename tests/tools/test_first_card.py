@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.first_gpu import Trial, run_all, short_trials, trials
+from tools.first_card import Trial, run_all, short_trials, trials
 
 DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
 LATE = """import sys, time
