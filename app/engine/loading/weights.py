@@ -15,7 +15,6 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
-from app.engine.loading.gguf_weights import stored_weights
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import numbered, sum_exactly
@@ -147,6 +146,8 @@ def read_weights(
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
     if folder.gguf:
+        from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
+
         reader, source = (
             MODEL_FOR_CAUSAL_LM_MAPPING[type(config)],
             None,
