@@ -18,7 +18,7 @@ from pathlib import Path
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
 from app.models_registry.downloads.repo_cache import PARTIAL, RepoCache
 from app.models_registry.files.checksum import file_digest
-from app.models_registry.files.gguf import check_gguf, gguf_files
+from app.models_registry.files.gguf_checks import check_gguf, gguf_files
 from app.models_registry.files.model_files import POOLING, check_folder, is_complete
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.download_plan import DIGEST_PATTERN

@@ -16,7 +16,7 @@ from pathlib import Path
 from app.errors import ModelBroken, ModelNotFound, OnlyDrafts
 from app.models_registry.downloads.process import download
 from app.models_registry.files.config import chat_template
-from app.models_registry.files.gguf import SUFFIX, gguf_files
+from app.models_registry.files.gguf_checks import SUFFIX, gguf_files
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import parse_hub_id

@@ -44,7 +44,7 @@ from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.default_templates import default_template
-from app.engine.text.gguf import check_memory, unpacked
+from app.engine.text.gguf_folder import check_memory, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat

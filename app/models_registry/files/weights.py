@@ -9,7 +9,7 @@ from typing import Any
 
 from app.errors import ModelBroken
 from app.models_registry.files.config import ModelConfig, check_config, config_of
-from app.models_registry.files.gguf import check_gguf, gguf_tensors
+from app.models_registry.files.gguf_checks import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, file_names, read_header, weight_files
 from app.models_registry.files.recognition import refuse_embedder, refuse_tensors
 from app.values.eagle_config import refuse_speculator

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
-from app.models_registry.files.gguf import PROJECTORS, SUFFIX
+from app.models_registry.files.gguf_checks import PROJECTORS, SUFFIX
 from app.models_registry.files.model_files import POOLING, has_weights, longest, needed_files, shard_names
 from app.models_registry.files.recognition import INDEX, WHOLE, refuse_files
 from app.models_registry.hub.hub_id import HubId

@@ -18,7 +18,7 @@ from huggingface_hub import hf_hub_url
 from app.errors import ModelBroken, ModelError, ModelGated
 from app.models_registry.files.config import ModelConfig, parse_config, read_config
 from app.models_registry.files.fit_estimate import Estimator, judge
-from app.models_registry.files.gguf import check_kind
+from app.models_registry.files.gguf_checks import check_kind
 from app.models_registry.files.model_files import MAX_HEADER, has_weights
 from app.models_registry.files.recognition import SAFETENSORS, refuse_embedder
 from app.models_registry.files.weights import Tensor, Weights, read_weights, tensors

@@ -11,7 +11,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from app.engine.loading.loading import _give_template
-from app.engine.text.gguf import unpacked
+from app.engine.text.gguf_folder import unpacked
 from app.engine.text.gguf_tokenizer import (
     BYTE,
     CONTROL,
