@@ -243,11 +243,13 @@ KINDS = {
         get (the model's own|this file)
         get it again
         [Cc]hoose (another|a smaller|a chat|a text|a model|an installed|the same|the base|the file|the folder)
+        [Cc]hoose (it in safetensors|the original model|a (little-endian|newer) file)
+        give them the names
+        get the parts yourself
         [Cc]hoose (one of (them|its)|one (that|from)|a folder|an EAGLE|none|no draft|the quantisation|a lower)
         or none
         choose the model
         merge it into
-        llama-gguf-split
         use the model's safetensors
         add the model's tokenizer
         delete (it|them|\{\}|what)
@@ -314,7 +316,7 @@ KINDS = {
     """,
     WORDS: r"""
         ^Check \[
-        ^start: form
+        ^start: (form|\{\})
         ^Write a
         ^Find me
         ^Copy the

@@ -62,12 +62,13 @@ def test_a_reply_that_goes_on_keeps_what_its_thought_took() -> None:
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "</th", "ink>", "\n", "hm ", "`"]), max_size=8))
 def test_pieces_change_nothing_but_when(pieces: list[str]) -> None:
-    """A thought that ended has the second of the piece with which its text had an end as often as that."""
+    """A thought that ended has the second of the piece that completed the last end tag before the answer."""
     text, seconds = "".join(pieces), clocked(*pieces)
     spoken = split_thought(text)
     ended = bool(spoken.thought) and not spoken.is_thinking
     counts = [so_far.count("</think>") for so_far in accumulate(pieces)]
-    wanted = spoken.thought.count("</think>") + 1
+    before = text.removesuffix(spoken.answer) if spoken.answer else text
+    wanted = before.count("</think>")
     assert seconds == (next(at for at, count in enumerate(counts, 1) if count >= wanted) if ended else 0)
 
 
