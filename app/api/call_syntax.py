@@ -1,7 +1,7 @@
 """Patterns that find the parts of tool calls, made from the form in which a model writes them.
 
-White space between the parts is free, as models vary it. The patterns are of `regex`, which reports whether more
-text could complete a match.
+White space between the parts may differ, because models vary it. The patterns are compiled by `regex`, which
+reports whether more text could complete a match.
 """
 
 import ast
@@ -32,9 +32,10 @@ WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fals
 class CallSyntax:
     """How a form of calls is read.
 
-    After one of the `openings` comes a `head` up to the arguments, then a `tail`; then `more`, the head of another
-    call, or the parts of the `end`. `parameter` matches an argument with tags of its own, or the key of a
-    pair. `is_bare`: a reply that begins with an object is a call. `is_open`: a reply begins after an opening."""
+    After one of the `openings` comes a `head`, which ends before the arguments, and after these a `tail`. Then
+    comes `more`, the head of another call, or the parts of the `end`. `parameter` matches an argument with tags of
+    its own, or the key of a pair. If the form `is_bare`, a reply that begins with an object is a call; if it
+    `is_open`, a reply begins as if an opening came before it."""
 
     form: CallFormat
     openings: tuple[str, ...]
@@ -60,9 +61,8 @@ def call_syntax(form: CallFormat) -> CallSyntax:
     start = form.begin.partition("{")[0] + ("" if "{" in form.begin else before)
     opening = form.opening
     rest = start[start.find(opening) + len(opening) :]
-    second = re.match(
-        r"\s*(<[^<>\s]+>?)", before if form.begin else rest
-    )  # some models leave the first one out
+    # some models leave out the first tag
+    second = re.match(r"\s*(<[^<>\s]+>?)", before if form.begin else rest)
     is_bare, is_open = is_object and not opening, not opening and form.kind == "json"
     first = PYTHON_TAG if is_bare else form.between if is_open else opening
     openings = tuple(filter(None, (first, second and second[1])))
@@ -115,7 +115,7 @@ def _object_head(form: CallFormat) -> str:
 
 
 def _after_name(form: CallFormat) -> str:
-    """Return a pattern of what follows a name; before JSON, only the last tag of it is certain."""
+    """Return a pattern of what follows a name. If JSON follows, only the last tag before it is certain."""
     if form.kind != "json":
         follows = (
             ""
@@ -153,7 +153,7 @@ def typed(text: str, schema: Any) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return a value that is written as in Python; text that is none stays a string."""
+    """Parse a value that is written as in Python; any other text stays a string."""
     try:
         return parse_json(loose_json(text, ""))
     except ValueError:

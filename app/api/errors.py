@@ -56,7 +56,8 @@ def _cut(text: str, most: int) -> str:
 def add_error_handlers(app: FastAPI) -> None:
     """Add handlers that answer every error in OpenAI's form.
 
-    They run on the event loop and need no threads, because many clients may hang up at once."""
+    They are `async`: each client that hangs up raises an ApiError, and Starlette would run a synchronous handler
+    for each of them on a thread."""
 
     def response(error: ApiError) -> JSONResponse:
         return JSONResponse(error.body, error.status, NO_RETRY)

@@ -31,7 +31,7 @@ from app.values.text_normalisation import without_surrogates
 SMALL = 2**14
 """Bodies of fewer bytes are parsed on the event loop."""
 MOST_VALUES = 1_000_000
-"""Most values in a body. JSON with many more takes seconds to parse, while no other thread can run."""
+"""Maximum number of values in a body. JSON with many more takes seconds to parse, while no other thread can run."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
 TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
 TOO_DEEP = "The request's body is nested too deeply."
@@ -59,7 +59,8 @@ class Body(BaseModel):
 
 
 class JsonRoute(APIRoute):
-    """A route whose body is JSON."""
+    """A route that reads its JSON body with `_JsonRequest`: a large one on a thread, without lone surrogates, and
+    with at most MOST_VALUES values."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, which parses the body with `_JsonRequest`."""

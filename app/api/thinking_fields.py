@@ -1,7 +1,8 @@
-"""The fields by which clients choose how much a model thinks, and give its chat template variables.
+"""The fields by which clients choose how much a model thinks, and set variables of its chat template.
 
 Each server has its own names for them: reasoning_effort and reasoning are OpenAI's, chat_template_kwargs are vLLM's
-and llama.cpp's. What is chosen applies to any model: a level that its template does not have becomes the nearest.
+and llama.cpp's. Any level can be chosen for any model: if its template does not have the level, the nearest
+one is used.
 """
 
 import json
@@ -21,7 +22,7 @@ OF_THE_APP = (
     "messages", "tools", "documents", "conversations", "chat_template", "add_generation_prompt",
     "continue_final_message", "return_assistant_tokens_mask",
 )  # fmt: skip
-"""Variables of templates that requests set in other ways, or not at all."""
+"""Variables of templates that requests set by other fields, or not at all."""
 Budget = Annotated[int, Field(ge=0, le=2**31)]
 
 

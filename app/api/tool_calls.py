@@ -109,12 +109,12 @@ class TextParser:
 class ReplyParser:
     """Reads a reply: its thought, then its answer with calls.
 
-    A call in a thought is none, unless the reply ends with it and the thought was never closed."""
+    Text in a thought that looks like a call is a call only if the thought is never closed."""
 
     def __init__(self, answer: "ToolCallParser | TextParser") -> None:
         self._fold, self._answer = ThoughtFold(), answer
         self._openings = answer.openings if isinstance(answer, ToolCallParser) else ()
-        self._held = ""  # of a thought, from where a call may begin
+        self._held = ""  # the end of a thought, from where a call may begin
 
     @property
     def thought_end(self) -> int:
@@ -122,13 +122,13 @@ class ReplyParser:
         return self._fold.end
 
     def push(self, text: str) -> list[Delta]:
-        """Return the deltas of this text, as far as it is certain what it is."""
+        """Return the deltas of this text, as far as they are certain."""
         thought, answer = self._fold.push(text)
         found = self._thought(thought, not self._fold.is_thinking)
         return found + (self._answer.push(answer) if answer else [])
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Return what is left at the end."""
+        """Return the deltas of what is left at the end of the reply."""
         was_thinking = self._fold.is_thinking
         thought, answer = self._fold.flush()
         found = self._thought(thought, not was_thinking) + self._answer.push(answer)
@@ -182,9 +182,9 @@ class ToolCallParser:
         return found
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Return what is left at the end.
+        """Return the deltas of what is left at the end of the reply.
 
-        A call that ended before its name is text; if the reply `is_cut`, it is dropped."""
+        A call that ended before its name is text; if the reply `is_cut`, this call is dropped."""
         if is_cut and self._opened and self._read == self._head:
             self._held, self._read = "", self._text
         self._is_flushing = True
@@ -361,7 +361,8 @@ Parser = TextParser | ReplyParser
 
 
 def _first_of(tags: tuple[str, ...], text: str) -> tuple[int, str]:
-    """Return the place of the first of these tags, and the tag; or how much of the text begins no tag, and ""."""
+    """Return the place of the first of these tags, and the tag; or the length of the text that certainly
+    contains no tag, and ""."""
     found = min(((place, tag) for tag in tags if (place := text.find(tag)) >= 0), default=None)
     return found or (len(text) - beginning_at_end(text, tags), "")
 

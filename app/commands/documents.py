@@ -127,7 +127,7 @@ def restore_document(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring back the version that a document replaced last; the newer one becomes a document of its own."""
+    """Give a document back the text that was replaced last; the newer text becomes a document of its own."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
         newer = documents.undo_replacement(number)
         documents.wait()
@@ -305,7 +305,8 @@ def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
 
 
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
-    """Print the documents of the added files, with those that were known or replaced.
+    """Print the documents of the added files, and say how many were already in the collection and which got a
+    new text.
 
     `before` maps each document that existed before to the time when its text was last replaced."""
     replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]

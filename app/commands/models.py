@@ -31,7 +31,10 @@ AnyName = Annotated[
 ]
 PrecisionOption = Annotated[Precision, typer.Option("--dtype", help="The precision of the weights.")]
 ContextOption = Annotated[
-    int, typer.Option("--context", min=1, metavar="TOKENS", help="The length of the longest chat.")
+    int,
+    typer.Option(
+        "--context", min=1, metavar="TOKENS", help="The context length for which memory is estimated."
+    ),
 ]
 CataloguePrecision = Annotated[
     Precision | None,
@@ -43,7 +46,7 @@ CatalogueContext = Annotated[
         "--context",
         min=1,
         metavar="TOKENS",
-        help="With --catalogue: the length of the longest chat. [default: 4096]",
+        help="With --catalogue: the context length for which memory is estimated. [default: 4096]",
     ),
 ]
 

@@ -158,7 +158,7 @@ ThinkingBudget = Annotated[
 ]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
 IgnoreEos = Annotated[
-    bool, typer.Option("--ignore-eos", help="Continue to the token limit after the end of the text.")
+    bool, typer.Option("--ignore-eos", help="Ignore the end-of-text token: write until the token limit.")
 ]
 Stop = Annotated[
     list[str] | None, typer.Option("--stop", help="End the reply at this string; may be repeated.")

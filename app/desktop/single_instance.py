@@ -18,10 +18,9 @@ Show = Callable[[str], object]
 
 
 def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
-    """Open the instance that uses the data folder, and return a sentence; without `show`, only return its address
-    in it.
+    """Show the running instance that uses the data folder, and return a sentence with its address.
 
-    Raises `in_use` if that instance publishes no address."""
+    Without `show` nothing is opened. Raises `in_use` if that instance publishes no address."""
     deadline = monotonic() + STARTING_SECONDS
     while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
         sleep(0.1)

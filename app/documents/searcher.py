@@ -118,7 +118,8 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
     Plain reciprocal rank fusion weighs both rankings alike. But the ranking by words is hardly ever wrong if a
     passage has most words of the question, and arbitrary if the best passage only happens to share one of them.
     The share of the question that a passage covers distinguishes the two cases. With the share, the fused ranking
-    is better than either ranking; without it, worse than meaning alone (docs/retrieval.md has the numbers)."""
+    is better than either ranking; without it, worse than meaning alone
+    (docs/notes/2026-11-retrieval.md has the numbers)."""
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
     meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
     nowhere = (0, Bm25Hit(0, 0.0, 0.0))

@@ -16,12 +16,12 @@ ThinkingLevel = Literal["default", "off", "on", "minimal", "low", "medium", "hig
 AMOUNTS: Mapping[str, int] = MappingProxyType(
     {"off": 0, "minimal": 1, "low": 2, "medium": 3, "on": 3, "default": 3, "high": 4, "max": 5}
 )
-"""How much is thought at each level, to find the nearest of those that a template has."""
+"""How much a model thinks at each level; so the nearest level that a template has is found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A user's choice for a reply: a level, and the most tokens of the thought (`budget`; 0: no limit)."""
+    """A user's choice for a reply: a level, and the thought's maximum number of tokens (`budget`; 0: no limit)."""
 
     level: ThinkingLevel = "default"
     budget: int = 0
@@ -48,7 +48,7 @@ class ThinkingMode:
 
 
 ANY, KEY = "\0", "\1"
-"""In a text of a CallFormat: an id or a number, and the argument's key once more."""
+"""Placeholders in the texts of a CallFormat: for an id or a number, and for a repeated key of the argument."""
 CallKind = Literal["", "object", "json", "tags", "pairs"]
 
 
@@ -56,10 +56,15 @@ CallKind = Literal["", "object", "json", "tags", "pairs"]
 class CallFormat:
     """How a reply writes calls of tools: `begin`, the calls with `between` them, `end`.
 
-    A call is `before_name`, the name, `after_name`, its arguments, and `after_arguments`. These are JSON: in a call
-    that is an `object` with `name_key` (without one, the name is the key) and `arguments_key`, or after a
-    name (`json`). Or each is `before_key`, its key, `after_key`, its value, and `after_value`: `tags` enclose texts
-    as they are; values of `pairs` are separated, and strings have a `quote`. The kind "" knows no calls.
+    A call is `before_name`, the name, `after_name`, the arguments, and `after_arguments`. The `kind` says how the
+    arguments are written:
+
+        "object"    the call is a JSON object with the name under `name_key` and the arguments under
+                    `arguments_key`; without `name_key` the name is the key of the arguments
+        "json"      the arguments are a JSON object after the name
+        "tags"      each argument is `before_key`, its key, `after_key`, its value as plain text, and `after_value`
+        "pairs"     the same, but strings are enclosed in `quote`, and `after_value` separates the arguments
+        ""          there are no calls
 
     The template wants arguments as JSON text if it `takes_text`; it describes the tools itself if it `shows_tools`,
     and takes several calls in a message if they `can_repeat`."""
@@ -114,16 +119,16 @@ HERMES = CallFormat(
     name_key="name",
     arguments_key="arguments",
 )
-"""The form that models know best; it is explained to those whose template knows no tools."""
+"""The form that models know best; it is explained to models whose template knows no tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFormat:
     """How a reply marks its thought and its calls; the markers are "" for a model that does not think.
 
-    `answer_opening` comes between a thought and the answer, and `marks` are all texts around an answer that are no
-    part of it. `thought_field` is the name under which the template
-    takes the thought of an earlier message; "" if it takes none."""
+    `answer_opening` comes between a thought and the answer, and `marks` are all texts around an answer that are not
+    shown. `thought_field` is the name under which the template takes the thought of an earlier message; "" if it
+    takes none."""
 
     thought_opening: str = ""
     thought_closing: str = ""
@@ -148,7 +153,7 @@ class ChatFormat:
     """What is known about a model's chat template.
 
     `modes` are the levels of thinking that can be chosen, the template's own default first. A template without
-    levels has at most one, which tells whether its prompt opens a thought. Without `takes_system` the template
+    levels has at most one, which says whether its prompt opens a thought. Without `takes_system` the template
     refuses or omits a system message, without `takes_user_runs` several messages of the user in a row, without
     `takes_assistant_first` a chat that begins with the assistant, and without `takes_text` a content that is not
     a list of parts. `turn_ends` are the control tokens after an assistant's message, the one that ends it first;

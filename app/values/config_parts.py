@@ -1,4 +1,4 @@
-"""Reads a config.json by its parts: what writes text, and what reads pictures or sound."""
+"""Reads the parts of a config.json: about the model that writes text, and about what reads pictures or sound."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 TEXT_PARTS = ("thinker_config", "text_config", "llm_config", "language_config")
 """Parts of a config about the model that writes text, in models that also read pictures or sound, or speak."""
 LAYER_PART = "transformer_layer_config"
-"""That part of a draft head's config."""
+"""The part about the model that writes text in the config of a draft head."""
 OTHER_PARTS = {
     "vision_config": "pictures", "vq_config": "pictures", "audio_config": "sound", "encoder_config": "sound",
 }  # fmt: skip

@@ -22,10 +22,12 @@ Change = Literal[
 ]
 """How a tensor of a file differs from transformers', as llama.cpp's converter changed it.
 
-pairs: the two halves of each rotated head became pairs of rows. minus one: one was added. log: A became -exp(A).
-transposed: rows became columns. alternating: rows of gates and values took turns. grouped: rows of queries, keys
-and values were together in groups. tiled: value heads of linear attention were sorted by key head. mixed: each
-key head of linear attention had its rows of queries, keys, values and gates together."""
+pairs: the two halves of each rotated head became pairs of rows. minus one: one was added. log: A_log became
+-exp(A_log). transposed: rows became columns. alternating: rows of gates and of values, which had been interleaved,
+were separated, and matrices of experts transposed. grouped: rows of queries, keys and values, which had been
+together in groups, were separated. tiled: value heads of linear attention, which had been sorted by key head, were
+sorted by their number within it. mixed: rows of queries, keys, values and gates, which had been together for each
+key head of linear attention, were separated."""
 
 
 @dataclass(frozen=True, slots=True)

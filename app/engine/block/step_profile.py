@@ -45,7 +45,9 @@ class StepTimes:
                 f"buckets must ascend and times be above 0, got {self.buckets} and {self.seconds}"
             )
         if len(self.per_token) not in (0, len(self.buckets)) or any(second < 0 for second in self.per_token):
-            raise ValueError(f"context costs time at every bucket or at none, got {self.per_token}")
+            raise ValueError(
+                f"per_token needs a time of at least 0 for each bucket, or must be empty, got {self.per_token}"
+            )
 
     def __bool__(self) -> bool:
         return bool(self.buckets)

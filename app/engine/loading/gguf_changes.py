@@ -1,4 +1,4 @@
-"""Takes back what llama.cpp's converter changed in tensors: `Change` in gguf_architectures.py says what."""
+"""Undoes what llama.cpp's converter changed in tensors; `Change` in gguf_architectures.py describes each change."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ Undo = Callable[[Tensor, PreTrainedConfig], Tensor]
 
 
 def pairs(weight: Tensor, config: PreTrainedConfig) -> Tensor:
-    """Sort the rows of each head: first those that were the first of a pair, then the second ones."""
+    """Sort the rows of each head: the first row of every pair, then the second row of every pair."""
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return weight.reshape(-1, size // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
@@ -30,13 +30,13 @@ def transposed(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
 
 
 def alternating(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
-    """Let rows of gates and of values take turns, and transpose the matrices of the experts."""
+    """Sort the rows so that gates and values alternate, and transpose the matrices of the experts."""
     turns = torch.stack(weight.chunk(2, dim=1), dim=2).reshape(weight.shape)
     return turns.transpose(-1, -2) if turns.dim() > 2 else turns
 
 
 def grouped(weight: Tensor, config: PreTrainedConfig) -> Tensor:
-    """Sort the rows of all queries, keys and values into groups: queries, with the key and the value they share."""
+    """Sort the rows into groups: the queries that share a key and a value, then this key and this value."""
     heads = config.num_attention_heads
     groups = getattr(config, "num_kv_heads", None) or heads
     if getattr(config, "multi_query", False) and not config.new_decoder_architecture:
@@ -47,12 +47,12 @@ def grouped(weight: Tensor, config: PreTrainedConfig) -> Tensor:
 
 
 def _by_group(parts: Sequence[Tensor], groups: int) -> Tensor:
-    """Put the rows of each group together, from all parts."""
+    """Join the parts group by group: the first group's rows from each part, then the second group's."""
     return torch.cat([part.reshape(groups, -1, *part.shape[1:]) for part in parts], dim=1)
 
 
 def tiled_values(weight: Tensor, config: PreTrainedConfig) -> Tensor:
-    """Sort the value heads of linear attention by their key head; they are the last rows."""
+    """Sort the value heads of linear attention, which are the last rows, by their key heads."""
     keys, values = config.linear_num_key_heads, config.linear_num_value_heads
     size = config.linear_value_head_dim if weight.shape[0] >= values * config.linear_value_head_dim else 1
     first, last = weight.tensor_split([weight.shape[0] - values * size])

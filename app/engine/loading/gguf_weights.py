@@ -1,8 +1,11 @@
 """The weights of a GGUF file as transformers names and shapes them, each dequantised when it is read.
 
-    model.layers.0.self_attn.q_proj.weight --gguf-py's table--> blk.0.attn_q.weight --change taken back--> Tensor
+    model.layers.0.self_attn.q_proj.weight    the model's name
+    blk.0.attn_q.weight                       the file's name, found in gguf-py's table
+    Tensor                                    its values, with the converter's change undone
 
-transformers asks for one tensor after the other, so that no second copy of the model is in memory.
+llama.cpp's converter changes some tensors (`gguf_changes.py`). transformers asks for one tensor after the other, so
+that no second copy of the model is in memory.
 """
 
 import re
@@ -23,9 +26,11 @@ from app.values.gguf_architectures import ARCHITECTURES, Change
 from app.values.gguf_header import GgufHeader, GgufTensor
 
 AT_ONCE = 2**24
-"""Numbers that are dequantised at a time, because intermediate results take several times as much memory."""
+"""Maximum number of elements that are dequantised at a time. It is limited because intermediate results take
+several times as much memory."""
 SMALL = 2**20
-"""Numbers of a tensor that is kept as exact as it is stored; larger ones get the model's type at once."""
+"""Tensors of at most this many elements are read as float32, so that they lose nothing; larger ones are converted
+to the model's dtype while they are read."""
 SUFFIX = re.compile(r"[._](weight|bias)$")
 NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
 """The end of the name of a weight that is one of several in a tensor."""
@@ -54,7 +59,7 @@ NAMES = (
     (r"mixer\.o_proj$", "attn_output"),
     (r"mixer\.(up|down)_proj$", r"ffn_\1"),
 )
-"""Names of modules that gguf-py's table lacks, because files on the hub name them otherwise than transformers."""
+"""Names of modules that gguf-py's table lacks, and their names in files on the hub."""
 JOINED: Mapping[str, Sequence[str]] = {
     "ffn_gate_up_exps": ("ffn_gate_exps", "ffn_up_exps"),
     "ffn_gate_up_shexp": ("ffn_gate_shexp", "ffn_up_shexp"),
@@ -63,12 +68,12 @@ JOINED: Mapping[str, Sequence[str]] = {
     "attn_qkvz": ("attn_qkv", "attn_gate"),
     "attn_kv_b": ("attn_k_b", "attn_v_b"),
 }
-"""Tensors that transformers has as one and files as several."""
+"""Tensors that are one in transformers, and may be several in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWeight:
-    """A weight of the model that is read when it is indexed, as transformers does with slices of safetensors."""
+    """A weight of the model that is read when it is indexed, as slices of safetensors files are."""
 
     parts: tuple[GgufTensor, ...]
     item: int
@@ -78,7 +83,8 @@ class StoredWeight:
     dtype: torch.dtype
 
     def __getitem__(self, _all: object) -> Tensor:
-        """Read the weight: `item` of several in one tensor, or several tensors joined by their rows."""
+        """Read the weight. Several tensors are joined by their rows; if a tensor holds several weights, the one
+        with index `item` is returned."""
         read = [read_tensor(part, self.dtype) for part in self.parts]
         if ".attn_k_b." in self.parts[0].name and len(read) > 1:
             read[0] = read[0].transpose(1, 2)
@@ -117,9 +123,11 @@ def _require_size(weight: StoredWeight) -> None:
 
 
 def _require_used(header: GgufHeader, found: Mapping[str, Any], layers: int) -> None:
-    """Raise ValueError if the file holds a tensor that the model does not have: its text would be another one.
+    """Raise ValueError if the file holds a tensor that no weight of the model uses, because without it the model
+    would write a different text.
 
-    Layers after the last only draft. Frequencies are in the config."""
+    Exempt are tensors of layers after the model's last layer, which only serve for drafting, and RoPE frequencies,
+    which are in the config."""
     used = {
         part.name for weight in found.values() if isinstance(weight, StoredWeight) for part in weight.parts
     }
@@ -139,7 +147,7 @@ def _activations(header: GgufHeader) -> dict[str, Any]:
 
 
 def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
-    """Read and dequantise a tensor, piece by piece; a large one in the type `dtype`."""
+    """Read and dequantise a tensor, piece by piece. A large one gets the type `dtype`, others float32."""
     result = torch.empty(prod(tensor.shape), dtype=dtype if tensor.numbers > SMALL else torch.float32)
     kind = gguf.GGMLQuantizationType[tensor.stored]
     numbers, size = gguf.GGML_QUANT_SIZES[kind]
@@ -197,8 +205,7 @@ def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:
     """Return a function that looks a name up in gguf-py's table."""
     layers = header.value("block_count")
     arch = next((arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == header.architecture), None)
-    others = [
-        one for one in gguf.MODEL_ARCH if one != gguf.MODEL_ARCH.ARCTIC
-    ]  # its table changes all later ones
+    # gguf-py writes ARCTIC's entries into the dict that all tables share
+    others = [one for one in gguf.MODEL_ARCH if one != gguf.MODEL_ARCH.ARCTIC]
     tables = [gguf.get_tensor_name_map(one, layers) for one in ([arch] if arch else others)]
     return lambda name: [found for table in tables if (found := table.get_name(name))]

@@ -1,6 +1,6 @@
 """Finds, loads, tries and times the heads for multi-token prediction that a checkpoint contains.
 
-Any head, an EAGLE-3 head as well, is tried before it drafts: its logits must agree with those of one plain pass
+Each head, also an EAGLE-3 head, is tried before it drafts: its logits must agree with those of one plain pass
 without our cache and attention. A model whose own head fails is used without it, and a note explains why.
 """
 
@@ -34,7 +34,7 @@ NAME = "multi-token prediction"
 MOST_HEADS = 16
 """Maximum number of heads that a config may declare; with more, the config is not trusted."""
 _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
-"""Matches names of such heads' weights, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
+"""Matches the names of weights of heads, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
 _CARRIES = f"This checkpoint carries heads for {NAME}"
 _NOT_LOADED = f"{_CARRIES} that transformers does not load."
 _NO_BLOCKS = f"{_CARRIES}, which draft here only for models that take draft trees."
@@ -59,7 +59,7 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
         return CarriedHeads(note=_NOT_LOADED)
     try:
         heads = read_heads(model)
-    except Exception as error:  # a broken file's, torch's, a driver's: each has types of its own
+    except Exception as error:  # a broken file, torch and a driver all raise errors of different types
         return CarriedHeads(note=_failure(error))
     # Reset, because the model's own embedding and head may be quantised next and should then be freed.
     heads.embed_tokens = heads.shared_head = nn.Identity()
@@ -69,8 +69,8 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
-    """Try the heads with their model; return the model's info with a note, and the sources of drafts, one or
-    none."""
+    """Try the heads with their model; return the model's info with a note, and the sources of drafts: one, or
+    none if the heads are not used."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
     if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_positions):
@@ -83,7 +83,7 @@ def drafting_heads(
             carried.heads.set_attn_implementation(attention.NAME)
             source = source_of(MtpHead(carried.heads), NAME, runner, write_last_states(runner.model))
             sources, note = (source,), USED
-        except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
+        except Exception as error:  # the model, torch and a driver all raise errors of different types
             note = _failure(error)
     return replace(info, heads=bool(sources)).with_note("heads", note), sources
 
@@ -97,7 +97,8 @@ def read_heads(model: PreTrainedModel) -> MtpModel:
     """Read all heads of the model's checkpoint. Raises what transformers raises."""
     config = model.config.get_text_config(decoder=True)
     extra = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
-    # transformers reads for heads only weights that the model ignores, and lists those only for published sizes.
+    # transformers reads for the heads only weights that match `_keys_to_ignore_on_load_unexpected`, whose patterns
+    # have the layer numbers of the published checkpoints only.
     left_out = {rf"^model\.layers\.{number}\." for number in extra}
     model._keys_to_ignore_on_load_unexpected = left_out.union(model._keys_to_ignore_on_load_unexpected or ())
     heads = MtpModel.from_pretrained(model, device_map={"": model.device})
@@ -125,7 +126,8 @@ def reader_of(head: Head, runner: BlockRunner, target: HiddenStates) -> HeadRead
 
 
 def _tried(head: Head, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
-    """Compare the head's logits with a plain pass; return the seconds of a question, and of each further token."""
+    """Compare the head's logits with those of a plain pass; return the seconds of a pass over one token, and of
+    each further token in a pass."""
     model, cache = runner.model, BlockCache()
     target = written.of(cache)
     reader = reader_of(head, runner, target)

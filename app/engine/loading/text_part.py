@@ -1,7 +1,7 @@
-"""Loads the text part of a model that also reads pictures or sound, and leaves the modules for those out.
+"""Loads the text part of a model that also reads pictures or sound, without the modules for these.
 
 transformers makes the whole model on torch's meta device, where it takes no memory. All but its decoder and its
-head is dropped before any weight is read. So transformers' own tables find the weights of each checkpoint:
+head are dropped before any weight is read. So transformers' own tables find the weights of each checkpoint:
 
     Mistral3ForConditionalGeneration               MistralForCausalLM
       vision_tower, projector      dropped
@@ -45,9 +45,9 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return the config of the part that reads and writes, for models that also speak.
+    """Return the config; for a model that also speaks, the config of its part that reads and writes.
 
-    A tower that needs the package timm is replaced by a small one, because it is dropped anyway."""
+    A vision tower that needs the package timm is replaced by a small one, because it is dropped anyway."""
     config = getattr(config, "thinker_config", None) or config
     tower: Any = getattr(config, "vision_config", None)
     needed = _class_of(tower, MODEL_MAPPING)
@@ -56,14 +56,14 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
         for name, value in tower.to_dict().items():
             if not hasattr(small, name):
                 setattr(small, name, value)
-        vars(config)["vision_config"] = small  # their types are checked when they are assigned
+        vars(config)["vision_config"] = small  # an assignment would check its type
     return config
 
 
 def text_reader(config: PreTrainedConfig) -> Any:
     """Return the class whose `from_pretrained` and `from_config` make the model that this config describes.
 
-    It is transformers' own for text models, and for models whose text part transformers reads by itself."""
+    For text models, and for models whose text part transformers can read alone, it is AutoModelForCausalLM."""
     whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING)
     known = _class_of(config, MODEL_FOR_CAUSAL_LM_MAPPING)
     inside = _class_of(config.get_text_config(decoder=True), MODEL_FOR_CAUSAL_LM_MAPPING)
@@ -86,7 +86,7 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
     decoder, head = _decoder(model), _head(model)
     if not isinstance(model, _WithoutTowers) or decoder is model.base_model:
         return model
-    text = decoder  # if it has a head of its own
+    text = decoder  # it may have a head of its own
     if _head(decoder) is None:
         text = _around(decoder)
         setattr(text, text.base_model_prefix, decoder)
@@ -134,7 +134,7 @@ class _WithoutTowers(PreTrainedModel):  # type: ignore[no-untyped-call]
 
 
 def _keep(module: nn.Module, kept: Collection[nn.Module | None]) -> None:
-    """Drop the modules inside this one that are neither kept nor hold a kept one."""
+    """Drop the modules inside this one that are not kept and contain no kept module."""
     for name, child in list(module.named_children()):
         if child in kept:
             continue

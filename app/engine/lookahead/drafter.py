@@ -4,8 +4,11 @@ An edge is a guess of the token after a node. The tree is grown best first: of a
 largest reach (the product of the probabilities on its path) is added next, until the rows are used up or the
 next guess is too unlikely. With probabilities on the edges,
 
-    7 -0.8-> 8 -0.5-> 9         reach   8: 0.80   9: 0.40   5: 0.15   6: 0.08
-      -0.15-> 5   \\ -0.1-> 6    three rows (with the current token, 7) are 7, 8 and 9; a fourth row is 5
+    7 -0.8-> 8 -0.5-> 9
+      -0.15-> 5   \\ -0.1-> 6
+
+the reach of token 8 is 0.80, of 9 0.40, of 5 0.15, of 6 0.08. So a tree of three rows has the nodes 7 (the
+current token), 8 and 9; the fourth row is 5.
 
 A node's edges are looked up only when no other edge can have a larger reach, so most leaves are never looked
 up.
@@ -62,7 +65,7 @@ class DraftSources:
     """What a reply's drafts are made from.
 
     Nothing is guessed after `special` tokens. `reply` is the number of this reply in its chat, `constraint`
-    is what the grammar allows, `branches` is the largest number of children of a node: with 1 the tree is a
+    is what the grammar allows, `branches` is the maximum number of children of a node: with 1 the tree is a
     chain."""
 
     table: ContextTable
@@ -83,8 +86,8 @@ class Drafter(Protocol):
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guess the token at this position, after a context; the likeliest guess comes first.
 
-        With `is_current`, the context ends with the current token, and what the model held likely in its
-        place is guessed as well."""
+        With `is_current`, the context ends with the current token, and the other tokens that the model found
+        likely in its place are guessed, too."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """Compare the guesses after a context with the accepted tokens, and update the estimator."""
@@ -223,7 +226,9 @@ def grow(
 
 
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
-    """Return the edges that a grammar forces, whose chance trust does not lower, then the allowed ones."""
+    """Return first the edges that the grammar forces, then the given edges that it allows.
+
+    A forced edge's chance is divided by `trust`, so that multiplying by `trust` later does not lower it."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]
@@ -231,18 +236,19 @@ def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: Acceptanc
 
 
 def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
-    """Find tokens that the model held likely in place of a context's last token: they often come next.
+    """Find tokens that the model found likely in place of a context's last token: they often come next.
 
         the model predicts, after "3 * 2":   " ="  1.2 ahead of " is", 2.0 ahead of " equals"
         the current token is " =":           " is" and " equals" are guesses of the next token
 
     The idea is LogitSpec's (Liu et al. 2025, arXiv 2507.01449). The row that chose the current token has
-    already stored its likeliest tokens in the table, so they are looked up there. Returns gap classes by
-    token."""
+    already stored its likeliest tokens in the table, so they are looked up there. Returns, for each such token,
+    the class of its distance in logits (`gap_class`) to the likeliest one; class 0 for the likeliest itself."""
     known = table.lookup(context[-LONGEST - 1 : -1]) if len(context) > LONGEST else None
     if known is None or known.successor_length < LONGEST:
         return NO_ALTERNATIVES
     found = {token: gap_class(gap * GAP_STEP) for token, gap in map(unpack_successor, known.successors)}
-    found[unpack_successor(known.successors[0])[0]] = 0  # for the likeliest token, the packed gap is its lead
+    # the likeliest token's packed gap is its lead over the second one, not a distance; its distance is 0
+    found[unpack_successor(known.successors[0])[0]] = 0
     found.pop(context[-1], None)
     return found

@@ -56,7 +56,7 @@ class Pool:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> None:
-        """Begin a reply to this text and learn its new part as the prompt.
+        """Begin a reply and learn the new part of `text`, the prompt with the reply's first token.
 
         The part that it has in common with the text so far counts as history from now on."""
         self._reply += 1
@@ -64,7 +64,7 @@ class Pool:
         known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")
-        self._prompt_length = len(text) - 1  # its last token is the reply's first
+        self._prompt_length = len(text) - 1  # without the reply's first token
 
     def _draft_from(
         self, estimator: AcceptanceEstimator, sampling: Sampling, constraint: Constraint, branches: int

@@ -17,7 +17,7 @@ from app.engine.sampling.logits_processing import Process
 from app.values.chat_format import ChatFormat
 
 MOST_FORCED = 64
-"""Far more tokens than any closing has."""
+"""Maximum number of tokens that are forced, far more than any closing has."""
 
 
 def thought_budget(

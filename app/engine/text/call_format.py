@@ -63,7 +63,7 @@ NAMED = (
     ("functools[", replace(_ARRAY, begin="functools[")),
     ("<tool_call>", HERMES),
 )
-"""The forms of templates that show no call, by words in a prompt with tools."""
+"""The forms of calls for templates that show no earlier call, by words that a prompt with tools contains."""
 
 
 def find_reply(render: Render) -> ReplyFormat:
@@ -142,7 +142,7 @@ def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:
 
 
 def _joint(first: str, second: str) -> str:
-    """Return what two texts have in common at both ends, with ANY for the different words between."""
+    """Return what two texts have in common at both ends, with ANY in place of the words between, which differ."""
     if first == second:
         return first
     start = re.sub(r"\w+$", "", common(first, second))
@@ -151,7 +151,7 @@ def _joint(first: str, second: str) -> str:
 
 
 def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
-    """Return the form with the keys of the JSON object that a call is; the form itself for other calls."""
+    """Return the form with the keys of the JSON object if a call is one; otherwise return the form itself."""
     if form.kind != "json":
         return form
     for brace in (found.start() for found in re.finditer(r"\{", text[:name])):
@@ -167,7 +167,8 @@ def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
 
 
 def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
-    """Divide the texts before the first name, before the second one, and after the last arguments."""
+    """Return the form with the texts before the first name, before the second one and after the last arguments,
+    divided into what belongs to each call and what belongs to all calls together."""
     first, second = (re.sub(r"(?<!\w)\d+(?!\w)", ANY, _anonymous(text)) for text in (first, second))
     form = replace(form, after_name=re.sub(r"(?<!\w)\d+(?!\w)", ANY, form.after_name))
     if not second:
@@ -186,7 +187,7 @@ def _divided(form: CallFormat, first: str, second: str, after: str) -> CallForma
 
 
 def _anonymous(text: str) -> str:
-    """Replace the names of functions, which some templates write twice."""
+    """Replace the names of functions with ANY, because some templates write them twice."""
     return re.sub("|".join(NAMES), ANY, text)
 
 

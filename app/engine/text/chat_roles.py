@@ -14,13 +14,13 @@ from app.values.chat_format import ChatFormat
 from app.values.messages import Message
 
 NO_ANSWER = "…"
-"""What stands for the answer that a chat does not have; some templates refuse an empty one."""
+"""The text in place of a missing answer, because some templates refuse an empty one."""
 
 
 def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     """Return the messages for the template, which takes them in this order and in these roles.
 
-    System messages are joined into one at the beginning; without any other message it becomes the user's."""
+    System messages are joined into one at the beginning; if there is no other message, it becomes the user's."""
     system = "\n\n".join(one.content for one in chat if one.role == "system" and one.content)
     found = [one for one in chat if one.role != "system"]
     if not found:
@@ -37,9 +37,9 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
 
 
 def _alternating(messages: Sequence[Message]) -> list[Message]:
-    """Join adjacent messages of the user, and of the assistant that calls no tools.
+    """Join adjacent messages of the user, and adjacent messages of the assistant without tool calls.
 
-    A question after a tool's result gets an answer before it."""
+    Between a tool's result and a question, the answer NO_ANSWER is inserted."""
     found = list[Message]()
     for (role, has_calls), group in groupby(messages, lambda one: (one.role, bool(one.calls))):
         together = list(group)

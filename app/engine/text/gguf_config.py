@@ -1,7 +1,8 @@
 """Makes transformers' config of a model from the header of its GGUF file.
 
-A config with default values shows which names the architecture knows: a value of the file goes to the first of its
-names that is among them. Layers that differ, rotary embeddings and what only the tensors show have their own rules.
+A config with default values shows which names the architecture knows. Of the names that a value of the file may
+have there, the first known one is used. Layers that differ, rotary embeddings and values that only the tensors
+show have rules of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +75,7 @@ KEYS: Mapping[str, Sequence[str]] = {
     "altup.num_inputs": ("altup_num_inputs",),
     "altup.active_idx": ("altup_active_idx",),
 }  # fmt: skip
-"""Keys of a file, and the names of the same value in transformers' configs: the first that is known counts."""
+"""Keys of a file, and the names that the same value may have in transformers' configs."""
 FLAGS: Mapping[str, Sequence[str]] = {
     "attention_bias": ("blk.#.attn_q.bias", "blk.#.attn_qkv.bias"),
     "attention_out_bias": ("blk.#.attn_output.bias",),
@@ -88,7 +89,7 @@ FLAGS: Mapping[str, Sequence[str]] = {
 }
 """Switches of transformers' configs, and the tensors that a file has if they are on."""
 SCORES = {1: "softmax", 2: "sigmoid"}
-"""How experts are scored, as llama.cpp numbers it."""
+"""The functions that score experts, by their numbers in llama.cpp."""
 MIXTURES = {"llama": "mixtral"}
 """Architectures that have another name in transformers if they have experts."""
 
@@ -108,7 +109,7 @@ def config_of(header: GgufHeader) -> PreTrainedConfig:
 
 
 def _numbers(header: GgufHeader, name: str) -> "np.ndarray[Any, np.dtype[np.float32]]":
-    """Read the numbers of a small tensor, which are stored as they are."""
+    """Read the numbers of a small tensor. Raises ValueError if they are not stored as float32."""
     tensor = next(one for one in header.tensors if one.name == name)
     if tensor.stored != "F32":
         raise ValueError(f"its tensor {name} is of the type {tensor.stored}")
@@ -133,7 +134,7 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that a file has under another name; of a value for each layer, the largest."""
+    """Return the values that only have another name in the file; of values that differ by layer, the largest."""
     values: dict[str, Any] = {}
     for key, names in KEYS.items():
         found = header.value(key)
@@ -165,7 +166,7 @@ def _tokens(header: GgufHeader) -> dict[str, int | None]:
 
 
 def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sizes of attention heads; of those, too, that share a compressed key and value (MLA)."""
+    """Return the sizes of attention heads, also of heads that share a compressed key and value (MLA)."""
     size = header.value("attention.key_length_swa") or header.value("attention.key_length")
     if not header.value("attention.kv_lora_rank"):
         if size is None and "head_dim" in names_of(usual) and values.get("num_attention_heads"):
@@ -205,7 +206,7 @@ def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str,
 
 
 def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
-    """Return how many layers there are, without those that only draft, and the kind of each if they differ."""
+    """Return the number of layers, without those that only draft, and the kind of each layer if they differ."""
     count = header.value("block_count") - (header.value("nextn_predict_layers") or 0)
     kind, pattern = "sliding_attention", header.value("attention.sliding_window_pattern")
     if pattern is None:
@@ -235,8 +236,8 @@ def _falcon(header: GgufHeader) -> dict[str, Any]:
 
 
 def _gemma(header: GgufHeader) -> dict[str, Any]:
-    """Return the scale of attention, which llama.cpp knows from the number of layers: the models of 27 billion
-    parameters divide by the size of all heads together."""
+    """Return the number whose inverse square root scales attention: the size of a head, but in the models of 27
+    billion parameters the model's width per head. llama.cpp recognises these by their number of layers, too."""
     heads = header.value("attention.head_count")
     large = header.value("block_count") in (46, 62)
     size = header.value("embedding_length") // heads if large else header.value("attention.key_length")
@@ -276,7 +277,7 @@ def _gemma4(header: GgufHeader) -> dict[str, Any]:
 
 
 def _jamba(header: GgufHeader) -> dict[str, Any]:
-    """Return where attention and experts are: a place, and after how many layers the next one is."""
+    """Return which layers have attention, and which have experts: the first, and the distance to the next."""
     attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
     count = range(header.value("block_count"))
     experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]
@@ -301,7 +302,8 @@ def _nemotron_h(header: GgufHeader) -> dict[str, Any]:
 
 
 def _granite_hybrid(header: GgufHeader) -> dict[str, Any]:
-    rotates = header.value("rope.scaling.finetuned") is not False  # llama.cpp's switch for it
+    # with false, llama.cpp marks a model without rotation
+    rotates = header.value("rope.scaling.finetuned") is not False
     return {
         "position_embedding_type": "rope" if rotates else None,
         "num_local_experts": header.value("expert_count") or 0,
@@ -309,7 +311,7 @@ def _granite_hybrid(header: GgufHeader) -> dict[str, Any]:
 
 
 def _llama4(header: GgufHeader) -> dict[str, Any]:
-    return {"use_qk_norm": header.value("expert_count") != 128}  # llama.cpp, too, knows Maverick by it
+    return {"use_qk_norm": header.value("expert_count") != 128}  # so llama.cpp, too, recognises Maverick
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {

@@ -13,9 +13,9 @@ Numbers = Callable[[str], "np.ndarray[Any, np.dtype[np.float32]]"]
 """(name) -> the numbers of the tensor of this name in the file."""
 FACTORS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 UNROTATED = 1e20
-"""A larger factor stops a frequency: llama.cpp says so that a part of the head is not rotated."""
+"""Larger factors stop a frequency. With them llama.cpp marks the part of a head that is not rotated."""
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-"""What Llama 3.1 and later have in their configs; files have only the factors that result."""
+"""What Llama 3.1 and later have in their configs; files have only the factors that result from it."""
 
 
 def shortest(value: float) -> float:
@@ -58,7 +58,7 @@ def _base(header: GgufHeader, key: str, usual: Mapping[str, Any]) -> float:
 def _rotated(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return how many numbers of a head are rotated if not all are, and the share of them as "rope"."""
+    """Return how many numbers of a head are rotated if not all are, and their share in the head as "rope"."""
     size = header.value("rope.dimension_count")
     if not size or "qk_rope_head_dim" in values or known.get("rope_type") == "proportional":
         return {}
@@ -104,7 +104,10 @@ def _long(header: GgufHeader, read: Numbers) -> dict[str, Any]:
 
 
 def _with_factors(rope: dict[str, Any], stored: "np.ndarray[Any, np.dtype[np.float32]]") -> dict[str, Any]:
-    """Return Llama 3's parameters if they give these factors, which is exact; else the factors themselves."""
+    """Return Llama 3's parameters if the factors result from them, because then the config is exact; else the
+    factors themselves.
+
+    For "proportional" embeddings, only the share of rotated frequencies is returned."""
     if rope["rope_type"] == "proportional":
         return {**rope, "partial_rotary_factor": float(np.mean(stored < UNROTATED))}
     count = len(stored)

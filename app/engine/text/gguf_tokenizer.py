@@ -2,9 +2,9 @@
 
     model, pre, tokens, scores, types, merges    ->    tokenizer.json, tokenizer_config.json, chat_template.jinja
 
-Ids are those of the model's own tokenizer. What the file does not say about it is known by name
-(`gguf_words.py`), or is as llama.cpp has it. The contents are not trusted: this runs in the process that reads
-the file.
+Ids are those of the model's own tokenizer. What the file does not say about it is looked up by name
+(`gguf_words.py`), or is what llama.cpp assumes. Because the contents are not trusted, this runs in the child
+process that reads the file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,12 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of tokens."""
 SPACE = "▁"
 NO_BYTES = frozenset("ÀÁõö÷øùúûüýþÿ")
-"""Letters that spell bytes which no text has: DeepSeek's tokens of one of them stand for the letter itself."""
+"""Letters for bytes that no UTF-8 text contains. DeepSeek's tokens that are one of them mean the letter itself."""
 DEFAULT_IDS: Mapping[str, Mapping[str, int]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
     "t5": {"eos": 1, "unknown": 2, "padding": 0},
 }
-"""The special tokens of files that do not name them, by the kind of vocabulary."""
+"""The ids of special tokens in files that do not give them, by the kind of vocabulary."""
 ENDS = """
     <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s>
     <|eom_id|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response> [e~[
@@ -38,11 +38,11 @@ NOT_ENDS = (
     ("</s>", ("<|tool_response>",)),
     ("</s>", ("<|plamo:eos|>",)),
 )
-"""Except in vocabularies with all of these other tokens."""
+"""Tokens that do not end a turn in vocabularies with all of the other tokens listed with them."""
 
 
 class UnknownVocabulary(Exception):
-    """A vocabulary of a kind that this version cannot build; the message is what the file says about it."""
+    """A vocabulary of a kind that this version cannot build; the message quotes the name that the file gives it."""
 
 
 class Vocabulary:
@@ -73,7 +73,7 @@ class Vocabulary:
         return number if isinstance(number, int) and 0 <= number < len(self.tokens) else None
 
     def word_rule(self) -> WordRule:
-        """Return how words are cut. Raises UnknownVocabulary for an unknown name."""
+        """Return the rule by which texts are cut into words. Raises UnknownVocabulary if its name is unknown."""
         name = "gemma4" if self.model == "gemma4" else str(self.value("pre") or "default")
         if name not in word_rules():
             raise UnknownVocabulary(f'"{name[:60]}"')
@@ -97,10 +97,11 @@ class Vocabulary:
     def begins(self) -> bool:
         """Whether a text begins with BOS."""
         default = self.model == "llama" or (self.model == "gpt2" and self.word_rule().begins)
-        return self.model == "gemma4" or bool(self.value("add_bos_token", default))  # files of Gemma 4 err
+        # files of Gemma 4 have a wrong add_bos_token
+        return self.model == "gemma4" or bool(self.value("add_bos_token", default))
 
     def strips_after(self, token: str) -> bool:
-        """Return whether a control token takes the white space after it with it, which no file says."""
+        """Return whether the white space after a control token is removed. No file says this."""
         is_phi = self.model == "llama" and self._values.get("general.architecture") == "phi3"
         return is_phi and token not in ("<unk>", "<s>", "<|endoftext|>")
 
@@ -188,8 +189,9 @@ def _of_scored_merges(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def _with_bytes(vocabulary: Vocabulary, merges: list[tuple[str, str]], prefix: bool) -> Tokenizer:
-    """Build a tokenizer that writes spaces as ▁, before each text another one with `prefix`, and unknown characters
-    as bytes."""
+    """Build a tokenizer that writes spaces as ▁ and unknown characters as bytes.
+
+    With `prefix` a space is added before each text."""
     unknown = vocabulary.special("unknown")
     token = None if unknown is None else vocabulary.tokens[unknown]
     tokenizer = Tokenizer(
@@ -208,7 +210,7 @@ def _spaces_decoder(prefix: bool) -> decoders.Decoder:
 
 def _of_likely_pieces(vocabulary: Vocabulary) -> Tokenizer:
     """Build a tokenizer like SentencePiece's Unigram, which chooses the likeliest pieces."""
-    never = min(vocabulary.scores) - 100  # control tokens are no pieces
+    never = min(vocabulary.scores) - 100  # so unlikely that no text is cut into control tokens
     pieces = [
         (token, score if kind in (NORMAL, UNUSED) else 0.0 if kind == USER_DEFINED else never)
         for token, score, kind in zip(vocabulary.tokens, vocabulary.scores, vocabulary.kinds, strict=False)
@@ -229,14 +231,14 @@ def _of_likely_pieces(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def _added(vocabulary: Vocabulary, *kinds: int) -> Iterator[AddedToken]:
-    """Yield the tokens of these types as those that are found before a text is cut."""
+    """Yield the tokens of these types as added tokens, which are found before a text is cut into words."""
     for _, token in vocabulary.of_kinds(*kinds):
         strips = vocabulary.strips_after(token)
         yield AddedToken(token, rstrip=strips, normalized=False, special=USER_DEFINED not in kinds)
 
 
 def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
-    """Return what puts BOS before a text and EOS after it, for a vocabulary that has them there."""
+    """Return the processor that puts BOS before a text and EOS after it, for a vocabulary that has them there."""
     has_end = bool(vocabulary.value("add_eos_token", vocabulary.model == "t5"))
     before = [number for number in [vocabulary.special("bos")] * vocabulary.begins if number is not None]
     after = [number for number in [vocabulary.special("eos")] * has_end if number is not None]

@@ -16,7 +16,7 @@ from app.settings import assets_dir
 
 @dataclass(frozen=True, slots=True)
 class WordRule:
-    """The patterns cut a text in turn: what a pattern matches is a word, and so is what lies between."""
+    """The patterns cut a text in turn: each match of a pattern is a word, and so is the text between matches."""
 
     patterns: tuple[str, ...]
     whole_words: bool = False  # a word of the vocabulary is one token, whatever its merges would make of it

@@ -1,7 +1,7 @@
 """Finds what a chat template accepts and what can be switched in it, by rendering probe messages.
 
-A probe's texts are words that no template contains. A template that omits one of them does not take its message,
-any more than a template that raises an exception. A variable is known to the template if its values change the
+A probe's texts are words that no template contains. A template that omits one of them, or raises an
+exception, does not take the probe's message. A variable is known to the template if its values change the
 prompt; the value that changes nothing is the template's default:
 
     {"enable_thinking": true}     ...<assistant>                        the default, level "on"
@@ -37,9 +37,9 @@ WORDS: Mapping[str, ThinkingLevel] = {
     "none": "off", "no_think": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
     "max": "max",
 }  # fmt: skip
-"""The values of an effort, as templates name them."""
+"""The levels by the words that templates have for efforts."""
 PASTED = ("low", "medium", "high")
-"""The efforts of a template that writes any value into the prompt: models learn these three."""
+"""The efforts that are offered if a template writes any value into the prompt, because models learn these three."""
 SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (("/think", "on"), ("/no_think", "off"))
 """Words that some templates look for in the system prompt."""
 
@@ -85,10 +85,11 @@ def _user(content: str) -> dict[str, Any]:
 
 
 def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
-    """Return the control token that ends a turn, then the others between an answer and the next question.
+    """Return the control token that ends a turn, then all control tokens between an answer and the next question.
 
-    It is the last one before the next turn's beginning, or the first of that. A token that also occurs inside of a
-    turn ends none: gpt-oss writes the same one after a thought and after an answer."""
+    A turn ends with the last control token before the beginning of the next turn; if there is none, with the first
+    one of that beginning. A token that also occurs inside a turn does not end one: gpt-oss writes the same token
+    after a thought and after an answer."""
     names = re.compile(f"({'|'.join(map(re.escape, sorted(controls, key=len, reverse=True))) or '(?!)'})")
     text = shown(_user(USER), _said("assistant", ANSWER), _user(NEXT))
     before, _, rest = text.partition(USER)
@@ -107,7 +108,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _inside(shown: Shown) -> str:
-    """Return what a template writes in the turns of an assistant that thinks and calls a tool."""
+    """Return what a template writes inside turns in which the assistant thinks, answers and calls a tool."""
     call = {"id": "123456789", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
     said = dict.fromkeys(FIELDS, THOUGHT)
     begin = _end(shown(_user(USER)))
@@ -172,7 +173,7 @@ def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, d
 
 
 def _spoken(shown: Shown, reply: ReplyFormat) -> list[ThinkingMode]:
-    """Return the levels that words in the system prompt choose: they change the end of the prompt."""
+    """Return the levels that words in the system prompt choose, if these words change the end of the prompt."""
     end = _end(shown(_said("system", SYSTEM), _user(USER)))
     texts = ((level, word, shown(_said("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
     return [

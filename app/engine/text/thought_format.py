@@ -2,8 +2,8 @@
 
     <|im_start|>assistant\\n<think>\\nTHOUGHT\\n</think>\\n\\nANSWER<|im_end|>   ->   "<think>", "</think>"
 
-Some templates show no thought, but name its markers to the model, or write them where a reply begins: those of
-FORMS are looked for there.
+Some templates show no earlier thought, but name the markers to the model, or write them where a reply begins. In
+their prompts the markers in FORMS are looked for.
 """
 
 import re
@@ -45,7 +45,7 @@ STRAY = {
     ),
     "<|channel>thought": ("<|channel>",),
 }  # fmt: skip
-"""Marks that no template shows, by the opening of thoughts: of JSON, of text before a call, and of calls."""
+"""Marks that no template shows (of JSON, of text before a call, of calls), by the opening of thoughts."""
 ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
 """Marks around answers that a prompt may name."""
 FORMS = (
@@ -55,19 +55,19 @@ FORMS = (
     ("<reasoning>", "</reasoning>"), ("<thought>", "</thought>"),
     ("Here is my thought process:", "Here is my response:"),
 )  # fmt: skip
-"""Openings and closings that a prompt may name, of templates that show no thought."""
+"""Openings and closings of thoughts that a prompt may name although its template shows no earlier thought."""
 
 
 def find_thought(render: Render) -> ReplyFormat:
-    """Return a format with the markers of thoughts, "" if the template shows no sign of any, and the marks around
-    answers."""
+    """Return a format with the marks around answers and the markers of thoughts; the markers are "" if the template
+    shows no sign of any."""
     field, opening, closing, between = next(_around_thoughts(render), ("", *_named(render), ""))
     answer, marks = _marks(render, opening, closing, between)
     return ReplyFormat(opening, closing, answer, marks, field)
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
-    """Return the tags between a thought and the answer, and all texts around an answer that are no part of it."""
+    """Return the tags between a thought and the answer, and all marks around an answer, which are not shown."""
     asked = render([ASKED], {}).rpartition(QUESTION)[2]
     user_end = render([ASKED], NO_PROMPT).rpartition(QUESTION)[2]
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).rpartition(QUESTION)[2]
@@ -76,9 +76,8 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     begin = begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
-    words = re.match(
-        rf"{TAG}\w+{TAG}", turn_end
-    )  # their tags are control tokens, but the word would be shown
+    # the two tags are control tokens, but the word between them would be shown
+    words = re.match(rf"{TAG}\w+{TAG}", turn_end)
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():
         end = "".join(re.findall(rf"^\s*{TAG}", after))
@@ -97,8 +96,8 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
 
 
 def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the field of a thought, the markers around it, and the text between it and the answer, for each way to
-    show the template a thought."""
+    """Yield, for each way to give the template a thought, the thought's field, the markers around it, and the text
+    between it and the answer."""
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).partition(ANSWER)[0]
     for field in FIELDS:
         thinking = {"role": "assistant", "content": ANSWER, field: THOUGHT}
@@ -135,7 +134,7 @@ def _last_line(render: Render) -> str:
 
 
 def _named(render: Render) -> tuple[str, str]:
-    """Return the markers of FORMS that the template names, or with which it begins or ends an empty thought."""
+    """Return the first markers in FORMS of which a prompt contains at least one; "" for both if there are none."""
     prompts = [render([ASKED], values) for values in SWITCHES]
     prompts += [render([ASKED, {"role": "assistant", "content": ANSWER}, ASKED], {})]
     forms = (form for form in FORMS if any(marker.strip() in text for marker in form for text in prompts))

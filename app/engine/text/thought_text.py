@@ -3,8 +3,8 @@
     <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.
     <think>Hm.</think>Yes.
 
-So pages, stored chats and clients meet one form. Texts around an answer that are no part of it are left out. A text
-whose own markers are these tags stays as it is.
+So pages, stored chats and clients read one form. Marks around an answer are left out. A thought whose own markers
+are these tags stays as it is.
 """
 
 import re
@@ -17,7 +17,7 @@ PLAIN = ReplyFormat()
 """The form of a raw text, which is not rewritten."""
 _TOKEN = re.compile(r"<\|?[^<>]+>")
 BEGUN = f"{OPENING}\n"
-"""The beginning of a reply whose thought the prompt has opened."""
+"""The beginning of a rewritten reply if the prompt has opened the thought."""
 
 
 class ThoughtText:
@@ -54,7 +54,9 @@ class ThoughtText:
         return "".join(parts)
 
     def _written(self, text: str) -> str:
-        """Return text, after the opening of a thought in the middle of an answer."""
+        """Return the text, preceded by the <think> tag that was held back, if any.
+
+        While a tag is held back, blank text is dropped."""
         if not text.strip():
             return "" if self._opened else text
         opened, self._opened = self._opened, ""
@@ -62,10 +64,11 @@ class ThoughtText:
         return opened + text
 
     def _mark(self, marker: str) -> str:
-        """Return what is written for a marker, and read on with the markers that may follow it."""
+        """Return what is written for a marker; from now on, look for the markers that may follow it."""
         shown, is_outside = self._markers[marker], self._markers is self._outside
         self._markers = self._after.get(marker, self._outside) if is_outside else self._outside
-        if shown == OPENING != marker and self._has_answer:  # an empty thought there is not shown
+        if shown == OPENING != marker and self._has_answer:
+            # held back until text follows, because an empty thought in the middle of an answer is not shown
             self._opened = OPENING
             return ""
         if self._opened:
@@ -74,15 +77,17 @@ class ThoughtText:
         return shown
 
     def flush(self) -> str:
-        """Return what is still held back at the end of the reply, unless it has a control token of a marker."""
+        """Return what is still held back at the end of the reply, unless it begins with a control token, because
+        it is then an incomplete marker and not text."""
         held, self._held = self._held, ""
         return "" if _TOKEN.match(held) else held
 
 
 def _first(text: str, markers: Mapping[str, str]) -> tuple[int, str]:
-    """Return the place of the first marker and the marker, the longest of several.
+    """Return the position of the first marker, and the marker; of several that begin there, the longest.
 
-    Without one, or while it may still become a longer one, returns how much of the text is certain, and ""."""
+    If there is none, or if the text ends where a longer marker may still follow, returns the length of the text
+    that certainly contains no marker, and ""."""
     places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
     if not places:
         return len(text) - beginning_at_end(text, markers), ""
@@ -94,7 +99,8 @@ def _first(text: str, markers: Mapping[str, str]) -> tuple[int, str]:
 
 
 def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
-    """Return the beginning of a reply as the model wrote it. `hidden` hides control tokens that the text spells."""
+    """Return the written beginning of a reply with the model's own markers. `hidden` hides control tokens that are
+    spelled in the text."""
     if not form.thought_opening or not written.startswith(OPENING):
         return hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)

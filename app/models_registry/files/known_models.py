@@ -1,6 +1,6 @@
 """What the installed transformers knows of each kind of model, read from its source files as data.
 
-Importing transformers takes seconds, and models are listed and looked up without it."""
+So models are listed and looked up without importing transformers, which takes seconds."""
 
 import ast
 from collections.abc import Iterator, Mapping

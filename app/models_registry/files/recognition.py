@@ -1,7 +1,7 @@
 """Decides from the names of a model's files, its config.json and its tensors' names whether it can be loaded here.
 
-What cannot be loaded is refused with a sentence of its own, before anything is downloaded. Damage is found in
-`model_files.py`, because only then does it help to download a file again."""
+A model that cannot be loaded is refused with a sentence that says why, before anything is downloaded. Damaged files
+are a separate case, found in `model_files.py`, because downloading a file again helps only against damage."""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
@@ -29,16 +29,16 @@ SAFETENSORS = ".safetensors"
 MODULES = "modules.json"
 """Only sentence-embedding models have this file."""
 READABLE = ("fp8", "mxfp4")
-"""Quantised forms that transformers widens while it reads them."""
+"""Quantisation methods whose weights transformers dequantises while it reads them."""
 FORMS = {
     "gptq": "GPTQ", "awq": "AWQ", "modelopt": "NVIDIA ModelOpt", "hqq": "HQQ", "aqlm": "AQLM", "exl2": "ExLlamaV2",
     "exl3": "ExLlamaV3", "eetq": "EETQ", "quark": "AMD Quark", "auto-round": "AutoRound", "quanto": "Quanto",
 }  # fmt: skip
-"""The names of other quantised forms, where people write them differently than files do."""
+"""Names of other quantisation methods as people write them, by their names in files."""
 FORM_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq", "hf_quant_config.json": "modelopt"}
-"""Files that name a quantised form where config.json does not."""
+"""Files that show a quantisation method if config.json does not name it."""
 PACKED = (".qweight", ".weight_packed", ".weight.absmax", ".SCB", ".trellis")
-"""Ends of the names of tensors that only quantised forms have."""
+"""Ends of the names of tensors that only quantised models have."""
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 OTHER_KINDS = {
@@ -46,7 +46,7 @@ OTHER_KINDS = {
     "adapter_config.json": "It is an adapter: merge it into its base model first, or choose the base model.",
     "*.gguf": "It has GGUF files: choose one of them by its path.",
 }
-"""Files of repositories that are no models for transformers, and what to do."""
+"""Files that show that a repository is not a model for transformers, and what to do."""
 OTHER_FORMATS = {
     "consolidated*.safetensors": "Mistral's own libraries", "output*.safetensors": "ExLlama",
     "*.onnx": "ONNX", "*openvino*.xml": "OpenVINO",
@@ -62,11 +62,13 @@ TASKS = {
     "ForImageClassification": "sorts pictures and writes no text", "ForCTC": "turns speech into text",
 }  # fmt: skip
 """Ends of the names of architectures, and what these do instead of writing text."""
-NEED_MORE = (
-    "blip", "diffusion_gemma", "evolla", "git", "idefics", "kosmos-2", "kosmos-2.5",
-    "kyutai_speech_to_text", "pi0", "trocr",
-)  # fmt: skip
-"""Kinds of models that write text about pictures or sound alone, or not token by token."""
+NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_to_text", "trocr")
+"""Kinds of models that need pictures or sound beside their prompt."""
+OTHER_OUTPUT = {
+    "diffusion_gemma": "does not write text token by token", "evolla": "writes texts about proteins",
+    "pi0": "controls robots and writes no text",
+}  # fmt: skip
+"""Other kinds of models that do not answer a text token by token, and what they do instead."""
 
 
 def refuse_files(names: Iterable[str], where: str) -> None:
@@ -88,7 +90,7 @@ def refuse_files(names: Iterable[str], where: str) -> None:
 
 
 def _other_kind(names: list[str]) -> str:
-    """Return a sentence about what these files are instead of a model; "" if they show nothing."""
+    """Return a sentence about what these files are instead of a model; "" if no file shows it."""
     for pattern, sentence in OTHER_KINDS.items():
         if _matching(names, [pattern]):
             return sentence
@@ -136,7 +138,7 @@ def refuse_config(config: Mapping[str, Any], name: str, files: Iterable[str] = (
             "update Foresight, or choose another model."
         )
     if MODULES not in files and (other := _other_task(config, kind)):
-        raise ModelBroken(f"{name} {other}: choose a model that writes text.")
+        raise ModelBroken(f"{name} {other}: choose a model that answers a text with text.")
 
 
 def refuse_embedder(files: Iterable[str], name: str) -> None:
@@ -158,7 +160,7 @@ def refuse_tensors(names: Iterable[str], name: str) -> None:
 
 
 def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
-    """Return the name of the quantised form that cannot be read; "" if it can be read, or nothing is quantised."""
+    """Return the name of a quantised form that cannot be read; "" if the weights can be read."""
     if isinstance(values.get("quantization"), dict):
         return "MLX"
     stated = values.get("quantization_config")
@@ -169,7 +171,8 @@ def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
 
 
 def _other_task(config: Mapping[str, Any], kind: str) -> str:
-    """Return what a model does instead of writing text token by token: the words after its name; "" if it does."""
+    """Return what a model does instead of writing text token by token, as the words that follow its name in a
+    sentence; "" for a model that writes text token by token."""
     architectures = config.get("architectures")
     first = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     if task := next((task for end, task in TASKS.items() if first.endswith(end)), ""):
@@ -185,7 +188,9 @@ def _other_task(config: Mapping[str, Any], kind: str) -> str:
     if is_in(kind, ENCODERS) and not config.get("is_decoder"):
         return "is an encoder, which turns texts into numbers and writes none"
     if kind in NEED_MORE:
-        return "writes text about pictures or sound alone, which are not read here"
+        return "needs pictures or sound beside its prompt, which Foresight does not read"
+    if kind in OTHER_OUTPUT:
+        return OTHER_OUTPUT[kind]
     return (
         ""
         if is_in(kind, TEXT, MULTIMODAL, PICTURES)

@@ -1,7 +1,7 @@
 """The control above the message box for how much the model thinks.
 
-It offers the levels that the chat template has, and a limit if the template shows how a thought is closed. For
-any other model it is empty.
+It offers the levels that the chat template has, and a limit if the template shows how a thought is closed. It
+is empty if the model offers neither.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:
 
 
 def level_in_words(level: str) -> str:
-    """Return a level as the control names it."""
+    """Return the name that the control shows for a level."""
     return "Automatic" if level == "default" else level.capitalize()
 
 

@@ -42,7 +42,7 @@ TASKS: dict[Task, str] = {
     "chat": "Chat",
     "code": "Code",
     "reasoning": "Reasoning",
-    "comparison": "Models of papers",
+    "comparison": "Measured in papers",
 }
 KINDS: dict[Kind, str] = {
     "dense": "",
@@ -137,7 +137,7 @@ def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit, one per line; those of papers last."""
+    """Render the models of the catalogue that the filters admit, one per line; those measured in papers last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     current = [one for one in shown if one.entry.use != "comparison"]
     return render_macro(

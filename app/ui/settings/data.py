@@ -193,7 +193,8 @@ class ImportRenderer:
 def build_data(services: Services, data_dir: Path, opening: gr.Button, events: PageEvents) -> None:
     """Build the section inside the current Blocks, and connect its events; `opening` leads to the Settings view.
 
-    The question is not in the folder's component, so that it stays when the sizes are drawn again."""
+    The question whether to delete all chats has a component of its own, so that it stays open when the folder's
+    sizes are drawn again."""
     actions = DataActions(services, data_dir, toast, success_toast)
     with gr.Column(elem_classes="part"):
         exports = render_macro("settings.html", "exports", address=CHATS)

@@ -187,9 +187,9 @@ def test_a_shape_that_was_kept_is_a_curve_again() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, inf, nan])
 def test_a_shape_is_of_times(seconds: float) -> None:
-    with pytest.raises(ValueError, match="steps take time"):
+    with pytest.raises(ValueError, match="must be above 0 and finite"):
         CurveShape(seconds, (0.1,))
-    with pytest.raises(ValueError, match="steps take time"):
+    with pytest.raises(ValueError, match="must be above 0 and finite"):
         CurveShape(0.1, (0.1, seconds))
 
 

@@ -45,7 +45,9 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a voice": ({"model_type": "vits"}, "turns text into sound"),
     "CLIP": ({"model_type": "clip"}, "writes no text"),
     "Florence 2": ({"model_type": "florence2"}, "is an encoder-decoder model"),
-    "a captioner": ({"model_type": "blip"}, "writes text about pictures or sound alone"),
+    "a captioner": ({"model_type": "blip"}, "needs pictures or sound beside its prompt"),
+    "a diffusion model": ({"model_type": "diffusion_gemma"}, "does not write text token by token"),
+    "a robot's model": ({"model_type": "pi0"}, "controls robots and writes no text"),
     "an unknown kind": ({"model_type": "zzz9"}, "which this version of transformers does not know"),
     "code of its own": ({"model_type": "zzz9", "auto_map": {"AutoModel": "x.Y"}}, "needs Python code of its own"),
     "no kind": ({}, "names no model_type"),
@@ -124,7 +126,8 @@ def test_no_config_of_transformers_is_taken_for_an_impossible_one(kind: str) -> 
     try:
         refuse_config(json.loads(config), kind)
     except ModelError as error:
-        assert "choose a model that writes text" in str(error)  # an encoder, an encoder-decoder, a captioner
+        # an encoder, an encoder-decoder, a captioner
+        assert "choose a model that answers a text with text" in str(error)
         return
     if kind != "blt":  # it reads bytes, by three models
         assert parse_config(config, kind).layers
