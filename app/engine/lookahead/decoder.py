@@ -109,7 +109,8 @@ def lookahead(
     planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: draft as planned, verify, commit. Every row teaches the pool."""
+    """Yield the steps of a reply: draft as planned, verify, commit. The pool learns from
+    every row whose logits are read."""
     window = _open_window(planner, pool, tokens)
     return run_steps(_Reply(runner, tokens, sampler, stopper, planner, pool, window).next_step, runner)
 
