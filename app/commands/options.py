@@ -37,7 +37,12 @@ def _expanded(folder: Path | None) -> Path | None:
 
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="The folder of the app's data.", callback=_expanded),
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Keep chats, documents and settings in this folder.",
+        callback=_expanded,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there already.")]

@@ -264,7 +264,8 @@ class Database:
 
 
 class Store:
-    """A class of things that a database stores. Most methods are functions with a transaction around them:
+    """The base of the classes that access one kind of data (`Chats`, `Documents`). Most of their methods are
+    functions with a transaction around them:
 
     pin = writes(chat_table.pin)        `chats.pin(3, True)` runs `chat_table.pin(connection, 3, True)`
     """
@@ -322,7 +323,7 @@ def database_in(data_dir: Path) -> Database:
 
 @contextmanager
 def _writing(target: Path, advice: str) -> Iterator[None]:
-    """Turns a system error while a copy is written into StoreNotUsable."""
+    """Raises StoreNotUsable in place of a system error that occurs while a copy is written."""
     try:
         yield
     except OSError as error:

@@ -222,7 +222,7 @@ class _TriedKernels:
         if shape not in self._tried:
             try:
                 reason = fault_of(kernel, self._dtype, self._device, shape[1:])
-            except Exception as error:  # a compiler's, a driver's: each has types of its own
+            except Exception as error:  # compilers and drivers raise errors of their own types
                 if is_no_verdict(error):
                     raise
                 reason = refused_because(error)
@@ -237,7 +237,7 @@ def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKer
     try:
         kernel = _fastest(bits, dtype, device)
         reason = fault_of(kernel, dtype, device) if kernel else f"there is none for {dtype_name(dtype)}"
-    except Exception as error:  # a package's, a compiler's, a driver's: each has types of its own
+    except Exception as error:  # packages, compilers and drivers raise errors of their own types
         kernel, reason = None, refused_because(error)
         log.info("%s bits have no kernel here: %s", bits, error)
     return FoundKernel(kernel) if kernel and not reason else FoundKernel(ANYWHERE[bits], reason)

@@ -46,9 +46,10 @@ class JacobiWindow:
 
     @property
     def need(self) -> int:
-        """The number of rows that the window adds to a step, as fed rows or as rows whose logits are read.
+        """The number of block rows to allow for the window: those that it feeds or whose logits it reads, whichever
+        is more.
 
-        With N = 2 the top row begins with the current token, so that token's logits are read twice."""
+        With N = 2 it reads one more than it feeds, because its only row begins with the current token."""
         return max(self.size, self.width)
 
     @property

@@ -46,7 +46,8 @@ PLAIN = -1
 """Stands for plain steps in place of the index of a bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Row counts of blocks that are not padded. They are few, because kernels are prepared for each count."""
+"""The row counts among which the planner chooses if blocks are not padded. They are few, because kernels are
+prepared for each count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class SequentialRunner:
         self.context = context
         self.reused = 0
         self.is_asynchronous = model.device.type == "cuda"
-        self.chunk = PREFILL_CHUNK  # rows that the model can read in one pass after its state
+        self.chunk = PREFILL_CHUNK  # the most rows of a pass that continues from a state
         self.longest_chain = 1
         self.pending = 0
         self.makes_cache = True
@@ -160,7 +160,8 @@ class SequentialRunner:
 
     @property
     def max_rows(self) -> int:
-        """Rows that a block may have beside the pending ones; at least 1, so that a pass can commit all."""
+        """Maximum rows of a block, without the pending tokens that are fed before it; at least 1, because a block
+        of one row is committed at once."""
         return max(self.longest_chain - self.pending, 1)
 
     @property
@@ -178,8 +179,8 @@ class SequentialRunner:
     ) -> Generator[Prefilling, None, Tensor]:
         """Continue from the current state, or from that after the newest prompt, if the ids begin with its tokens.
 
-        Reads in chunks. If the model cannot read a chunk after its state, all but the first chunk is read row
-        by row."""
+        Reads in chunks. If the model cannot take several tokens at once when it continues from a state, everything
+        after the first chunk is read row by row."""
         del same_text_buckets
         done = self.reused = self._resume(ids)
         logits = self._prompt.logits if self._prompt else torch.empty(0)

@@ -58,7 +58,8 @@ def _base(header: GgufHeader, key: str, usual: Mapping[str, Any]) -> float:
 def _rotated(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return how many numbers of a head are rotated if not all are, and their share in the head as "rope"."""
+    """Return `rotary_dim`, if this config has it, and as "rope" the rotated share of a head, if only a part is
+    rotated or the config states the share."""
     size = header.value("rope.dimension_count")
     if not size or "qk_rope_head_dim" in values or known.get("rope_type") == "proportional":
         return {}

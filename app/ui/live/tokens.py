@@ -1,4 +1,5 @@
-"""Tokens on the page: the origins of every legend, with their descriptions, and token texts made visible.
+"""How tokens are shown on the page: the origins that legends list, and token texts with signs for invisible
+characters.
 
 Colours are `--of-…` in assets/ui/foresight.css.
 """
