@@ -19,7 +19,7 @@ from transformers import (
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import read_weights
 from app.engine.session.session import Session
-from app.engine.text import gguf as gguf_module
+from app.engine.text import gguf_folder as gguf_module
 from app.engine.text.gguf_folder import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelBroken, ModelTooLarge
