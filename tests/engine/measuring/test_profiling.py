@@ -185,14 +185,15 @@ def test_experts_are_sent_away_with_a_reason() -> None:
 
 
 def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
-    assert profile_steps(tiny(torch.bfloat16, context=PREFIX + 20), unwatched).free.buckets == (
-        1,
-        2,
-        4,
-        8,
-        12,
-        16,
-    )
+    watch, context = Stopwatch(), PREFIX + 20
+
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        watch.now += 0.01 + 1e-4 * query.shape[2]
+        return sdpa.attend(query, cache, view, scoring)
+
+    eager = tiny(torch.bfloat16, context)
+    runner = BlockRunner(eager.model, context, Rotary("fixed", context), Attention("sdpa", attend, attend))
+    assert profile_steps(runner, unwatched, watch).free.buckets == (1, 2, 4, 8, 12, 16)
 
 
 def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
