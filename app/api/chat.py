@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
-from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages
+from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages, format_for
 from app.api.errors import ApiError
 from app.api.request_fields import (
     JsonRoute,
@@ -137,7 +137,7 @@ def chat_router(services: ApiServices) -> APIRouter:
         """Answer the messages of a chat, as a stream or whole."""
         model = await services.chosen(asked.model)
         _refuse_impossible(asked)
-        chat_format = await services.chat_format(model)
+        chat_format = await format_for(services, model, asked.messages, asked.tools, asked.response_format)
         # On a thread, because many messages would hold up the event loop.
         plan = await asyncio.to_thread(ChatPlan, asked, model, chat_format)
         return await plan.answer(services, http, asked.stream)

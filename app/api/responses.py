@@ -17,7 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan, foresight_block, usage
-from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage, engine_messages
+from app.api.chat_messages import (
+    MOST_MESSAGES,
+    CalledFunction,
+    CalledTool,
+    ChatMessage,
+    engine_messages,
+    format_for,
+)
 from app.api.errors import ApiError, invalid_part
 from app.api.request_fields import (
     JsonRoute,
@@ -226,7 +233,7 @@ def responses_router(services: ApiServices) -> APIRouter:
         """Answer the input, whole or as a stream of events."""
         model = await services.chosen(asked.model)
         messages = await asyncio.to_thread(_messages, asked)
-        chat_format = await services.chat_format(model)
+        chat_format = await format_for(services, model, messages, asked.tools, asked.text)
         plan = await asyncio.to_thread(ResponsePlan, asked, model, messages, chat_format)
         return await plan.answer(services, http, asked.stream)
 
