@@ -21,7 +21,7 @@ from app.api.call_syntax import call_syntax, loose_json, typed, value_end
 from app.conversation.thinking import ThoughtFold
 from app.values.chat_format import HERMES, CallFormat
 from app.values.dataclass_json import parse_json
-from app.values.markers import beginning_at_end
+from app.values.markers import first_marker
 
 ALL = "all\n"
 """In Functionary's format, the recipient that marks plain text instead of a call."""
@@ -142,15 +142,13 @@ class ReplyParser:
         """Return a part of the thought. Until the thought is closed, what may be a call is held back."""
         text, kept = self._held + text, len(self._held + text)
         if not is_closed:
-            kept = _first_of(self._openings, text)[0]
+            kept = first_marker(text, self._openings)[0]
         shown, self._held = text[:kept], text[kept:]
         return [ThoughtDelta(shown)] if shown else []
 
 
 class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
-
-    thought_end = 0
 
     def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
         """Take the form of calls, and the JSON schemas of the functions' arguments by function name."""
@@ -216,7 +214,7 @@ class ToolCallParser:
         return []
 
     def _text(self) -> list[Delta] | None:
-        kept, tag = _first_of(self.openings, self._held)
+        kept, tag = first_marker(self._held, self.openings)
         before = self._held[:kept]
         # The space before a reply's first text, or between two calls, is dropped if a call follows.
         is_gap = not before.strip() and (self._calls > 0 or not self._has_text)
@@ -358,13 +356,6 @@ class ToolCallParser:
 
 
 Parser = TextParser | ReplyParser
-
-
-def _first_of(tags: tuple[str, ...], text: str) -> tuple[int, str]:
-    """Return the place of the first of these tags, and the tag; or the length of the text that certainly
-    contains no tag, and ""."""
-    found = min(((place, tag) for tag in tags if (place := text.find(tag)) >= 0), default=None)
-    return found or (len(text) - beginning_at_end(text, tags), "")
 
 
 def _name_and_arguments(call: Mapping[str, Any], form: CallFormat) -> tuple[Any, Any]:

@@ -13,3 +13,18 @@ def beginning_at_end(text: str, markers: Collection[str]) -> int:
         if any(marker.startswith(text[-length:]) for marker in markers):
             return length
     return 0
+
+
+def first_marker(text: str, markers: Collection[str]) -> tuple[int, str]:
+    """Return the position of the first marker, and the marker; of several that begin there, the longest.
+
+    If there is none, or if the text ends where a longer marker may still follow, returns the length of the text
+    that certainly contains no marker, and ""."""
+    places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
+    if not places:
+        return len(text) - beginning_at_end(text, markers), ""
+    first = min(places.values())
+    rest = text[first:]
+    if any(len(marker) > len(rest) and marker.startswith(rest) for marker in markers):
+        return first, ""
+    return first, max((marker for marker, place in places.items() if place == first), key=len)

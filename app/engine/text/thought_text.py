@@ -8,10 +8,10 @@ are these tags stays as it is.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from app.values.chat_format import ReplyFormat
-from app.values.markers import CLOSING, OPENING, beginning_at_end
+from app.values.markers import CLOSING, OPENING, first_marker
 
 PLAIN = ReplyFormat()
 """The form of a raw text, which is not rewritten."""
@@ -45,7 +45,7 @@ class ThoughtText:
         self._held += text
         begun, self._begun = (self._begun, "") if text else ("", self._begun)
         parts = [begun]
-        while (found := _first(self._held, self._markers))[1]:
+        while (found := first_marker(self._held, self._markers))[1]:
             place, marker = found
             parts += (self._written(self._held[:place]), self._mark(marker))
             self._held = self._held[place + len(marker) :]
@@ -81,21 +81,6 @@ class ThoughtText:
         it is then an incomplete marker and not text."""
         held, self._held = self._held, ""
         return "" if _TOKEN.match(held) else held
-
-
-def _first(text: str, markers: Mapping[str, str]) -> tuple[int, str]:
-    """Return the position of the first marker, and the marker; of several that begin there, the longest.
-
-    If there is none, or if the text ends where a longer marker may still follow, returns the length of the text
-    that certainly contains no marker, and ""."""
-    places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
-    if not places:
-        return len(text) - beginning_at_end(text, markers), ""
-    first = min(places.values())
-    rest = text[first:]
-    if any(len(marker) > len(rest) and marker.startswith(rest) for marker in markers):
-        return first, ""
-    return first, max((marker for marker, place in places.items() if place == first), key=len)
 
 
 def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
