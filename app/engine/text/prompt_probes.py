@@ -12,10 +12,9 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 
-from app.engine.text.thought_format import FIELDS, Render
+from app.engine.text.thought_format import FIELDS, Render, common
 from app.values.chat_format import ChatFormat, ReplyFormat, ThinkingLevel, ThinkingMode
 
 Shown = Callable[..., str]
@@ -94,17 +93,11 @@ def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
     text = shown(_user(USER), _said("assistant", ANSWER), _user(NEXT))
     before, _, rest = text.partition(USER)
     first, second = (names.split(part) for part in (before, rest.rpartition(ANSWER)[2].partition(NEXT)[0]))
-    common = _common(first[::-1], second[::-1])
-    after, header = second[: len(second) - common], second[len(second) - common :]
+    header = common(first[::-1], second[::-1])[::-1]
+    after = second[: len(second) - len(header)]
     tokens = second[1::2]
     ends = [*after[1::2][-1:], *header[1 - len(after) % 2 :: 2]]
     return (ends[0], *tokens) if ends and ends[0] not in _inside(shown) else ()
-
-
-def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the length of the longest common prefix."""
-    pairs = zip(first, second, strict=False)
-    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def _inside(shown: Shown) -> str:
@@ -116,7 +109,7 @@ def _inside(shown: Shown) -> str:
         _end(shown(_user(USER), _said("assistant", ANSWER, **said))),
         _end(shown(_user(USER), _said("assistant", "", tool_calls=[call], **said))),
     ]
-    written = [text[_common(text, begin) :] for text in texts]
+    written = [text[len(common(text, begin)) :] for text in texts]
     return "".join(text.rpartition(end)[0] for text in written for end in (THOUGHT, ANSWER, '"a"'))
 
 

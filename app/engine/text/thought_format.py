@@ -8,10 +8,11 @@ their prompts the markers in FORMS are looked for.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from app.values.chat_format import ReplyFormat
 
+Texts = TypeVar("Texts", str, list[str])
 Render = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], str]
 """(messages, variables of the template) -> the prompt, or "" if the template refuses the messages."""
 QUESTION, THOUGHT, ANSWER = "Qprobe", "Tprobe", "Aprobe"
@@ -81,7 +82,8 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():
         end = "".join(re.findall(rf"^\s*{TAG}", after))
-    named = [mark for mark in ANSWERS if any(mark in render([ASKED], values) for values in SWITCHES)]
+    prompts = "\n".join(_prompts(render))
+    named = [mark for mark in ANSWERS if mark in prompts]
     marks = (
         header + begin,
         begin,
@@ -135,14 +137,18 @@ def _last_line(render: Render) -> str:
 
 def _named(render: Render) -> tuple[str, str]:
     """Return the first markers in FORMS of which a prompt contains at least one; "" for both if there are none."""
-    prompts = [render([ASKED], values) for values in SWITCHES]
-    prompts += [render([ASKED, {"role": "assistant", "content": ANSWER}, ASKED], {})]
+    prompts = [*_prompts(render), render([ASKED, {"role": "assistant", "content": ANSWER}, ASKED], {})]
     forms = (form for form in FORMS if any(marker.strip() in text for marker in form for text in prompts))
     return next(forms, ("", ""))
 
 
-def common(first: str, second: str) -> str:
-    """Return the beginning that two texts have in common."""
+def _prompts(render: Render) -> list[str]:
+    """Return the prompts of a question, with thinking as the template has it, on and off."""
+    return [render([ASKED], values) for values in SWITCHES]
+
+
+def common(first: Texts, second: Texts) -> Texts:
+    """Return the beginning that two texts, or two lists of texts, have in common."""
     pairs = enumerate(zip(first, second, strict=False))
     return first[: next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))]
 
