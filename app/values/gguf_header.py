@@ -27,6 +27,8 @@ LONGEST_TEXT = 4_000_000
 KEPT_ENTRIES = 1_024
 """Of a longer list only the length is kept. Lists with an entry for each layer are shorter."""
 ALIGNMENT = 32
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+"""The names of the tensors of the embedding and of the head."""
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 """The names that llama.cpp gives to the parts of a split file."""
 NEWEST_TYPE = 255

@@ -15,9 +15,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from app.engine.text.gguf_rope import rotary, shortest
 from app.values.gguf_architectures import ARCHITECTURES, GgufArchitecture
-from app.values.gguf_header import GgufHeader
-
-EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+from app.values.gguf_header import EMBEDDING, HEAD, GgufHeader
 
 KEYS: Mapping[str, Sequence[str]] = {
     "context_length": ("max_position_embeddings", "max_seq_len"),
@@ -205,9 +203,14 @@ def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str,
     return known | more.get(usual.model_type.removeprefix("falcon_"), {})
 
 
+def _layer_count(header: GgufHeader) -> int:
+    """Return the number of layers, without those that only draft."""
+    return int(header.value("block_count")) - int(header.value("nextn_predict_layers") or 0)
+
+
 def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
     """Return the number of layers, without those that only draft, and the kind of each layer if they differ."""
-    count = header.value("block_count") - (header.value("nextn_predict_layers") or 0)
+    count = _layer_count(header)
     kind, pattern = "sliding_attention", header.value("attention.sliding_window_pattern")
     if pattern is None:
         kind = known.recurrent
@@ -294,7 +297,7 @@ def _period(name: str, places: list[int], count: int) -> dict[str, int]:
 
 def _nemotron_h(header: GgufHeader) -> dict[str, Any]:
     kinds = []
-    for place in range(header.value("block_count") - (header.value("nextn_predict_layers") or 0)):
+    for place in range(_layer_count(header)):
         has = {one.name.split(".")[2] for one in header.tensors if one.name.startswith(f"blk.{place}.")}
         kind = "full_attention" if "attn_q" in has else "linear_attention" if "ssm_in" in has else "mlp"
         kinds.append("moe" if "ffn_gate_inp" in has else kind)

@@ -9,7 +9,15 @@ from typing import Any
 
 from app.errors import ModelBroken
 from app.values.gguf_architectures import ARCHITECTURES
-from app.values.gguf_header import GgufHeader, is_gguf, parts_of, read_gguf_header, read_gguf_part
+from app.values.gguf_header import (
+    EMBEDDING,
+    HEAD,
+    GgufHeader,
+    is_gguf,
+    parts_of,
+    read_gguf_header,
+    read_gguf_part,
+)
 
 SUFFIX = ".gguf"
 ENCODERS = (
@@ -27,7 +35,6 @@ CONFIG_KEYS = {
     "attn_logit_softcapping": "attn_logit_softcapping",
 }
 """Keys of a config.json, and the corresponding keys of a GGUF file."""
-EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}
 """Tensors that are counted separately, by their names in a GGUF file and in transformers."""
 
