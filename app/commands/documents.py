@@ -16,7 +16,7 @@ from app.commands.console import columns, errors_as_sentences, print_json, print
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
 from app.commands.prompts import SamplingOverride, greedy_note
-from app.commands.reply_output import numbers_line, stream_reply, thinking_note, wait_for_reply
+from app.commands.reply_output import print_statistics, stream_reply, wait_for_reply
 from app.commands.services import documents_in, embedded_documents
 from app.conversation import ReplySettings
 from app.conversation.citation_check import checked_sources, claims
@@ -234,8 +234,7 @@ def answer_question(
         return print_json({**reply.to_json(), "sources": sources})
     for line in _source_lines(sources, reply.text):
         print_text(line)
-    print_text(numbers_line(reply.finished), err=True)
-    return print_text(note, err=True) if (note := thinking_note(reply)) else None
+    return print_statistics(reply)
 
 
 def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:

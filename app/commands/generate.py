@@ -9,7 +9,7 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_json, print_text
 from app.commands.decoder_options import DecoderSizes, read_decoding, require_drafting
 from app.commands.prompts import PromptItem, SamplingOverride, greedy_note, read_prompts
-from app.commands.reply_output import numbers_line, stream_reply, thinking_note, wait_for_reply
+from app.commands.reply_output import print_statistics, stream_reply, wait_for_reply
 from app.commands.services import chosen_ranks, engine_in
 from app.conversation import ReplyEngine
 from app.database.data_folder import optional_data_dir
@@ -83,7 +83,4 @@ def print_replies(
         if as_json:
             print_json(wait_for_reply(engine, request).to_json())
         else:
-            reply = stream_reply(engine, request)
-            typer.echo(numbers_line(reply.finished), err=True)
-            if note := thinking_note(reply):
-                print_text(note, err=True)
+            print_statistics(stream_reply(engine, request))

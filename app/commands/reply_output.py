@@ -78,6 +78,13 @@ def numbers_line(finished: Finished) -> str:
     )
 
 
+def print_statistics(reply: FinishedReply) -> None:
+    """Print to standard error how a reply was written, and a note if its level of thinking was another one."""
+    print_text(numbers_line(reply.finished), err=True)
+    if note := thinking_note(reply):
+        print_text(note, err=True)
+
+
 def thinking_note(reply: FinishedReply) -> str:
     """Return a note if the model does not have the level of thinking that was asked for; "" if it does."""
     asked, model = reply.request.options.thinking.level, reply.finished.model
