@@ -16,7 +16,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTime:
-    """Seconds of processor time."""
+    """How many seconds of processor time each part of the app has used so far."""
 
     engine: float
     page: float

@@ -109,7 +109,7 @@ def _object_head(form: CallFormat) -> str:
     """Return a pattern of a JSON object from its beginning up to its arguments, if the name comes first."""
     if not form.name_key:
         return rf"\s*\[?\s*\{{\s*(?P<json>{STRING})\s*:\s*(?=\{{)"
-    keys = rf"\s*,\s*{STRING[:1]}(?:arguments|parameters|{re.escape(form.arguments_key)})\"\s*:\s*(?=\{{)"
+    keys = rf'\s*,\s*"(?:arguments|parameters|{re.escape(form.arguments_key)})"\s*:\s*(?=\{{)'
     others = rf'(?:"(?!(?:name|{re.escape(form.name_key)})")\w+"\s*:\s*{STRING}\s*,\s*)*'
     return rf'\s*\[?\s*\{{\s*{others}"(?:name|{re.escape(form.name_key)})"\s*:\s*(?P<json>{STRING}){keys}'
 

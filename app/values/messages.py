@@ -355,7 +355,7 @@ class EventSink(Protocol):
         """Whether the user asked to stop."""
 
     def append(self, event: Event) -> None:
-        """Add the next event."""
+        """Record this event as the newest one of the request."""
 
 
 EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"]

@@ -148,10 +148,8 @@ def read_weights(
     if folder.gguf:
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
 
-        reader, source = (
-            MODEL_FOR_CAUSAL_LM_MAPPING[type(config)],
-            None,
-        )  # the reader by config needs a folder
+        reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]  # the reader by config needs a folder
+        source = None
         options = {
             "state_dict": stored_weights(read_gguf_header(folder.gguf), empty_model(config, dtype), dtype)
         }
