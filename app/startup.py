@@ -25,8 +25,9 @@ from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
 from app.conversation.remote_engine import EngineWithServers
 from app.database import MEMORY, Database, database_in
-from app.database.backups import DailyBackups, apply_staged
+from app.database.daily_backups import DailyBackups
 from app.database.data_folder import DataFolder
+from app.database.restoring import apply_staged
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine

@@ -20,9 +20,10 @@ from typer.main import get_command
 
 from app.chats import Chats
 from app.database import Database, database_in
-from app.database.backups import DailyBackups, apply_staged, stage
+from app.database.daily_backups import DailyBackups
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.files import FILE_NAME, backups_in
+from app.database.restoring import apply_staged, stage
 from app.documents import Documents
 from app.errors import AppError, ChatNotFound, DocumentError, StaleChat, StoreBroken, StoreError
 from app.main import cli

@@ -14,10 +14,10 @@ from app.chats.chat_table import mend_chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
 from app.commands.options import AsJson, CommandGroup, DataDir, Overwrite, require_free, require_words
 from app.database import Database, database_in
-from app.database.backups import RESCUED, apply_staged, stage
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.files import FILE_NAME, STAMP, command_line
 from app.database.rescuing import Unread, rescue
+from app.database.restoring import RESCUED, apply_staged, stage
 from app.documents import PENDING_FOLDER
 from app.documents.document_table import HIDDEN
 from app.documents.indexing import mend_documents

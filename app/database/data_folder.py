@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
-from app.database.backups import KEPT, RESCUED, STAGED
 from app.database.files import FILE_NAME
 from app.database.migrations import has_chat_tables
+from app.database.restoring import KEPT, RESCUED, STAGED
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.system.files import make_folder, write_file
 from app.values.dataclass_json import parse_json

@@ -16,34 +16,15 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from app.database.files import (
-    BACKUPS,
-    FILE_NAME,
-    STAMP,
-    backups_in,
-    files_of,
-    is_there,
-    move_aside,
-    recovery,
-    require_target,
-)
+from app.database.backups import keep_backup, write_backup
+from app.database.files import FILE_NAME, backups_in, files_of, is_there, move_aside, recovery, require_target
 from app.database.migrations import migrate, read_migrations, shipped_migrations
-from app.database.transactions import (
-    available_modules,
-    damage_in,
-    quick_damage_in,
-    require_sqlite,
-    store_errors,
-    transaction,
-)
+from app.database.transactions import available_modules, damage_in, require_sqlite, store_errors, transaction
 from app.errors import StoreBroken, StoreNotUsable
-from app.system.files import make_folder, replacing_output
 
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
 """How long a transaction waits for another process that writes."""
-COPIED_PAGES = 256
-"""Pages of a backup that are copied before other threads get the disk."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -110,12 +91,12 @@ class Database:
         if not self._is_memory:
             require_target(target, self.path)
         with self._own_connection() as source:
-            self._copy(source, target, "Choose another file", progress)
+            write_backup(source, self.path, target, "Choose another file", progress)
 
     def keep_backup(self, progress: Callable[[], None] | None = None) -> Path:
         """Makes a backup, like `backup`, in the folder of automatic backups. Returns its path."""
         with self._own_connection() as source:
-            return self._keep_backup(source, "", progress)
+            return keep_backup(source, self.path, "", progress)
 
     def size(self) -> int:
         """Returns the size of the database in bytes, on the disk or in memory."""
@@ -197,27 +178,7 @@ class Database:
     def _keep_backup_of_schema(self, connection: sqlite3.Connection, version: int) -> None:
         # A damaged file is not backed up: the last good backup stays, and a migration that fails changes nothing.
         with suppress(StoreBroken):
-            self._keep_backup(connection, f"-schema-{version}", None)
-
-    def _keep_backup(self, source: sqlite3.Connection, end: str, progress: Callable[[], None] | None) -> Path:
-        target = self.path.parent / BACKUPS / time.strftime(f"foresight-{STAMP}{end}.sqlite")
-        advice = f"Check the permissions of {target.parent}, or move it away"
-        with _writing(target, advice):
-            make_folder(target.parent)
-        self._copy(source, target, advice, progress)
-        return target
-
-    def _copy(
-        self, source: sqlite3.Connection, target: Path, advice: str, progress: Callable[[], None] | None
-    ) -> None:
-        with _writing(target, advice), replacing_output(target) as draft:
-            with store_errors(str(target), advice):
-                damage = _copy_pages(source, draft, progress)
-            if damage:
-                raise StoreBroken(
-                    f"No backup was made of {self.path}, which is damaged ({damage}). "
-                    f"{recovery(self.path, self.path.parent)}"
-                )
+            keep_backup(connection, self.path, f"-schema-{version}", None)
 
     def _connect(self) -> sqlite3.Connection:
         place = MEMORY if self._is_memory else self.path
@@ -319,30 +280,3 @@ def writes_now(
 def database_in(data_dir: Path) -> Database:
     """Opens the database of a data folder. Raises StoreError."""
     return Database(data_dir / FILE_NAME)
-
-
-@contextmanager
-def _writing(target: Path, advice: str) -> Iterator[None]:
-    """Raises StoreNotUsable in place of a system error that occurs while a copy is written."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreNotUsable(f"{target} cannot be written ({error.strerror}). {advice}.") from error
-
-
-def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Callable[[], None] | None) -> str:
-    """Copies all pages, as they are at one moment, into a new file.
-
-    Returns the first damage in it; "" if it is whole."""
-    with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
-        copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
-        source.execute(
-            "SELECT count(*) FROM sqlite_master"
-        )  # from here on, changes by other connections are not seen
-        if progress:
-            source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
-        else:
-            source.backup(copy)
-        # One file, without a WAL.
-        copy.execute("PRAGMA journal_mode = DELETE")
-        return quick_damage_in(copy)

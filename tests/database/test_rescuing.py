@@ -10,9 +10,9 @@ import pytest
 from app.chats import Chats
 from app.chats.chat_table import CUT, mend_chats
 from app.database import Database, database_in
-from app.database.backups import apply_staged, stage
 from app.database.files import move_aside
 from app.database.rescuing import Unread, rescue
+from app.database.restoring import apply_staged, stage
 from app.documents import Documents
 from app.documents.indexing import mend_documents
 from app.errors import StoreNotUsable

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database, database_in
-from app.database.backups import STAGED, apply_staged, discard_copies, stage
+from app.database.restoring import STAGED, apply_staged, discard_copies, stage
 from app.errors import StoreError, StoreNotUsable, StoreTooNew
 from tests.database.test_database import names, put
 

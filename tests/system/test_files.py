@@ -10,7 +10,7 @@ import pytest
 from app.api.api_key import KeyFile
 from app.commands.chats import _write
 from app.database import Database
-from app.database.backups import STAGED, stage
+from app.database.restoring import STAGED, stage
 from app.desktop.menu import MenuEntry, MenuFile, install
 from app.documents.file_import import PENDING_FOLDER, PendingFiles
 from app.models_registry import HubId, SavedDownloads

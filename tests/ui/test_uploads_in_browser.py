@@ -10,7 +10,7 @@ import pytest
 
 from app.chats import Chats
 from app.database import Database
-from app.database.backups import STAGED
+from app.database.restoring import STAGED
 from app.ui import Running, Services
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import PageDriver

@@ -12,7 +12,7 @@ from threading import Lock
 import gradio as gr
 from markupsafe import Markup
 
-from app.database.backups import discard_copies, stage
+from app.database.restoring import discard_copies, stage
 from app.errors import ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
 from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded, success_toast, toast

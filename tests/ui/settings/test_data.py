@@ -10,7 +10,7 @@ import pytest
 from app.chats import Chats
 from app.conversation import NewChat
 from app.database import database_in
-from app.database.backups import apply_staged
+from app.database.restoring import apply_staged
 from app.errors import NotUploaded
 from app.ui import Services
 from app.ui.frame.uploads import uploads_dir

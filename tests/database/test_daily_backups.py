@@ -13,8 +13,9 @@ import pytest
 
 from app.chats import Chats
 from app.database import MEMORY, Database, database_in
-from app.database.backups import DAY, DailyBackups, apply_staged, discard_copies, stage
+from app.database.daily_backups import DAY, DailyBackups
 from app.database.files import BACKUPS, FILE_NAME, backups_in
+from app.database.restoring import apply_staged, discard_copies, stage
 from app.documents import Documents
 from app.errors import StoreBroken, StoreFull, StoreNotUsable
 from tests.database.libraries import damage_table, make_library

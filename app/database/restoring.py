@@ -1,0 +1,156 @@
+"""Puts a backup in the place of the database, and deletes the copies that the app has made.
+
+    stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
+    apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
+    discard_copies(data_dir)    deletes the files that were moved aside, and all other copies
+
+Services keep ids and vectors of the database in memory, so it is exchanged only at the next start, before it is
+opened. A crash between two moves does no harm, because the next start continues.
+"""
+
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from app.database.database import MEMORY, Database
+from app.database.files import BACKUPS, FILE_NAME, STAMP, SUFFIXES, backups_in
+from app.database.migrations import has_chat_tables, migrate, schema_version, shipped_migrations
+from app.database.transactions import damage_in, store_error_of
+from app.errors import StoreFull, StoreNotUsable
+from app.system.files import replacing, sync_folder
+
+STAGED = "restore.sqlite"
+KEPT = "before-restore-"
+"""The beginning of the names of files and folders that a backup has replaced."""
+RESCUED = "rescued-"
+"""The beginning of the names of files that were saved from a damaged database."""
+COPIES = re.compile(
+    rf"{KEPT}\d{{8}}-\d{{6}}(\.sqlite(-wal|-shm)?|-[a-z-]+)"
+    rf"|{RESCUED}\d{{8}}-\d{{6}}\.sqlite|{re.escape(FILE_NAME)}\.broken-[0-9-]+(-wal|-shm)?"
+    r"|foresight-\d{8}-\d{6}(-schema-\d+)?\.sqlite"
+)
+"""The names of copies of the database."""
+SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+
+
+def stage(source: Path, data_dir: Path) -> None:
+    """Checks a backup and keeps a copy of it for the next start. Raises StoreError, and then changes nothing."""
+    if not source.is_file():
+        raise StoreNotUsable(f"There is no file {source}. {_other_backup(data_dir)}")
+    if (data_dir / STAGED).exists() and not has_chat_tables(data_dir / STAGED):
+        raise StoreNotUsable(
+            f"{data_dir / STAGED} is not Foresight's. Move it to another folder, then try again."
+        )
+    try:
+        with (
+            replacing(data_dir / STAGED) as draft,
+            _errors_of(source, data_dir),
+            _new_database(draft) as copy,
+        ):
+            _read(source, copy, data_dir)
+    except OSError as error:
+        raise StoreNotUsable(
+            f"The backup cannot be copied into {data_dir} ({error.strerror}). Free some disk space, or give this "
+            "user write access to the folder, and try again."
+        ) from error
+
+
+def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
+    """Puts the staged backup into the database's place. Returns a sentence about it; "" if no backup is staged.
+
+    `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
+    staged, database = data_dir / STAGED, data_dir / FILE_NAME
+    if not has_chat_tables(staged):  # the file does not exist, or is another program's
+        return ""
+    kept = data_dir / time.strftime(f"{KEPT}{STAMP}.sqlite")
+    try:
+        for name in folders:
+            _move(data_dir / name, kept.with_name(f"{kept.stem}-{name}"))
+        # The database file is moved last, so that after a crash the next start continues.
+        for end in reversed(SUFFIXES):
+            _move(database.with_name(database.name + end), kept.with_name(kept.name + end))
+        staged.replace(database)
+        sync_folder(data_dir)
+    except OSError as error:
+        raise StoreNotUsable(
+            f"The backup could not be put in place ({error.strerror}). Check the permissions of {data_dir} and "
+            "start Foresight again."
+        ) from error
+    return f"The backup was restored. What was here before is kept as {kept}."
+
+
+def discard_copies(data_dir: Path) -> None:
+    """Deletes all copies of the database that the app has made in the data folder, damaged ones too."""
+    staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
+    for path in [*filter(_is_copy, (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))), *staged]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _is_copy(path: Path) -> bool:
+    """Returns whether a file or folder has a name that the app gives to copies, and is not a link."""
+    return bool(COPIES.fullmatch(path.name)) and not path.is_symlink() and not path.parent.is_symlink()
+
+
+def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
+    """Copies a backup, and migrates the copy to today's schema. Raises StoreNotUsable if it is no whole backup."""
+    copy.row_factory = sqlite3.Row
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
+        backup.backup(copy)
+    copy.execute("PRAGMA journal_mode = DELETE")
+    try:
+        version = schema_version(copy, shipped_migrations(), str(source))
+    except StoreNotUsable:
+        version = 0
+    if not version:
+        raise _no_backup(source, "it has other tables", data_dir)
+    migrate(copy, shipped_migrations(), str(source))
+    if damage := damage_in(copy):
+        raise _no_backup(source, damage, data_dir)
+    with closing(Database(MEMORY)) as newest, newest.reading() as connection:
+        schemas = [{tuple(row) for row in one.execute(SCHEMA)} for one in (copy, connection)]
+    if schemas[0] != schemas[1]:
+        raise _no_backup(source, "it has other tables", data_dir)
+
+
+@contextmanager
+def _errors_of(source: Path, data_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if isinstance(translated := store_error_of(error, str(source), ""), StoreFull):
+            raise translated from error
+        raise _no_backup(source, str(error), data_dir) from error
+
+
+def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:
+    return StoreNotUsable(
+        f"{source.name} is not a whole backup of Foresight ({reason}). {_other_backup(data_dir)}"
+    )
+
+
+@contextmanager
+def _new_database(draft: Path) -> Iterator[sqlite3.Connection]:
+    """Opens an empty file as a database; at the end removes the files that SQLite has made beside it."""
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            yield connection
+    finally:
+        for end in (*SUFFIXES[1:], "-journal"):
+            draft.with_name(draft.name + end).unlink(missing_ok=True)
+
+
+def _other_backup(data_dir: Path) -> str:
+    automatic = f", or the newest automatic one, {found[-1]}" if (found := backups_in(data_dir)) else ""
+    return f"Choose a file that Back up has saved{automatic}."
+
+
+def _move(path: Path, target: Path) -> None:
+    if path.exists():
+        path.replace(target)
