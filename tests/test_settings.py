@@ -125,7 +125,7 @@ def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, cont
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        ("options", "max_new_tokens", 0),
+        ("options", "max_new_tokens", -1),
         ("options", "max_new_tokens", 7.5),
         ("options", "max_new_tokens", float("inf")),
         ("options", "max_new_tokens", float("nan")),

@@ -20,14 +20,12 @@ from app.api.tools import ResponseFormat, ToolUse, form_grammar
 from app.values.logits import MOST_LOGPROBS
 from app.values.messages import Request
 
-DEFAULT_TOKENS = 16
-"""OpenAI's default for max_tokens."""
 MOST_PROMPTS = 64
 
 
 class CompletionRequest(PenaltyFields):
     prompt: str | Some[str] | Some[int] | Some[Some[int]] = Field(min_length=1)
-    max_tokens: Positive | None = DEFAULT_TOKENS
+    max_tokens: Positive | None = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     response_format: ResponseFormat | None = None
     echo: bool | None = False
@@ -40,10 +38,10 @@ class CompletionPlan(Plan):
         refuse(asked.echo, "echo", "put the prompt before the text yourself")
         refuse(asked.suffix, "suffix", "it continues a text only at its end")
         refuse((asked.best_of or 1) > (asked.n or 1), "best_of", "ask for n choices")
-        tools, limit = ToolUse(form=form_grammar(asked.response_format)), asked.max_tokens or DEFAULT_TOKENS
+        tools = ToolUse(form=form_grammar(asked.response_format))
         top, requests = -1 if asked.logprobs is None else asked.logprobs, list[Request]()
         for prompt in _prompts(asked.prompt):
-            requests += engine_requests(asked, model, prompt, tools, limit, top_logprobs=top)
+            requests += engine_requests(asked, model, prompt, tools, asked.max_tokens, top_logprobs=top)
         super().__init__(requests, tools)
         self._has_usage, self._has_logprobs = asked.has_usage_chunk, asked.logprobs is not None
         self._offset = 0  # of the next token, in the text of its choice

@@ -35,15 +35,15 @@ MOST_VALUES = 1_000_000
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
 TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
 TOO_DEEP = "The request's body is nested too deeply."
-UNLIMITED = 2**31
-"""Maximum of new tokens if a request gives none, so that only the context limits the reply."""
+HIGHEST_LIMIT = 2**31
+"""The highest limit of new tokens that a request may give, far above any context."""
 MOST_CHOICES = 16
 MOST_STOPS, LONGEST_STOP = 64, 1_000
 """Limits for stop strings, because each of them is searched for after every token."""
 MOST_BIASES = 300_000
 """More than any vocabulary has tokens."""
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-Positive = Annotated[int, Field(ge=1, le=UNLIMITED)]
+Positive = Annotated[int, Field(ge=1, le=HIGHEST_LIMIT)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class SamplingFields(Body, ThinkingFields):
             seed=seed,
         )
         decoding = Decoding((self.foresight and self.foresight.decoder) or "auto")
-        return Options(sampling, decoding, max_tokens or UNLIMITED, stop=self.stops)
+        return Options(sampling, decoding, max_tokens or 0, stop=self.stops)
 
 
 class StreamOptions(BaseModel):

@@ -173,7 +173,7 @@ def ask_documents(
     seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
-    max_new_tokens: given.MaxNewTokens = 256,
+    max_new_tokens: given.MaxNewTokens = 0,
     thinking: given.ThinkingOption = "default",
     thinking_budget: given.ThinkingBudget = 0,
     data_dir: given.DataDir = None,

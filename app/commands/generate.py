@@ -46,7 +46,7 @@ def generate(
     quantisation: given.QuantisationOption = "none",
     offload: given.OffloadOption = False,
     attention: given.AttentionOption = "auto",
-    max_new_tokens: given.MaxNewTokens = 512,
+    max_new_tokens: given.MaxNewTokens = 0,
     ignore_eos: given.IgnoreEos = False,
     stop: given.Stop = None,
     thinking: given.ThinkingOption = "default",

@@ -161,7 +161,9 @@ ThinkingOption = Annotated[
 ThinkingBudget = Annotated[
     int, typer.Option("--thinking-budget", metavar="N", help="The most tokens of a thought; 0 is no limit.")
 ]
-MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
+MaxNewTokens = Annotated[
+    int, typer.Option("--max-new-tokens", metavar="M", help="The most tokens of a reply; 0 is no limit.")
+]
 IgnoreEos = Annotated[
     bool, typer.Option("--ignore-eos", help="Ignore the end-of-text token: write until the token limit.")
 ]

@@ -35,6 +35,8 @@ Count = Callable[[tuple[Message, ...]], int]
 """Counts the tokens of these messages as the model would read them, the chat template included."""
 LEAST_REPLY = 16
 """If the context has room for fewer tokens of a reply than this, nothing is sent."""
+USUAL_REPLY = 4096
+"""Tokens kept for a reply without a limit: more than nearly all replies have."""
 DEFAULT_CONTEXT = 2048
 CHARACTERS_PER_TOKEN = 3
 """The assumed context and length of a token while no loaded model can count tokens; both are cautious."""
@@ -181,9 +183,7 @@ class PromptBuilder:
             kept = (*prompt[:head], *prompt[head + fit.left_out :])
             return PreparedReply(kept, settings, fit.left_out)
         if settings.overflow == "shorter" and fit.can_be_shorter:
-            tokens = min(fit.room, settings.options.max_new_tokens)
-            options = replace(settings.options, max_new_tokens=tokens)
-            return PreparedReply(prompt, replace(settings, options=options))
+            return PreparedReply(prompt, settings)
         raise ChatTooLong(fit)
 
     def _room(self, options: Options) -> PromptRoom:
@@ -217,8 +217,10 @@ def _estimated_tokens(messages: Messages) -> int:
 
 
 def reply_reserve(max_new_tokens: int, context: int) -> int:
-    """Returns the tokens reserved for the reply: `max_new_tokens`, but at most a quarter of the context."""
-    return min(max_new_tokens, context // 4)
+    """Returns the tokens that a prompt leaves to the reply: its limit, but at most a quarter of the context.
+
+    Without a limit it is a usual length; the reply may go on to the context's end."""
+    return min(max_new_tokens or USUAL_REPLY, context // 4)
 
 
 def fit_context(messages: Sequence[Message], count: Count, context: int, reply: int) -> ContextFit:

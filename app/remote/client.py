@@ -91,8 +91,9 @@ def body(request: Request) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
         "temperature": sampling.temperature,
         "seed": sampling.seed,
-        "max_tokens": options.max_new_tokens,
     }
+    if options.max_new_tokens:
+        asked["max_tokens"] = options.max_new_tokens
     if sampling.top_p != 1:
         asked["top_p"] = sampling.top_p
     if options.stop:

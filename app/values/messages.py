@@ -161,17 +161,17 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All options of a reply besides its prompt and its model."""
+    """All options of a reply besides its prompt and its model. With `max_new_tokens` 0 it may fill the context."""
 
     sampling: Sampling = field(default_factory=Sampling)
     decoding: Decoding = field(default_factory=Decoding)
-    max_new_tokens: int = 512
+    max_new_tokens: int = 0
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
     thinking: Thinking = field(default_factory=Thinking)
 
     def __post_init__(self) -> None:
-        require(self.max_new_tokens >= 1, "max new tokens must be at least 1", self.max_new_tokens)
+        require(self.max_new_tokens >= 0, "max new tokens must be 0 (no limit) or more", self.max_new_tokens)
         require(all(self.stop), "a stop string must not be empty", self.stop)
 
 

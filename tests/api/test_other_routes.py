@@ -33,6 +33,12 @@ def test_text_goes_on(client: openai.OpenAI) -> None:
     assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason == "length"
 
 
+def test_without_a_limit_the_context_ends_a_completion(client: openai.OpenAI) -> None:
+    found = client.completions.create(model="demo", prompt="Once upon a", temperature=0)
+    assert found.usage and found.usage.completion_tokens > 16
+    assert found.choices[0].finish_reason in ("stop", "length")
+
+
 def test_each_prompt_has_its_choices(client: openai.OpenAI) -> None:
     found = client.completions.create(
         model="demo", prompt=["Once", "The sea"], n=2, max_tokens=4, logprobs=1, seed=1

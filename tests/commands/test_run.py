@@ -63,9 +63,9 @@ def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path
 
 
 def test_a_failure_is_one_sentence_without_a_traceback() -> None:
-    done = typed("generate", "--prompt", "Hello", "--max-new-tokens", "0")
+    done = typed("generate", "--prompt", "Hello", "--max-new-tokens", "-1")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: Max new tokens must be at least 1, got 0.\n"
+    assert done.stderr == "Error: Max new tokens must be 0 (no limit) or more, got -1.\n"
 
 
 @pytest.mark.thorough

@@ -192,9 +192,12 @@ def test_turns_that_do_not_count_are_not_taken_for_the_oldest(person: Person, en
     assert person.messages[4].text.startswith("c")
 
 
-def test_a_shorter_reply_is_as_long_as_there_is_room(person: Person, engine: PatientEngine) -> None:
+def test_a_shorter_reply_is_sent_whole_and_ends_where_the_context_ends(
+    person: Person, engine: PatientEngine
+) -> None:
     person.place = person.chats.start(NewChat(ChatVersion(), replace(ASKED, overflow="shorter"), "a " * 80))
-    assert engine.requests[-1].options.max_new_tokens == 18
+    assert engine.requests[-1].prompt == (Message("user", "a " * 80),)
+    assert engine.requests[-1].options == ASKED.options
 
 
 def test_nothing_is_made_of_a_first_question_that_is_too_long(person: Person) -> None:

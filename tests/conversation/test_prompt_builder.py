@@ -55,7 +55,8 @@ def test_a_shorter_reply_is_a_choice_while_some_words_of_it_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "context", "kept"), [(512, 1024, 256), (100, 1024, 100), (512, 131_072, 512)]
+    ("asked", "context", "kept"),
+    [(512, 1024, 256), (100, 1024, 100), (512, 131_072, 512), (0, 1024, 256), (0, 131_072, 4096)],
 )
 def test_a_reply_reserves_what_it_asks_for_but_no_more_than_a_quarter(
     asked: int, context: int, kept: int

@@ -119,6 +119,11 @@ def test_the_request_has_what_every_server_knows_and_nothing_else(
     assert headers["user-agent"].startswith("Foresight/") and "of-another-service" not in headers.values()
 
 
+def test_without_a_limit_the_server_is_told_none(servers: Servers, server: FakeServer) -> None:
+    ask(servers, server.address, options=Options())
+    assert "max_tokens" not in server.asked[0]
+
+
 def test_a_form_and_the_beginning_of_an_answer_are_sent_in_the_words_of_the_field(
     servers: Servers, server: FakeServer
 ) -> None:

@@ -39,7 +39,7 @@ NAN = float("nan")
         (Decoding, {"window": 129}, "window must be from 0 (off) to 128, got 129"),
         (Decoding, {"ngram": 1}, "ngram must be from 2 to 16, got 1"),
         (Decoding, {"guesses": -1}, "guesses must be from 0 (off) to 128, got -1"),
-        (Options, {"max_new_tokens": 0}, "max new tokens must be at least 1, got 0"),
+        (Options, {"max_new_tokens": -1}, "max new tokens must be 0 (no limit) or more, got -1"),
         (Options, {"stop": ("a", "")}, "a stop string must not be empty, got ('a', '')"),
         (ModelChoice, {"name": "  "}, "model must be a folder or a hub id, got '  '"),
         (ModelChoice, {"name": "demo", "dtype": "int8"}, "dtype must be one of auto, float32"),

@@ -36,7 +36,7 @@ def warm_up_request(request: Request) -> Request:
 
 def warm_up_options(options: Options) -> Options:
     """Return these options with at most WARM_UP_TOKENS tokens."""
-    return replace(options, max_new_tokens=min(WARM_UP_TOKENS, options.max_new_tokens))
+    return replace(options, max_new_tokens=min(WARM_UP_TOKENS, options.max_new_tokens or WARM_UP_TOKENS))
 
 
 def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:

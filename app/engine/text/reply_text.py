@@ -141,10 +141,12 @@ class StoppingCriteria:
         form: ReplyFormat = PLAIN,
         opens_thought: bool = False,
     ) -> None:
-        """Take what ReplyText takes, besides the other rules. Stop strings in `before` do not end the reply."""
+        """Take what ReplyText takes, besides the other rules. Stop strings in `before` do not end the reply.
+
+        `room` is what the context has left; with `max_new_tokens` 0 it is the only limit."""
         self._eos_ids = eos_ids
-        self._limit = min(max_new_tokens, room)
-        self._limit_reason: StopReason = "max_tokens" if max_new_tokens <= room else "context"
+        self._limit = min(max_new_tokens or room, room)
+        self._limit_reason: StopReason = "max_tokens" if 0 < max_new_tokens <= room else "context"
         self._text = ReplyText(decode, stops, before, form, opens_thought)
         self._reads_text = bool(stops)
         self._count = 0

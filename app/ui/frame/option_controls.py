@@ -13,7 +13,9 @@ from app.values.messages import DecoderName, Decoding, Options, Sampling
 
 
 class OptionValues(NamedTuple):
-    """The values of the controls, in the order in which events pass them; None for an empty box."""
+    """The values of the controls, in the order in which events pass them; None for an empty box.
+
+    Without `max_new_tokens` a reply is limited by the context alone."""
 
     lookahead: bool
     temperature: float | None
@@ -41,7 +43,7 @@ def to_values(options: Options) -> OptionValues:
     return OptionValues(
         lookahead=decoding.decoder != "plain",
         temperature=sampling.temperature,
-        max_new_tokens=options.max_new_tokens,
+        max_new_tokens=options.max_new_tokens or None,
         seed=sampling.seed,
         top_k=sampling.top_k,
         top_p=sampling.top_p,
@@ -60,7 +62,7 @@ def to_values(options: Options) -> OptionValues:
 def to_options(values: OptionValues, base: Options) -> Options:
     """Return the options for these values. Options without a control are taken from `base`. Raises BadOption."""
     for name, value in values._asdict().items():
-        if value is None:
+        if value is None and name != "max_new_tokens":
             raise BadOption(f"The box for {name.replace('_', ' ')} is empty: type a number.")
     with impossible_values():
         sampling = Sampling(
@@ -127,7 +129,7 @@ def build_sampling(
         elem_id=f"{prefix}temperature",
     )  # fmt: skip
     with gr.Row(elem_classes="pair"):
-        max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", f"{prefix}max-tokens")
+        max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", f"{prefix}max-tokens", "no limit")
         seed = _integer_box(now.seed, "Seed", f"{prefix}seed")
     problem = gr.HTML(elem_id=f"{prefix}problem", elem_classes="problem-line", js_on_load=None)
     with gr.Accordion("Sampling", open=is_open):
@@ -142,8 +144,8 @@ def build_sampling(
     return (temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty), problem
 
 
-def _integer_box(value: int | None, label: str, name: str) -> gr.Number:
-    return gr.Number(value, precision=0, label=label, elem_id=name, min_width=70)
+def _integer_box(value: int | None, label: str, name: str, empty: str | None = None) -> gr.Number:
+    return gr.Number(value, precision=0, label=label, elem_id=name, min_width=70, placeholder=empty)
 
 
 def _fraction_box(value: float | None, label: str, name: str) -> gr.Number:

@@ -150,7 +150,7 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
                 lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
                 tokens = gr.Number(
                     DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
-                    scale=0,
+                    scale=0, placeholder="no limit",
                 )  # fmt: skip
                 with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
                     start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
@@ -204,13 +204,14 @@ def read_plan(
 ) -> RacePlan:
     """Make the plan from these values. `lanes` has a decoder, W, N and G for each lane; an empty box is None.
 
-    Sampling and same text are those of the chat. Raises BadOption."""
+    Sampling and same text are those of the chat. Without tokens only the context limits them. Raises
+    BadOption."""
     if not text.strip():
         raise BadOption("There is no prompt. Write one, or choose an example.")
     each = [lanes[start : start + 4] for start in range(0, len(lanes), 4)]
     with impossible_values():
         decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane[0] != NO_LANE)
-        limited = replace(options, max_new_tokens=_integer(tokens, "Tokens"))
+        limited = replace(options, max_new_tokens=_integer(tokens or 0, "Tokens"))
         return RacePlan(RacePrompt(kind, text.strip()), decodings, limited, model)
 
 

@@ -195,7 +195,9 @@ def test_the_token_limit_cuts_in_the_middle_of_a_step() -> None:
     ]
 
 
-@pytest.mark.parametrize(("limit", "room", "reason"), [(3, 2, "context"), (2, 2, "max_tokens")])
+@pytest.mark.parametrize(
+    ("limit", "room", "reason"), [(3, 2, "context"), (2, 2, "max_tokens"), (0, 2, "context")]
+)
 def test_the_smaller_of_limit_and_room_ends_the_reply(limit: int, room: int, reason: str) -> None:
     assert stopper(limit, room).cut([1, 2, 3]) == StopCut(2, reason)  # type: ignore[arg-type]
 

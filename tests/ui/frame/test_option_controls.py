@@ -49,7 +49,7 @@ def test_what_has_no_control_is_kept() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("max_new_tokens", 0, "Max new tokens must be at least 1, got 0."),
+        ("max_new_tokens", -1, "Max new tokens must be 0 (no limit) or more, got -1."),
         ("window", -1, "Window must be from 0 (off) to 128, got -1."),
         ("ngram", 1, "Ngram must be from 2 to 16, got 1."),
         ("guesses", 999, "Guesses must be from 0 (off) to 128, got 999."),
@@ -74,6 +74,13 @@ def test_a_browsers_numbers_may_be_whole_or_not() -> None:
     assert options == replace(options, max_new_tokens=32, sampling=Sampling(temperature=1.0))
 
 
+@pytest.mark.parametrize("typed", [None, 0])
+def test_without_a_limit_the_box_is_empty(typed: int | None) -> None:
+    unlimited = to_options(to_values(CHOSEN)._replace(max_new_tokens=typed), CHOSEN)
+    assert unlimited == replace(CHOSEN, max_new_tokens=0)
+    assert to_values(unlimited).max_new_tokens is None
+
+
 CONTROLS = to_values(Options())
 
 
@@ -92,7 +99,7 @@ def test_a_page_remembers_what_was_changed_on_it_and_nothing_else(
     actions: OptionActions, services: Services
 ) -> None:
     choose(actions, max_new_tokens=2000)
-    choose(actions, temperature=0.5)  # on another page, where there are 512 still
+    choose(actions, temperature=0.5)  # on another page, where the box is empty still
     assert services.settings.options.max_new_tokens == 2000
     assert services.settings.options.sampling.temperature == 0.5
 

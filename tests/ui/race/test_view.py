@@ -51,8 +51,7 @@ def test_the_plan_has_the_chats_sampling() -> None:
     ("change", "problem"),
     [
         ({"text": "  "}, "no prompt"),
-        ({"tokens": None}, "Tokens is empty"),
-        ({"tokens": 0}, "at least 1"),
+        ({"tokens": -1}, "no limit. or more"),
         ({"lanes": (*LANES[:5], None, *LANES[6:])}, "W is empty"),
         ({"lanes": ("plain", 5, 4, 5, NO_LANE, 5, 4, 5, NO_LANE, 5, 4, 5)}, "two or three lanes"),
         ({"lanes": (*LANES[:8], "plain", 5, 4, 5)}, "different"),
@@ -63,6 +62,10 @@ def test_an_impossible_race_is_refused(change: dict[str, Any], problem: str) -> 
     asked = {"kind": "code", "text": "Say it.", "tokens": 64, "lanes": LANES} | change
     with pytest.raises(BadOption, match=problem):
         read_plan(**asked, options=OPTIONS, model=MODEL)
+
+
+def test_a_race_without_a_limit_goes_on_to_the_end_of_the_replies() -> None:
+    assert read_plan("own", "Say it.", None, LANES, OPTIONS, MODEL).options.max_new_tokens == 0
 
 
 def test_sizes_that_a_lane_does_not_use_may_be_empty() -> None:
