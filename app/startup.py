@@ -38,7 +38,7 @@ from app.settings import Settings, SettingsFile
 from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
-from app.ui import AppContext, Running, Services, discard_all, serve
+from app.ui import AppContext, Deletions, Running, Services, discard_all, serve
 from app.values.messages import ModelFolder
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 CLOSING_SECONDS = 0.2
 """How long closing waits for each thread. All of closing takes at most two seconds."""
+ERASING_SECONDS = 10.0
+"""Seconds between two checks whether something that was deleted can no longer be restored."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 """Maximum number of bytes of the log file, and the number of older log files that are kept."""
 
@@ -112,11 +114,12 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         backups.start()
         # After the page is shown, because importing torch takes longer.
         engines.load(settings.model)
-        try:
-            _stay(page, folder, opening)
-        finally:
-            end_within(SECONDS, log)
-            _close(page, race, conversations, engine)
+        with erasing(services.deletions, stores.stored, documents):
+            try:
+                _stay(page, folder, opening)
+            finally:
+                end_within(SECONDS, log)
+                _close(page, race, conversations, engine)
 
 
 def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:
@@ -254,27 +257,40 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
     Deleted chats are erased at the end; what that leaves is erased after the next start."""
     if database.note:
         typer.echo(database.note)
-    stored, is_over = Chats(database), Event()
+    stored = Chats(database)
     with suppress(StoreError):  # with a full disk chats can still be read
         stored.mark_interrupted()
         stored.purge()
-    erasing = Thread(target=_erase_rest, args=(stored, is_over), name="erasing", daemon=True)
-    erasing.start()
     try:
         with closing(Database(MEMORY)) as memory:
             yield ChatStores(stored, Chats(memory))
     finally:
-        is_over.set()
-        erasing.join()
         with suppress(StoreError):  # the next start erases the rest
             stored.purge()
 
 
-def _erase_rest(stored: Chats, is_over: Event) -> None:
-    """Erase the rest of the deleted chats while no reply is being written, because a step of FTS5 may take long."""
-    with suppress(StoreError):
-        while not is_over.is_set():
-            if stored.is_writing():
-                is_over.wait(CLOSING_SECONDS)
-            elif not stored.erase(CLOSING_SECONDS):
-                return
+@contextmanager
+def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterator[None]:
+    """Erase what was deleted on a thread, as soon as it can no longer be restored."""
+    is_over = Event()
+    thread = Thread(target=_erase, args=(deletions, stored, documents, is_over), name="erasing", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: Event) -> None:
+    """Erase what was deleted while no reply is being written, because a step of FTS5 may take long."""
+
+    def claim() -> None:
+        stored.purge(0)
+        documents.erase()
+
+    has_more = True  # what the last run left
+    while not is_over.wait(CLOSING_SECONDS if has_more else ERASING_SECONDS):
+        with suppress(StoreError):  # it is tried again
+            has_more |= deletions.expire(claim)
+            has_more = has_more and (stored.is_writing() or stored.erase(CLOSING_SECONDS))

@@ -19,6 +19,8 @@ class ScriptedDocuments:
         self.names: dict[int, str] = {}
         self.kept: dict[int, Document] = {}
         self.texts: dict[int, str] = {}
+        self.hidden: dict[int, tuple[Document, str]] = {}
+        self.hidden_names: dict[int, str] = {}
         self.calls: list[tuple[str, int]] = []
         self.uploads: list[tuple[str, bytes]] = []
         self.searched: list[tuple[tuple[int, ...], str]] = []
@@ -49,11 +51,13 @@ class ScriptedDocuments:
         self._do("rename", collection)
         self.names[collection] = Collection(collection, name).name
 
-    def delete(self, collection: int) -> None:
+    def delete(self, collection: int) -> tuple[int, ...]:
         self._do("delete", collection)
-        del self.names[collection]
-        for document in [one.id for one in self.kept.values() if one.collection == collection]:
-            self._forget(document)
+        self.hidden_names[collection] = self.names.pop(collection)
+        inside = tuple(one.id for one in self.kept.values() if one.collection == collection)
+        for document in inside:
+            self._hide(document)
+        return inside
 
     def documents(self, collection: int) -> tuple[Document, ...]:
         return tuple(one for one in self.kept.values() if one.collection == collection)
@@ -75,7 +79,14 @@ class ScriptedDocuments:
 
     def remove(self, document: int) -> None:
         self._do("remove", document)
-        self._forget(document)
+        self._hide(document)
+
+    def restore(self, documents: Iterable[int], collection: int = 0) -> None:
+        self._do("restore", collection)
+        if collection:
+            self.names[collection] = self.hidden_names.pop(collection)
+        for document in documents:
+            self.kept[document], self.texts[document] = self.hidden.pop(document)
 
     def replaced_since(self, moment: float) -> tuple[Document, ...]:
         found = [one for one in self.kept.values() if one.replaced and one.replaced >= moment]
@@ -103,7 +114,8 @@ class ScriptedDocuments:
         return tuple(passages)
 
     def document(self, document: int) -> Document:
-        self.text(document)
+        if document not in self.kept:
+            raise DocumentNotFound("This document has been removed.")
         return self.kept[document]
 
     def passage(self, passage: int) -> Passage:
@@ -163,9 +175,8 @@ class ScriptedDocuments:
             number, name, len(own), sum(one.characters for one in own), sum(one.passages for one in own)
         )
 
-    def _forget(self, document: int) -> None:
-        self.kept.pop(document)
-        self.texts.pop(document, None)
+    def _hide(self, document: int) -> None:
+        self.hidden[document] = self.kept.pop(document), self.texts.pop(document, "")
 
     def _next(self, call: str) -> int:
         self._last += 1

@@ -140,7 +140,6 @@ class PageDriver:
     def remove_document(self) -> None:
         """Remove the only document of the open collection."""
         self.page.click("#to-documents")
-        self.page.click("#document-list [data-do=ask-remove]")
         self.page.click("#document-list [data-do=remove]")
         self.page.wait_for_selector("#document-list .empty")
 

@@ -2,9 +2,10 @@
 
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -12,7 +13,16 @@ from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.settings import Settings
-from app.startup import ModelAsked, asked_settings, attached_with_chats, log_path, open_chat_stores, write_log
+from app.startup import (
+    ModelAsked,
+    asked_settings,
+    attached_with_chats,
+    erasing,
+    log_path,
+    open_chat_stores,
+    write_log,
+)
+from app.ui import Deletions
 from app.values.chat import ChatSettings
 from app.values.messages import ModelChoice
 
@@ -77,6 +87,54 @@ def test_what_is_attached_goes_with_its_chat_when_the_app_ends_or_at_the_next_st
             chats.restore(gone)
             chats.delete(kept)
         assert {one.id for one in documents.collections()} == {mine, own["deleted"]}
+
+
+class Clock:
+    """A clock that counts how often somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.seconds, self.looks = 0.0, 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.seconds
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        sleep(0.01)
+
+
+def test_what_was_deleted_is_erased_when_it_can_no_longer_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.startup.ERASING_SECONDS", 0.01)
+    clock = Clock()
+    deletions = Deletions(clock)
+    with (
+        closing(Database(tmp_path / "foresight.sqlite")) as database,
+        closing(Documents(database, tmp_path)) as documents,
+        open_chat_stores(database) as stores,
+    ):
+        chats = stores.stored
+        place, message = chats.add(chats.create(title="kept"), "user", "A jqxwzkvb")
+        gone = chats.create(title="gone").chat
+        note = documents.paste(documents.create("Notes"), "A jqxwzkvb", "Note")
+        documents.wait()
+        with erasing(deletions, chats, documents):
+            deletions.delete("", lambda: chats.delete(gone), lambda: chats.restore(gone))
+            deletions.delete("", lambda: chats.remove(place, message), lambda: chats.put_back(place.chat))
+            deletions.delete("", lambda: documents.remove(note), lambda: documents.restore([note]))
+            until(lambda: clock.looks > 9)
+            assert left(database) == ["kept", "gone", ""], "Undo is still offered"
+            clock.seconds = 61.0
+            until(lambda: left(database) == ["kept"] and not count_of(database, "document"))
+            until(lambda: not any(b"qxwzkvb" in file.read_bytes() for file in tmp_path.glob("*.sqlite*")))
+
+
+def count_of(database: Database, table: str) -> int:
+    with database.reading() as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 @pytest.fixture

@@ -92,20 +92,11 @@ class Chats(Store):
 
     delete = writes_now(deletion.delete)
     restore = writes(deletion.restore)
-
-    def remove(self, version: ChatVersion, message: int) -> ChatVersion:
-        """Deletes a message and all messages that follow it."""
-        with self.database.writing() as connection:
-            removed = message_paths.remove(connection, self.now(), version, message)
-        has_more = True
-        while has_more:
-            with self.database.writing() as connection:
-                has_more = deletion.delete_some_removed(connection)
-            sleep(PAUSE_SECONDS)
-        return removed
+    remove = writes(message_paths.remove)
+    put_back = writes(message_paths.put_back)
 
     def purge(self, seconds: float = PURGE_SECONDS) -> bool:
-        """Erases deleted chats for about `seconds`. They cannot be restored any more.
+        """Erases deleted chats and messages for about `seconds`. They cannot be restored any more.
 
         Returns whether there is more to do."""
         with self.database.writing() as connection:

@@ -1,4 +1,4 @@
-"""Deletion that can be undone: a chat is hidden, and erased when the app ends, or at the next start after a kill.
+"""Deletion that can be undone: chats and messages are hidden, and erased once nobody can restore them any more.
 
 Deleting messages takes seconds for many chats. FTS5 then only marks their words as deleted, and keeps them until
 its segments are merged. So chats are erased in short steps, and their rows keep the progress until the last one:
@@ -6,6 +6,7 @@ its segments are merged. So chats are erased in short steps, and their rows keep
     deleted > 0     hidden, can be restored
     deleted = -2    its messages are being deleted
     deleted = -3    the same; the row is not a chat, but holds messages that were deleted from another chat
+    deleted = -4    such messages can be put back: `version` is their chat, and `shown` was its last message
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
 """
@@ -40,40 +41,50 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def claim(connection: sqlite3.Connection) -> None:
-    """Marks all hidden chats to be erased, so that they can no longer be restored."""
-    connection.execute("UPDATE chat SET deleted = -2 WHERE deleted > 0")
+    """Marks all hidden chats and messages to be erased, so that they can no longer be restored."""
+    connection.execute("UPDATE chat SET deleted = iif(deleted > 0, -2, -3) WHERE deleted > 0 OR deleted = -4")
 
 
 def claim_all(connection: sqlite3.Connection) -> None:
     """Marks all chats to be erased, and deletes all folders and drafts."""
-    connection.execute("UPDATE chat SET deleted = -2 WHERE deleted IS NULL OR deleted > 0")
+    claim(connection)
+    connection.execute("UPDATE chat SET deleted = -2 WHERE deleted IS NULL")
     connection.execute("DELETE FROM folder")
     connection.execute("DELETE FROM draft")
 
 
-def take_out(connection: sqlite3.Connection, message: int, all_below: Sequence[int]) -> None:
-    """Moves a message and all messages below it out of their chat; `delete_some_removed` deletes them."""
-    holder = connection.execute("INSERT INTO chat (created, updated, deleted) VALUES (0, 0, -3)").lastrowid
-    connection.execute("UPDATE message SET parent = NULL WHERE id = ?", (message,))
+def take_out(connection: sqlite3.Connection, chat: int, shown: int, messages: Sequence[int]) -> None:
+    """Moves a message and all messages below it out of their chat, until they are put back or erased."""
+    holder = connection.execute(
+        "INSERT INTO chat (created, updated, version, shown, deleted) VALUES (0, 0, ?, ?, -4)", (chat, shown)
+    ).lastrowid
     connection.execute(
         "UPDATE message SET chat = ? WHERE id IN (SELECT value FROM json_each(?))",
-        (holder, json.dumps(all_below)),
+        (holder, json.dumps(messages)),
     )
 
 
-def delete_some_removed(connection: sqlite3.Connection) -> bool:
-    """Deletes some of the messages that were taken out of their chats. Returns whether there is more to do."""
-    holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 LIMIT 1").fetchone()
-    if holder and not _delete_newest(connection, holder["id"]):
-        connection.execute("DELETE FROM chat WHERE id = ?", (holder["id"],))
-    return holder is not None
+def put_back(connection: sqlite3.Connection, chat: int) -> int:
+    """Moves the messages back that were taken out of this chat last. Returns the message that ended its path then.
+
+    Raises ChatNotFound when they are erased."""
+    held = connection.execute(
+        "SELECT id, shown FROM chat WHERE deleted = -4 AND version = ? ORDER BY id DESC LIMIT 1", (chat,)
+    ).fetchone()
+    if held is None:
+        raise ChatNotFound("message")
+    connection.execute("UPDATE message SET chat = ? WHERE chat = ?", (chat, held["id"]))
+    connection.execute("DELETE FROM chat WHERE id = ?", (held["id"],))
+    return int(held["shown"])
 
 
 def erase_some(connection: sqlite3.Connection) -> bool:
-    """Erases a part of the chats that are marked. Returns whether there is more to do."""
+    """Erases a part of the chats and messages that are marked. Returns whether there is more to do."""
+    if _erase_some_removed(connection):
+        return True
     row = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
     if row is None:
-        return delete_some_removed(connection) or _merge(connection)
+        return _merge(connection)
     chat = row["id"]
     if not _delete_newest(connection, chat):
         connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
@@ -84,6 +95,15 @@ def erase_some(connection: sqlite3.Connection) -> bool:
             (chat,),
         )
     return True
+
+
+def _erase_some_removed(connection: sqlite3.Connection) -> bool:
+    """Deletes some of the messages that were taken out of their chats. Returns whether there is more to do."""
+    # The oldest first, because messages that were taken out later may stand above them: see `_delete_newest`.
+    holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
+    if holder and not _delete_newest(connection, holder["id"]):
+        connection.execute("UPDATE chat SET deleted = -1 WHERE id = ?", (holder["id"],))
+    return holder is not None
 
 
 def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:

@@ -7,8 +7,8 @@ is raised, because the page would change messages that it does not show.
 import sqlite3
 from dataclasses import replace
 
+from app.chats import deletion
 from app.chats.chat_table import create, next_use, require_chat, settings_of, suggest_title
-from app.chats.deletion import take_out
 from app.chats.message_table import (
     ROOT,
     MessageTree,
@@ -190,17 +190,26 @@ def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> 
     return _show(connection, version, tree.newest_below(message))
 
 
-def remove(connection: sqlite3.Connection, now: float, version: ChatVersion, message: int) -> ChatVersion:
+def remove(connection: sqlite3.Connection, version: ChatVersion, message: int) -> ChatVersion:
     """Deletes a message and all after it; shows its newest other version, or else the message before it."""
-    shown = _claim(connection, version, now)
+    shown = before = _claim(connection, version, None)
     tree = tree_of(connection, version.chat)
     if message not in tree:
         raise ChatNotFound("message")
     others = [other for other in tree.versions(message) if other != message]
     if message in tree.path_to(shown):
         shown = tree.newest_below(others[-1]) if others else tree.parent(message)
-    take_out(connection, message, tree.all_below(message))
+    deletion.take_out(connection, version.chat, before, tree.all_below(message))
     return _show(connection, version, shown)
+
+
+def put_back(connection: sqlite3.Connection, chat: int) -> None:
+    """Restores the messages that were deleted from this chat last, and shows the path that was shown then.
+
+    Raises ChatNotFound when they are erased."""
+    version = ChatVersion(chat, require_chat(connection, chat)["version"])
+    _claim(connection, version, None)
+    _show(connection, version, deletion.put_back(connection, chat))
 
 
 def _add(

@@ -113,6 +113,7 @@ def remove_documents(
             documents.remove(number)
         if collection:
             documents.delete(_require_collection(documents, collection).id)
+        documents.erase()
         documents.wait()
     if as_json:
         return print_json({"removed": wanted or collection})

@@ -3,9 +3,11 @@
 import sqlite3
 from dataclasses import dataclass
 from itertools import count
+from typing import get_args
 
 from app.errors import BadOption, DocumentNotFound
-from app.values.document import ATTACHED, Collection, Document
+from app.values.display_text import numbered
+from app.values.document import ATTACHED, Collection, Document, DocumentState
 from app.values.text_normalisation import name_key
 
 SELECT_DOCUMENT = """
@@ -18,10 +20,10 @@ SELECT_DOCUMENT = """
 """
 SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
 BUSY = "('waiting', 'reading', 'indexing')"
-LEAVING, REPLACED = "leaving", "replaced"
+LEAVING, REPLACED, REMOVED = "leaving", "replaced", "removed-"
 """Internal states of hidden documents: their rows are being deleted; they are an older version of another
-document."""
-HIDDEN = (LEAVING, REPLACED)
+document; they can be restored, and the state that they had then follows."""
+HIDDEN = (LEAVING, REPLACED, *(f"{REMOVED}{state}" for state in get_args(DocumentState)))
 KEPT_VERSIONS = 5
 """Number of older versions that are kept of each document."""
 SELECT_COLLECTIONS = f"""
@@ -99,16 +101,31 @@ def rename_collection(connection: sqlite3.Connection, collection: int, name: str
     connection.execute("UPDATE collection SET name = ? WHERE id = ?", (free, collection))
 
 
-def hide_collection(connection: sqlite3.Connection, collection: int) -> None:
-    """Hides a collection. It is deleted once its last document is deleted. Raises DocumentNotFound."""
-    require_collection(connection, collection)
-    connection.execute("UPDATE collection SET is_leaving = 1 WHERE id = ?", (collection,))
+def hide_collection(connection: sqlite3.Connection, collection: int) -> tuple[int, ...]:
+    """Hides a collection with its documents, until it is restored or erased. Returns its documents.
+
+    Raises DocumentNotFound."""
+    hidden = tuple(document.id for document in documents(connection, collection))
+    for document in hidden:
+        hide(connection, document)
+    connection.execute("UPDATE collection SET is_leaving = 2 WHERE id = ?", (collection,))
+    return hidden
+
+
+def show_collection(connection: sqlite3.Connection, collection: int) -> None:
+    """Restores a hidden collection, with a number if its name is taken. Raises DocumentNotFound if it is erased."""
+    row = connection.execute("SELECT name FROM collection WHERE id = ? AND is_leaving = 2", (collection,))
+    if not (found := row.fetchone()):
+        require_collection(connection, collection)
+        return
+    free = next(name for name in numbered(found["name"]) if not _is_taken(connection, name, collection))
+    connection.execute("UPDATE collection SET name = ?, is_leaving = 0 WHERE id = ?", (free, collection))
 
 
 def delete_empty_collections(connection: sqlite3.Connection) -> None:
-    """Deletes hidden collections without documents."""
+    """Deletes collections without documents that are to be erased."""
     connection.execute(
-        "DELETE FROM collection WHERE is_leaving AND id NOT IN (SELECT collection FROM document)"
+        "DELETE FROM collection WHERE is_leaving = 1 AND id NOT IN (SELECT collection FROM document)"
     )
 
 
@@ -243,11 +260,31 @@ def update(connection: sqlite3.Connection, wanted: int, **columns: object) -> No
 
 
 def hide(connection: sqlite3.Connection, wanted: int) -> None:
-    """Hides a document with its older versions. Their rows are later deleted in the background."""
+    """Hides a document with its older versions, until it is restored or erased."""
     connection.execute(
-        f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE id = ? OR replaced_by = ?",
-        (wanted, wanted),
+        f"UPDATE document SET state = '{REMOVED}' || state WHERE id = ? AND state NOT IN {HIDDEN}", (wanted,)
     )
+
+
+def show(connection: sqlite3.Connection, wanted: int) -> None:
+    """Restores a hidden document as it was. Raises DocumentNotFound if it is erased."""
+    connection.execute(
+        f"UPDATE document SET state = substr(state, {len(REMOVED) + 1})"
+        f" WHERE id = ? AND state LIKE '{REMOVED}%'",
+        (wanted,),
+    )
+    document(connection, wanted)
+
+
+def claim(connection: sqlite3.Connection) -> bool:
+    """Marks all hidden documents and collections to be erased. Returns whether there are any."""
+    marked = connection.execute(
+        f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE state LIKE '{REMOVED}%'"
+        f" OR replaced_by IN (SELECT id FROM document WHERE state LIKE '{REMOVED}%')"
+    )
+    left = connection.execute("UPDATE collection SET is_leaving = 1 WHERE is_leaving = 2")
+    delete_empty_collections(connection)
+    return bool(marked.rowcount or left.rowcount)
 
 
 def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
@@ -285,7 +322,9 @@ def next_busy(connection: sqlite3.Connection) -> int:
 
 def unread(connection: sqlite3.Connection) -> set[int]:
     """Returns the documents whose files are not imported yet."""
-    rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state NOT IN {HIDDEN}")
+    rows = connection.execute(
+        f"SELECT id FROM document WHERE digest IS NULL AND state NOT IN ('{LEAVING}', '{REPLACED}')"
+    )
     return {row["id"] for row in rows}
 
 

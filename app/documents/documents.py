@@ -59,19 +59,17 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Deletes the collections that belong to chats, except the kept ones."""
+        """Erases the collections that belong to chats, except the kept ones, and all that is hidden."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
+        self.erase()
 
-    def delete(self, collection: int) -> None:
-        """Removes a collection with all its documents."""
+    def delete(self, collection: int) -> tuple[int, ...]:
+        """Hides a collection with all its documents, and returns these; `restore` brings all back."""
         with self.database.writing() as connection:
-            document_table.hide_collection(connection, collection)
-            hidden = [document.id for document in document_table.documents_of(connection, collection)]
-            for document in hidden:
-                document_table.hide(connection, document)
-            document_table.delete_empty_collections(connection)
+            hidden = document_table.hide_collection(connection, collection)
         self._stop_work(hidden)
+        return hidden
 
     # Documents
 
@@ -145,11 +143,27 @@ class Documents(Store):
         self._worker.wake()
 
     def remove(self, document: int) -> None:
-        """Deletes a document with its passages. It is hidden at once, and deleted in the background."""
+        """Hides a document with its passages and older versions, until it is restored or erased."""
         with self.database.writing() as connection:
             document_table.document(connection, document)
             document_table.hide(connection, document)
         self._stop_work([document])
+
+    def restore(self, documents: Iterable[int], collection: int = 0) -> None:
+        """Restores hidden documents, and their collection if it is hidden, too. Raises DocumentNotFound."""
+        with self.database.writing() as connection:
+            if collection:
+                document_table.show_collection(connection, collection)
+            for document in documents:
+                document_table.show(connection, document)
+        self._worker.wake()
+
+    def erase(self) -> None:
+        """Makes the worker delete all hidden documents, which can no longer be restored."""
+        with self.database.writing() as connection:
+            is_any = document_table.claim(connection)
+        if is_any:
+            self._worker.wake()
 
     def undo_replacement(self, document: int) -> int:
         """Gives a document back the text that was replaced last. Returns a new document that has the newer text.
@@ -249,7 +263,6 @@ class Documents(Store):
         return document
 
     def _stop_work(self, documents: Sequence[int]) -> None:
-        """Stops work on hidden documents, and makes the worker delete their rows."""
+        """Stops work on hidden documents."""
         for document in documents:
             self._worker.stop(document)
-        self._worker.wake()

@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from math import inf
@@ -66,6 +66,11 @@ class Servers:
         """Delete a server with its key and its list of models. Raises SettingsNotSaved."""
         with self._lock:
             self._keep({one.address: one for one in self._servers if one.address != address})
+
+    def restore(self, before: Iterable[Server]) -> None:
+        """Add the servers of `before` that were removed since, in their former order. Raises SettingsNotSaved."""
+        with self._lock:
+            self._keep({one.address: one for one in (*before, *self._servers)})
 
     def submit(self, request: Request, reply: EventSink) -> None:
         """Start a thread that writes the reply. For a server that was removed, append Failed instead."""

@@ -115,7 +115,9 @@ def build_page(
     question = gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN)
     models = build_models_view(settings.library)
     collections, semantic_search = _listed_collections(services), SemanticSearch(services)
-    in_documents = DocumentsActions(services.documents, collections, semantic_search, toast)
+    in_documents = DocumentsActions(
+        services.documents, collections, semantic_search, services.deletions, toast
+    )
     documents = build_documents_view(in_documents, events)
     race = build_race_view(ready_prompts()[0].text, settings.options.decoding)
     decoder = build_settings_view(services, app_context, endpoint, options, top.to_settings, events)
@@ -273,7 +275,7 @@ def views_of(
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
             PolledRenderer(ImportRenderer(lambda: stored.import_progress).render, lambda: False),
-            PolledRenderer(UndoRenderer(chat_state, services.documents).render),
+            PolledRenderer(UndoRenderer(services.deletions, services.documents).render),
             PolledRenderer(
                 lambda: {"notice": notice.html(), "appearance": services.settings.theme}, lambda: False
             ),

@@ -201,7 +201,7 @@
     });
   };
 
-  const QUESTIONS = 5; // the models' two, the chat's, and in place those of the two lists of documents
+  const QUESTIONS = 3; // the models' two, and the chat's
   const VIEWS = 5;
 
   // Gradio builds the page some time after this script has run.

@@ -94,3 +94,29 @@ def test_a_chat_that_is_deleted_while_others_are_forgotten_can_be_restored(chats
     chats.restore(later)
     chats.purge()
     assert chats.search("Later")[0].summary.id == later
+
+
+def test_of_a_deleted_message_no_word_is_left_once_it_is_erased(chats: Chats, tmp_path: Path) -> None:
+    place, _ = chats.add(chats.create(title="Later"), "user", "Wait")
+    place, secret = chats.add(place, "assistant", f"It is {RARE}. " * 50)
+    place, _ = chats.add(place, "user", f"More about {RARE}")
+    delete_others = [found.summary.id for found in chats.search(RARE) if found.summary.id != place.chat]
+    chats.remove(place, secret)
+    for chat in delete_others:
+        chats.delete(chat)
+    assert chats.search(RARE) == () and left(tmp_path)
+    chats.purge(seconds=60)
+    assert left(tmp_path) == []
+
+
+def test_messages_of_a_deleted_chat_are_erased_with_it(chats: Chats, database: Database) -> None:
+    place, last = chats.create(title="Long"), 0
+    messages = []
+    for number in range(1_200):
+        place, last = chats.add(place, "user", f"Message {number}")
+        messages.append(last)
+    chats.remove(place, messages[3])
+    chats.delete(place.chat)
+    chats.purge(seconds=60)
+    assert rows(database) == 121
+    assert database.is_healthy() == ""

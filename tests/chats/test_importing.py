@@ -230,6 +230,7 @@ def test_a_chat_of_thousands_of_messages_is_forked_and_cut_short(chats: Chats) -
     second = chats.thread(place.chat, 9_999).messages[1].id
     place = chats.remove(place, second)
     assert texts(chats, place.chat) == ["Message 0"]
+    chats.purge(60)
     assert [found.summary.id for found in chats.search("Message 1099")] == [forked.chat]
     with chats.database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM message").fetchone()[0] == 1_101

@@ -227,6 +227,31 @@ def test_a_deleted_message_goes_with_what_follows_it(chats: Chats) -> None:
     )
 
 
+def test_deleted_messages_come_back_with_their_versions_and_the_path_that_was_shown(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    place, _ = answer(chats, place, "And?", "That.")
+    place = chats.edit_reply(place, first, "Because.")
+    place = chats.show(place, first)
+    before = chats.thread(place.chat).messages
+    order = chats.summaries()
+    place = chats.remove(place, before[2].id)
+    place = chats.remove(place, before[1].id)
+    assert texts(chats, place.chat) == ["Why?", "Because."]
+    for _ in range(2):
+        chats.put_back(place.chat)
+    assert (chats.thread(place.chat).messages, chats.summaries()) == (before, order)
+    assert [found.summary.id for found in chats.search("That")] == [place.chat]
+
+
+def test_erased_messages_do_not_come_back(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    chats.remove(place, first)
+    chats.purge()
+    with pytest.raises(ChatNotFound):
+        chats.put_back(place.chat)
+    assert texts(chats, place.chat) == ["Why?"]
+
+
 def test_another_version_takes_the_place_of_a_deleted_one(chats: Chats) -> None:
     place, first = answer(chats, chats.create(), "Why?", "So.")
     place = chats.edit_reply(place, first, "Because.")

@@ -175,6 +175,7 @@ def test_what_was_erased_is_in_no_backup_after_the_next_look(
         assert holding(tmp_path, b"secret"), "it can still be undone"
         chats.purge()
         documents.remove(note)
+        documents.erase()
         documents.wait()
     keep(backups, tmp_path, clock)
     assert holding(tmp_path, b"secret") == holding(tmp_path, b"treasure") == []
@@ -192,6 +193,7 @@ def test_a_message_and_a_document_that_were_removed_leave_the_backups_too(
     place, message = chats.add(chats.create(title="Kept"), "user", "Very secret words")
     keep(backups, tmp_path, clock)
     chats.remove(place, message)
+    chats.purge()
     with closing(Documents(database, tmp_path)) as documents:
         collection = documents.create("Notes")
         document = documents.paste(collection, "Hidden treasure map", "Note")
@@ -199,6 +201,7 @@ def test_a_message_and_a_document_that_were_removed_leave_the_backups_too(
         keep(backups, tmp_path, clock)
         assert holding(tmp_path, b"Hidden treasure map")
         documents.remove(document)
+        documents.erase()
         documents.wait()
         keep(backups, tmp_path, clock)
     assert holding(tmp_path, b"Very secret words") == holding(tmp_path, b"Hidden treasure map") == []
@@ -243,6 +246,7 @@ def test_backups_of_another_history_stay_after_a_restore(
         keep(backups, tmp_path, clock)
         clock.seconds += DAY
     chats.remove(place, message)
+    chats.purge()
     first, second = backups_in(tmp_path)
     shutil.copy(second, tmp_path / "kept.sqlite")
     database.close()

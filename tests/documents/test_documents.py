@@ -72,6 +72,7 @@ def test_of_a_long_text_one_passage_and_what_stands_around_it_can_be_had(
     assert documents.between(document, *around) == text[around[0] : around[1]]
     assert documents.between(document, 5, 0) == documents.between(document, len(text), len(text) + 9) == ""
     documents.remove(document)
+    documents.erase()
     documents.wait()
     with pytest.raises(DocumentNotFound, match="no longer exists"):
         documents.passage(last.id)
@@ -85,6 +86,7 @@ def test_a_removed_document_is_gone_with_all_that_was_made_of_it(
     document = documents.paste(notes, EGGS)
     documents.wait()
     documents.remove(document)
+    documents.erase()
     with pytest.raises(DocumentNotFound, match="has been removed"):
         documents.text(document)
     with pytest.raises(DocumentNotFound, match="has been removed"):
@@ -95,11 +97,60 @@ def test_a_removed_document_is_gone_with_all_that_was_made_of_it(
     assert [rows(database, table) for table in tables] == [0] * 5
 
 
+def test_a_removed_document_comes_back_as_it_was(documents: Documents, notes: int) -> None:
+    document = documents.paste(notes, EGGS)
+    documents.wait()
+    before, (hit, *_) = documents.document(document), documents.search([notes], "eggs")
+    cited = Citation(1, document, "", hit.passage.start, hit.passage.end, hit.passage.id)
+    words = documents.words(cited)
+    documents.remove(document)
+    documents.wait()
+    assert (documents.documents(notes), documents.search([notes], "eggs")) == ((), ())
+    with pytest.raises(DocumentNotFound):
+        documents.words(cited)
+    documents.restore([document])
+    assert (documents.document(document), documents.words(cited)) == (before, words)
+    assert documents.passage(hit.passage.id) == hit.passage
+    documents.remove(document)
+    documents.erase()
+    with pytest.raises(DocumentNotFound):
+        documents.restore([document])
+
+
+def test_a_file_that_was_removed_before_it_was_read_is_read_when_it_comes_back(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "eggs.txt"
+    file.write_text(EGGS)
+    (document,) = documents.add_files(notes, [file])
+    documents.remove(document)
+    documents.wait()
+    documents.restore([document])
+    documents.wait()
+    assert documents.text(document) == EGGS
+
+
+def test_a_deleted_collection_comes_back_with_what_was_in_it(documents: Documents, notes: int) -> None:
+    kept, gone = documents.paste(notes, EGGS), documents.paste(notes, "Milk boils over.", "Milk")
+    documents.wait()
+    documents.remove(gone)
+    before, inside = documents.documents(notes), documents.delete(notes)
+    assert (inside, documents.collections()) == ((kept,), ())
+    other = documents.create("Notes")
+    documents.restore(inside, notes)
+    assert {one.id: one.name for one in documents.collections()} == {notes: "Notes (2)", other: "Notes"}
+    assert documents.documents(notes) == before
+    documents.delete(other)
+    documents.restore((), other)
+    assert [one.name for one in documents.collections()] == ["Notes", "Notes (2)"]
+
+
 def test_a_deleted_collection_takes_its_documents_along(
     documents: Documents, database: Database, notes: int
 ) -> None:
     documents.paste(notes, EGGS)
     documents.delete(notes)
+    documents.erase()
     assert documents.collections() == ()
     with pytest.raises(DocumentNotFound, match="collection is no longer there"):
         documents.documents(notes)
@@ -115,6 +166,7 @@ def test_a_collection_has_a_name_of_its_own(documents: Documents, notes: int) ->
     with pytest.raises(BadOption, match="There is a collection"):
         documents.create("CAFE\u0301")
     documents.delete(documents.collections()[0].id)
+    documents.erase()
     with pytest.raises(BadOption, match="needs a name"):
         documents.rename(notes, " \n")
     documents.rename(notes, "NOTES")

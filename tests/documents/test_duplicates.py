@@ -167,6 +167,7 @@ def test_older_versions_go_with_their_document_and_their_collection(
     assert {one.documents for one in documents.collections()} == {1}
     documents.remove(only(documents, notes).id)
     documents.delete(other)
+    documents.erase()
     documents.wait()
     assert [rows(database, name) for name in ("document", "document_text", "passage", "collection")] == [
         0,

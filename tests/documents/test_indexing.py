@@ -233,6 +233,7 @@ def test_a_file_that_cannot_be_read_says_why_and_takes_nothing_along(
     assert documents.search([notes], "eggs")[0].passage.heading == "page 1"
     assert database.is_healthy() == ""
     documents.remove(first.id)
+    documents.erase()
     documents.wait()
     assert [one.id for one in documents.documents(notes)] == [second.id]
     assert not list((tmp_path / "data" / "documents-inbox").glob("[0-9]*"))
@@ -338,6 +339,7 @@ def test_a_removed_document_is_left_off_and_goes(
     with held(tmp_path):
         document = documents.paste(notes, sections(300))
         documents.remove(document)
+        documents.erase()
     documents.wait()
     assert documents.documents(notes) == ()
     assert (rows(database, "passage"), rows(database, "document_text")) == (0, 0)
@@ -351,6 +353,7 @@ def test_of_a_removed_document_nothing_is_left_in_the_file(tmp_path: Path) -> No
             secret = documents.paste(notes, sections(400).replace("length", "xylophonist"), "Secret")
             documents.wait()
             documents.remove(secret)
+            documents.erase()
             documents.wait()
             assert documents.search([notes], "how long do eggs boil")
         assert database.is_healthy() == ""
@@ -372,6 +375,7 @@ def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_th
         with database.writing() as connection:  # what a run that was killed may leave
             for document in (2, 4):
                 document_table.hide(connection, document)
+            document_table.claim(connection)
             while indexing.delete_some(connection):
                 pass
         with closing(Documents(database, tmp_path / "data")) as documents:

@@ -97,6 +97,7 @@ def test_the_words_of_a_removed_document_wait_while_a_reply_is_written(
     is_writing.set()
     documents.give_way(is_writing.is_set)
     documents.remove(document)
+    documents.erase()
 
     def rows(table: str) -> int:
         with database.reading() as connection:

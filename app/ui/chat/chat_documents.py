@@ -17,6 +17,7 @@ from app.ui.frame.event_handlers import Notify, succeeded
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
+from app.ui.frame.undo import remove_document
 from app.ui.frame.uploads import use_uploads
 from app.values.display_text import title_of
 from app.values.document import ATTACHED, Collection, Document
@@ -84,10 +85,14 @@ class ChatDocuments:
 
     def remove(self, state: ChatState, document: int) -> None:
         """Remove an attached document. After the last one the chat no longer searches its own collection."""
-        documents = self._services.documents
-        documents.remove(document)
+        documents, settings = self._services.documents, settings_of(self._services, state)
+        remove_document(
+            documents,
+            self._services.deletions,
+            document,
+            lambda: save_settings(self._services, state, settings),
+        )
         empty = [one.id for one in documents.collections() if one.is_attached and not one.documents]
-        settings = settings_of(self._services, state)
         others = tuple(one for one in settings.collections if one not in empty)
         save_settings(self._services, state, replace(settings, collections=others))
 

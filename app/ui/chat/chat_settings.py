@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.ui.chat.state import ChatState, Deletion
+from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.option_controls import OptionValues, to_options, to_values
 from app.ui.frame.page_connections import PageValue
@@ -99,23 +99,25 @@ class ChatSettingsActions:
         succeeded(self._notify, change)
         return (preset.settings.system, *to_values(self._services.settings.options))
 
-    def save_preset(self, state: ChatState, name: str | None, system: str, *controls: Any) -> Any:
+    def save_preset(self, name: str | None, system: str, *controls: Any) -> Any:
         """Save this system prompt and this sampling as a preset. Undo restores the preset that it replaces."""
         stripped = " ".join((name or "").split())
         if not stripped:
             self._notify("Type a name for the preset into its box, then save.")
             return self.list_presets()
-        succeeded(self._notify, lambda: self._save(state, stripped, system, OptionValues(*controls)))
+        succeeded(self._notify, lambda: self._save(stripped, system, OptionValues(*controls)))
         return self.list_presets()
 
-    def delete_preset(self, state: ChatState, name: str | None) -> Any:
+    def delete_preset(self, name: str | None) -> Any:
         """Delete a preset, which Undo can restore."""
 
         def delete() -> Any:
-            before = self._preset(name)
-            self._store.delete_preset(name or "")
-            if before:
-                state.remember(Deletion(f"The preset \u201c{name}\u201d was deleted.", preset=before))
+            if before := self._preset(name):
+                self._services.deletions.delete(
+                    f"The preset \u201c{name}\u201d was deleted.",
+                    lambda: self._store.delete_preset(before.name),
+                    lambda: self._store.save_preset(before),
+                )
             return gr.update(choices=self._names(), value=None)
 
         return try_or_notify(self._notify, delete, gr.skip())
@@ -126,12 +128,17 @@ class ChatSettingsActions:
     def _preset(self, name: str | None) -> ChatPreset | None:
         return next((preset for preset in self._store.presets() if preset.name == name), None)
 
-    def _save(self, state: ChatState, name: str, system: str, values: OptionValues) -> None:
+    def _save(self, name: str, system: str, values: OptionValues) -> None:
         options, before = to_options(values, self._services.settings.options), self._preset(name)
         preset = ChatPreset(name, ChatSettings(system, options.sampling))
-        self._store.save_preset(preset)
-        if before and before != preset:
-            state.remember(Deletion(f"The preset \u201c{name}\u201d was replaced.", preset=before))
+        if before is None or before == preset:
+            self._store.save_preset(preset)
+            return
+        self._services.deletions.delete(
+            f"The preset \u201c{name}\u201d was replaced.",
+            lambda: self._store.save_preset(preset),
+            lambda: self._store.save_preset(before),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +175,9 @@ class ChatSettingsPanel:
             )  # fmt: skip
         events.on(presets.focus, actions.list_presets, outputs=presets)
         events.on(presets.input, actions.apply_preset, [state, presets], [system, *controls])
-        saved = [state, presets, system, *controls]
+        saved = [presets, system, *controls]
         events.on(self.save.click, actions.save_preset, saved, presets, **UNCHECKED)
-        events.on(self.delete.click, actions.delete_preset, [state, presets], presets)
+        events.on(self.delete.click, actions.delete_preset, presets, presets)
 
 
 def build_chat_settings() -> ChatSettingsPanel:

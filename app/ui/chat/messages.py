@@ -119,7 +119,7 @@ def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     if message.role == "assistant":
         yield Button("Edit", show="editor", is_disabled=options.is_busy)
     yield Button("Fork into a new chat", do="fork", name=message.id, is_disabled=options.is_busy)
-    yield Button("Delete…", do="ask-delete", name=message.id, is_disabled=options.is_busy)
+    yield Button("Delete", do="delete", name=message.id, is_disabled=options.is_busy)
 
 
 def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:

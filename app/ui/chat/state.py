@@ -2,32 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from time import monotonic
+from dataclasses import dataclass, field
 
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.reply_progress import ReplyProgress
-from app.values.chat import ChatPreset, ChatSettings, ChatVersion
+from app.values.chat import ChatSettings, ChatVersion
 
 CHAT_LIMIT = 100
 """How many chats the sidebar lists at first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """What was deleted or replaced, so that it can be restored; `message` is the sentence about it.
-
-    `deleted` are the deleted chats, `moved` the chats that were moved out of their folder; `folder` is the folder
-    that all of them were in, "" if no folder was removed. `opened` is the chat that the page showed; `preset` is
-    the deleted or replaced preset; `at` is the time in seconds."""
-
-    message: str
-    deleted: tuple[int, ...] = ()
-    moved: tuple[int, ...] = ()
-    folder: str = ""
-    opened: int = 0
-    preset: ChatPreset | None = None
-    at: float = 0.0
 
 
 class SentTexts:
@@ -64,9 +46,8 @@ class ChatState:
     `version` is the version of the chat that the page shows, so that actions of an outdated page are noticed. A
     chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
     often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
-    `filled` is the value of `opened` when the message box was filled. `deletions` can be undone, the newest is
-    last; `expanded` holds which folders the user expanded or collapsed. `new_settings` makes the settings of a
-    new chat."""
+    `filled` is the value of `opened` when the message box was filled. `expanded` holds which folders the user
+    expanded or collapsed. `new_settings` makes the settings of a new chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -80,7 +61,6 @@ class ChatState:
     sent_settings: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
     search: str = ""
-    deletions: tuple[Deletion, ...] = ()
     expanded: Mapping[str, bool] = field(default_factory=dict)
     chat_limit: int = CHAT_LIMIT
     new_settings: Callable[[], ChatSettings] = ChatSettings
@@ -95,10 +75,6 @@ class ChatState:
         """Show an empty page for a new chat."""
         self.open_chat(ChatVersion())
         self.is_private = is_private
-
-    def remember(self, deletion: Deletion) -> None:
-        """Add a deletion that can be undone, with the current time."""
-        self.deletions = (*self.deletions, replace(deletion, at=monotonic()))
 
     def finish(self, version: ChatVersion, opened: int) -> bool:
         """Show the result of an action that began at `opened`; returns False if the chat was changed since."""

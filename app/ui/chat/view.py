@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -32,7 +31,6 @@ from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.ui.welcome.view import WelcomeView, build_welcome
 from app.values.chat import ChatVersion
-from app.values.display_text import counted
 from app.values.messages import Options
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
@@ -52,7 +50,6 @@ Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
 CHANGES: dict[str, Change] = {
     "version": lambda stores, version, message, _: stores.of(version.chat).show(version, message),
     "edit-reply": lambda stores, version, *edit: stores.of(version.chat).edit_reply(version, *edit),
-    "delete": lambda stores, version, message, _: stores.of(version.chat).remove(version, message),
     "fork": lambda stores, version, message, _: stores.of(version.chat).fork(version.chat, message),
 }
 """The changes of a chat, by the button's name. Each returns the version of the chat to show afterwards."""
@@ -119,9 +116,8 @@ class ChatActions:
             return gr.skip(), self._try(state, Press("ask", "", value), cold) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
-        elif do == "ask-delete":
-            asked = partial(self._delete_question, state, int(name))
-            return gr.skip(), try_or_notify(self._notify, asked, NO_QUESTION)
+        elif do == "delete":
+            succeeded(self._notify, lambda: self._delete(state, int(name)))
         elif do == "earlier":
             state.message_limit += MESSAGE_LIMIT
         elif do == "colours":
@@ -205,14 +201,20 @@ class ChatActions:
         state.open_chat(self._services.conversations.thread(chat, 1).version)
         self._services.chat = chat
 
-    def _delete_question(self, state: ChatState, message: int) -> str:
-        """Return the question before a message is deleted, which counts the messages that are deleted with it."""
-        thread = self._services.conversations.thread(state.version.chat, state.message_limit)
-        ids = [each.id for each in thread.messages]
+    def _delete(self, state: ChatState, message: int) -> None:
+        """Delete a message with those that follow it."""
+        version, store = state.version, self._services.conversations.stores.of(state.version.chat)
+        ids = [each.id for each in store.thread(version.chat, state.message_limit).messages]
         following = len(ids) - ids.index(message) - 1 if message in ids else 0
-        messages = f"{counted(following, 'message')} that follow{'s' if following == 1 else ''} it"
-        rest = f" and the {messages}" if following else ""
-        return render("delete_question.html", rest=rest, message=message)
+        after = f"the {following:,} messages" if following > 1 else "the one"
+        others = f" and {after} after it were" if following else " was"
+
+        def delete() -> None:
+            state.version = store.remove(version, message)
+
+        self._services.deletions.delete(
+            f"The message{others} deleted.", delete, lambda: store.put_back(version.chat)
+        )
 
     def _writes_the_same(self, state: ChatState, pending: Press, controls: tuple[Any, ...]) -> bool:
         """Return whether regenerating at temperature 0 with this model would repeat an existing answer."""

@@ -61,7 +61,7 @@ class DocumentsRenderer:
         state, embedder = self._state, self._semantic_search.status()
         # These are read before the lists, so that a change in between is rendered next time.
         changes = (self._documents.changes, self._documents.problem)
-        inputs = (changes, state.collection, state.listed, state.confirmation, state.result, embedder)
+        inputs = (changes, state.collection, state.listed, state.result, embedder)
         if inputs != self._inputs:
             parts = self._render(embedder)
             self._inputs = inputs
@@ -73,24 +73,20 @@ class DocumentsRenderer:
         state, collections = self._state, self._collections()
         shown = open_collection(collections, state)
         documents = self._documents.documents(shown.id) if shown else ()
-        ask_about, ids = state.confirmation.id_of, {document.id for document in documents}
+        ids = {document.id for document in documents}
         hits = tuple(hit for hit in state.result.hits if hit.passage.document in ids)  # and not removed since
         return {
-            "collections": collections_html(collections, shown.id if shown else 0, ask_about("collection")),
+            "collections": collections_html(collections, shown.id if shown else 0),
             "collection-title": title_html(shown),
             "semantic-search": semantic_search_html(embedder),
             "search-results": results_html(replace(state.result, hits=hits)),
-            "document-list": documents_html(
-                documents, state.listed, ask_about("document"), self._documents.problem
-            ),
+            "document-list": documents_html(documents, state.listed, self._documents.problem),
         }
 
 
-def collections_html(collections: Sequence[Collection], shown: int, confirming: int = 0) -> Markup:
-    """Return the list of collections, each with a menu; `confirming` is the id of the one about to be deleted."""
-    return render_macro(
-        TEMPLATE, "collection_list", collections=collections, shown=shown, confirming=confirming
-    )
+def collections_html(collections: Sequence[Collection], shown: int) -> Markup:
+    """Return the list of collections, each with a menu."""
+    return render_macro(TEMPLATE, "collection_list", collections=collections, shown=shown)
 
 
 def title_html(collection: Collection | None) -> Markup:
@@ -101,17 +97,11 @@ def title_html(collection: Collection | None) -> Markup:
     return render_macro(TEMPLATE, "title", collection=collection, facts=facts)
 
 
-def documents_html(
-    documents: Sequence[Document], most: int, confirming: int = 0, problem: str = ""
-) -> Markup:
-    """Return the first `most` documents; `confirming` is the id of the one about to be removed.
-
-    `problem` is why no document can be read or indexed now."""
+def documents_html(documents: Sequence[Document], most: int, problem: str = "") -> Markup:
+    """Return the first `most` documents. `problem` is why no document can be read or indexed now."""
     rows = [_document_row(document) for document in documents[:most]]
     rest = max(0, len(documents) - most)
-    return render_macro(
-        TEMPLATE, "document_list", rows=rows, rest=rest, confirming=confirming, problem=problem
-    )
+    return render_macro(TEMPLATE, "document_list", rows=rows, rest=rest, problem=problem)
 
 
 def results_html(result: SearchResult) -> Markup:

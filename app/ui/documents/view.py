@@ -5,7 +5,7 @@ Semantic search needs an embedding model: the view shows whether it is installed
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gradio as gr
 
@@ -15,7 +15,9 @@ from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, su
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
+from app.ui.frame.undo import Deletions, remove_document
 from app.ui.frame.uploads import use_uploads
+from app.values.display_text import counted
 from app.values.document import Collection, PassageHit
 from app.values.model import Download
 
@@ -26,21 +28,6 @@ DEFAULT_COLLECTION = "My documents"
 
 ListCollections = Callable[[], tuple[Collection, ...]]
 """Returns the collections that the view lists."""
-ConfirmationKind = Literal["", "collection", "document"]
-CONFIRMED: dict[str, ConfirmationKind] = {"ask-delete": "collection", "ask-remove": "document", "no": ""}
-"""What is deleted after a confirmation, by the name of the button that asks for it; "no" cancels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """The deletion that the page asks to confirm: the kind (collection or document) and the id."""
-
-    kind: ConfirmationKind = ""
-    id: int = 0
-
-    def id_of(self, kind: str) -> int:
-        """Return the id if it is of this kind, else 0."""
-        return self.id if self.kind == kind else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +45,12 @@ class DocumentsState:
 
     collection: int = 0
     listed: int = PAGE_SIZE
-    confirmation: Confirmation = field(default_factory=Confirmation)
     result: SearchResult = field(default_factory=SearchResult)
 
     def open(self, collection: int) -> None:
         """Show this collection from its first documents, without search results."""
         self.collection, self.listed = collection, PAGE_SIZE
-        self.confirmation, self.result = Confirmation(), SearchResult()
+        self.result = SearchResult()
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
@@ -134,17 +120,19 @@ class DocumentsActions:
         documents: Documents,
         collections: ListCollections,
         semantic_search: SemanticSearch,
+        deletions: Deletions,
         notify: Notify,
     ) -> None:
         self._documents = documents
+        self._deletions = deletions
         self._collections = collections
         self._notify = notify
         self._actions: dict[str, Callable[[int, str], object]] = {
             "rename": self._rename,
-            "delete": lambda collection, _: documents.delete(collection),
+            "delete": lambda collection, _: self._delete(collection),
             "cancel": lambda document, _: documents.cancel(document),
             "retry": lambda document, _: documents.again(document),
-            "remove": lambda document, _: documents.remove(document),
+            "remove": lambda document, _: remove_document(documents, deletions, document),
             "keep-both": lambda document, _: documents.undo_replacement(document),
             "download-embedder": lambda *_: semantic_search.download(),
         }
@@ -193,19 +181,27 @@ class DocumentsActions:
                     state.open(self._documents.create(value))
             case "choose":
                 state.open(name)
-            case "ask-delete" | "ask-remove" | "no":
-                state.confirmation = Confirmation(CONFIRMED[do], name)
             case "more":
                 state.listed += PAGE_SIZE
             case "clear":
                 state.result = SearchResult()
             case _ if do in self._actions:
-                state.confirmation = Confirmation()
                 self._actions[do](name, value)
 
     def _rename(self, collection: int, name: str) -> None:
         with impossible_values():
             self._documents.rename(collection, name)
+
+    def _delete(self, collection: int) -> None:
+        documents = self._documents
+        name = next((one.name for one in self._collections() if one.id == collection), "")
+        inside = [one.id for one in documents.documents(collection)]
+        contents = f" with {counted(len(inside), 'document')}" if inside else ""
+        self._deletions.delete(
+            f"“{name}” was deleted{contents}.",
+            lambda: documents.delete(collection),
+            lambda: documents.restore(inside, collection),
+        )
 
     def _open_collection(self, state: DocumentsState) -> int:
         collection = open_collection(self._collections(), state)
@@ -231,14 +227,14 @@ def build_documents_view(actions: DocumentsActions, events: PageEvents) -> Docum
     state = PageValue(DocumentsState)
     with gr.Row(elem_id="documents"):
         with gr.Column(elem_id="collections-pane", scale=0, min_width=220):
-            collections = gr.HTML(elem_id="collections", elem_classes="asks", js_on_load=LISTEN)
+            collections = gr.HTML(elem_id="collections", js_on_load=LISTEN)
         with gr.Column(elem_id="collection", scale=1):
             gr.HTML(elem_id="collection-title", js_on_load=None)
             _build_import(actions, state, events)
             _build_search(actions, state, events)
             semantic_search = gr.HTML(elem_id="semantic-search", js_on_load=LISTEN)
             results = gr.HTML(elem_id="search-results", js_on_load=LISTEN)
-            documents = gr.HTML(elem_id="document-list", elem_classes="asks", js_on_load=LISTEN)
+            documents = gr.HTML(elem_id="document-list", js_on_load=LISTEN)
     for listing in (collections, semantic_search, results, documents):
         events.on(listing.click, actions.click, state)
     return DocumentsView(state, results, documents)

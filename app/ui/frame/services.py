@@ -17,6 +17,7 @@ from app.documents import Documents
 from app.remote import Servers
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.system.network_log import NetworkLog
+from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
 from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, ModelChoice, Options
@@ -96,6 +97,7 @@ class Services:
         self.race = race
         self.documents = documents
         self.servers = servers
+        self.deletions = Deletions()
         self.chat = 0
         """The chat that was open last, which a new page shows."""
         self._file = file

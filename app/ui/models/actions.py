@@ -1,7 +1,7 @@
 """The event handlers of the Models view."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -198,15 +198,36 @@ class ModelsActions:
         self._inventory.refresh()
 
     def _remove_folder(self, folder: str, _value: str) -> None:
-        rest = tuple(one for one in self._services.settings.library.folders if one != folder)
-        self._services.choose_library(replace(self._services.settings.library, folders=rest))
+        before = self._services.settings.library.folders
+        rest = tuple(one for one in before if one != folder)
+        self._services.deletions.delete(
+            f"{folder} was removed from the list. Its files are still there.",
+            lambda: self._list_folders(rest),
+            lambda: self._list_folders((*before, *self._services.settings.library.folders)),
+        )
+
+    def _list_folders(self, folders: Sequence[str]) -> None:
+        """List the models of these folders, each once."""
+        library = replace(self._services.settings.library, folders=tuple(dict.fromkeys(folders)))
+        self._services.choose_library(library)
         self._inventory.refresh()
 
     def _remove_server(self, address: str, _value: str) -> None:
         """Forget a server. If its model is in use, load the local model that was used last."""
-        self._services.servers.remove(address)
-        if self._services.model.server == address:
-            self._services.choose_model(self._services.settings.local_model)
+        services, chosen = self._services, self._services.model
+        before = services.servers.servers()
+
+        def remove() -> None:
+            services.servers.remove(address)
+            if chosen.server == address:
+                services.choose_model(services.settings.local_model)
+
+        def restore() -> None:
+            services.servers.restore(before)
+            if chosen.server == address:
+                services.choose_model(chosen)
+
+        services.deletions.delete(f"{address} was removed.", remove, restore)
 
     def _download_file(self, repo: str, value: str) -> None:
         """Download the file of a repository that is chosen in the form."""

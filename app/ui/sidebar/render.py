@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from html import escape
-from time import monotonic, time
+from time import time
 
 from markupsafe import Markup
 
@@ -19,10 +19,9 @@ from app.ui.chat.state import CHAT_LIMIT, ChatState
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
+from app.ui.frame.undo import UNDO_SECONDS, Deletions, Offer
 from app.values.chat import ChatSearchResult, ChatSummary
 
-UNDO_SECONDS = 60.0
-"""For how many seconds the last deletion, or the last replacement of a document, can be undone."""
 FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))
 LATER = (*(title for _, title in DAYS), "Older")
@@ -166,48 +165,30 @@ def excerpt_html(excerpt: str) -> Markup:
     return Markup(f"<small>{marked}</small>")
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """An offer to undo something: a sentence about it, when it was done, and a replaced document's id, or 0."""
-
-    message: str
-    at: float
-    document: int = 0
-
-
 class UndoRenderer:
-    """Renders one page's toast that offers to undo the last deletion or replacement."""
+    """Renders the line that offers to undo the last deletion, or the last replacement of a document."""
 
-    def __init__(
-        self,
-        state: ChatState,
-        documents: Documents,
-        now: Callable[[], float] = monotonic,
-        clock: Callable[[], float] = time,
-    ) -> None:
-        """Take two clocks: `now` for when a page deleted something, `clock` for when a document was replaced."""
-        self._state = state
+    def __init__(self, deletions: Deletions, documents: Documents, clock: Callable[[], float] = time) -> None:
+        """Take the clock by which documents are replaced."""
+        self._deletions = deletions
         self._documents = documents
-        self._now = now
         self._clock = clock
         self._shown: Offer | None = None
         self._parts: Parts = {"undo": ""}
 
     def render(self) -> Parts:
-        """Return the toast's part; the same object while nothing changed."""
-        ages = {offer: age for offer, age in self._offers() if age <= UNDO_SECONDS}
-        newest = min(ages, key=lambda offer: ages[offer], default=None)
+        """Return the line's part; the same object while nothing changed."""
+        newest, _ = min(self._offers(), key=lambda offer: offer[1], default=(None, 0.0))
         if newest != self._shown:
             self._shown = newest
             self._parts = {"undo": render("undo.html", offer=newest) if newest else ""}
         return self._parts
 
     def _offers(self) -> Iterator[tuple[Offer, float]]:
-        """Yield each offer with its age in seconds."""
-        if self._state.deletions:
-            last = self._state.deletions[-1]
-            yield Offer(last.message, last.at), self._now() - last.at
+        """Yield the newest offers, each with its age in seconds."""
+        if deletion := self._deletions.newest():
+            yield deletion, self._deletions.now() - deletion.at
         clock = self._clock()
         for document in self._documents.replaced_since(clock - UNDO_SECONDS)[-1:]:
             message = f"\u201c{document.title}\u201d was replaced by a newer version. Undo keeps both."
-            yield Offer(message, document.replaced, document.id), clock - document.replaced
+            yield Offer(message, document.replaced, document=document.id), clock - document.replaced

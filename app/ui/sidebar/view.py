@@ -1,11 +1,10 @@
 """The sidebar: buttons for new chats, the search, the list of chats, undo, and saving a chat."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import gradio as gr
 
-from app.errors import ChatNotFound
-from app.ui.chat.state import ChatState, Deletion
+from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.file_export import build_file_output, file_html
@@ -38,14 +37,14 @@ class SidebarActions:
             "unpin": lambda _, chat, __: self._stores.of(chat).pin(chat, False),
             "move": self._move,
             "delete": lambda state, chat, _: self._delete(state, chat),
-            "undo": lambda state, document, _: self._undo(state, document),
+            "undo": lambda _, document, __: self._undo(document),
         }
         self._folder_actions: dict[str, Callable[[ChatState, str, str], None]] = {
             "collapse": lambda state, folder, _: _expand(state, folder, False),
             "expand": lambda state, folder, _: _expand(state, folder, True),
             "make-folder": lambda state, _, name: self._make_folder(state, name),
             "rename-folder": self._rename_folder,
-            "remove-folder": lambda state, folder, _: self._remove_folder(state, folder),
+            "remove-folder": lambda _, folder, __: self._remove_folder(folder),
             "delete-folder": lambda state, folder, _: self._delete_folder(state, folder),
         }
 
@@ -79,9 +78,25 @@ class SidebarActions:
         self._services.chat = chat
 
     def _delete(self, state: ChatState, chat: int) -> None:
-        message, opened = f"“{self._title(chat)}” was deleted.", state.version.chat
-        self._hide(state, chat)
-        state.remember(Deletion(message, (chat,), opened=opened if opened == chat else 0))
+        self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,))
+
+    def _delete_all(self, state: ChatState, message: str, chats: Sequence[int], folder: str = "") -> None:
+        """Delete these chats, and their folder if there is one; Undo shows the chat that the page shows now."""
+        opened = state.version.chat
+
+        def delete() -> None:
+            for chat in chats:
+                self._hide(state, chat)
+            self._stores.stored.remove_folder(folder)
+
+        def restore() -> None:
+            for chat in chats:
+                self._stores.of(chat).restore(chat)
+            self._put_into(folder, chats)
+            if opened in chats and not state.version.chat:
+                self._open(state, opened)
+
+        self._services.deletions.delete(message, delete, restore)
 
     def _hide(self, state: ChatState, chat: int) -> None:
         self._stores.of(chat).delete(chat)
@@ -91,25 +106,19 @@ class SidebarActions:
         if state.version.chat == chat:
             state.new_chat()
 
-    def _undo(self, state: ChatState, document: int) -> None:
+    def _put_into(self, folder: str, chats: Sequence[int]) -> None:
+        """Make this folder with these chats; "" is no folder."""
+        if folder:
+            self._stores.stored.make_folder(folder)
+            for chat in chats:
+                self._stores.stored.move(chat, folder)
+
+    def _undo(self, document: int) -> None:
         """Undo the replacement of this document; if it is 0, undo the newest deletion that was not undone yet."""
         if document:
             self._services.documents.undo_replacement(document)
-            return
-        if not state.deletions:
-            raise ChatNotFound
-        *before, last = state.deletions
-        state.deletions = tuple(before)
-        for chat in last.deleted:
-            self._stores.of(chat).restore(chat)
-        if last.preset:
-            self._stores.stored.save_preset(last.preset)
-        if last.folder:
-            self._stores.stored.make_folder(last.folder)
-        for chat in (*last.deleted, *last.moved) if last.folder else ():
-            self._stores.stored.move(chat, last.folder)
-        if last.opened and not state.version.chat:
-            self._open(state, last.opened)
+        else:
+            self._services.deletions.undo()
 
     def _move(self, state: ChatState, chat: int, folder: str) -> None:
         """Move a chat into a folder, and expand the folder."""
@@ -120,35 +129,37 @@ class SidebarActions:
         self._stores.stored.make_folder(name)
         _expand(state, " ".join(name.split()), True)
 
-    def _remove_folder(self, state: ChatState, folder: str) -> None:
+    def _remove_folder(self, folder: str) -> None:
         """Remove a folder but keep its chats, which are then in no folder."""
-        moved = self._stores.stored.remove_folder(folder)
+        moved = self._stores.stored.in_folder(folder)
         chats = "Its chat is" if len(moved) == 1 else f"Its {len(moved):,} chats are"
-        stay = f" {chats} still there." if moved else ""
-        state.remember(Deletion(f"The folder “{folder}” was removed.{stay}", moved=moved, folder=folder))
+        self._services.deletions.delete(
+            f"The folder “{folder}” was removed.{f' {chats} still there.' if moved else ''}",
+            lambda: self._stores.stored.remove_folder(folder),
+            lambda: self._put_into(folder, moved),
+        )
 
     def _delete_folder(self, state: ChatState, folder: str) -> None:
         """Delete a folder with its chats."""
-        opened, chats = state.version.chat, self._stores.stored.in_folder(folder)
-        for chat in chats:
-            self._hide(state, chat)
-        self._stores.stored.remove_folder(folder)
+        chats = self._stores.stored.in_folder(folder)
         message = f"The folder “{folder}” and {counted(len(chats), 'chat')} were deleted."
-        state.remember(Deletion(message, chats, folder=folder, opened=opened if opened in chats else 0))
+        self._delete_all(state, message, chats, folder)
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
         """Rename a folder. If another folder has the new name, both are joined, which can be undone."""
         name = " ".join(new.split())
         if not name:
-            return self._remove_folder(state, old)
-        is_joined = name != old and name in self._stores.stored.folders()
-        chats = self._stores.stored.in_folder(old)
-        self._stores.stored.rename_folder(old, name)
+            return self._remove_folder(old)
+        stored = self._stores.stored
         _expand(state, name, state.expanded.get(old, False))
-        if is_joined:
-            message = f"The chats of \u201c{old}\u201d are in the folder \u201c{name}\u201d now."
-            state.remember(Deletion(message, moved=chats, folder=old))
-        return None
+        if name == old or name not in stored.folders():
+            return stored.rename_folder(old, name)
+        chats = stored.in_folder(old)
+        return self._services.deletions.delete(
+            f"The chats of \u201c{old}\u201d are in the folder \u201c{name}\u201d now.",
+            lambda: stored.rename_folder(old, name),
+            lambda: self._put_into(old, chats),
+        )
 
     def _title(self, chat: int) -> str:
         return next((line.title for line in self._stores.summaries() if line.id == chat), "") or "New chat"

@@ -177,31 +177,32 @@ def test_instructions_for_a_chat_that_is_gone_are_told(presets: ChatSettingsActi
 
 
 def test_a_preset_is_saved_listed_chosen_and_deleted(presets: ChatSettingsActions, person: Visitor) -> None:
-    assert names(presets.save_preset(person.state, " Editor ", "Edit this.", *to_values(WARM))) == ["Editor"]
+    assert names(presets.save_preset(" Editor ", "Edit this.", *to_values(WARM))) == ["Editor"]
     assert names(presets.list_presets()) == ["Editor"]
     system, *controls = presets.apply_preset(person.state, "Editor")
     assert system == "Edit this."
     assert OptionValues(*controls) == to_values(WARM)
     assert person.services.settings.options.sampling == WARM.sampling
     assert person.state.settings == ChatSettings("Edit this.")
-    gone = presets.delete_preset(person.state, "Editor")
+    gone = presets.delete_preset("Editor")
     assert names(gone) == [] and gone["value"] is None
 
 
 def test_a_preset_of_the_same_name_is_replaced(presets: ChatSettingsActions, person: Visitor) -> None:
-    presets.save_preset(person.state, "Editor", "One.", *to_values(WARM))
-    assert names(presets.save_preset(person.state, "Editor", "Two.", *to_values(WARM))) == ["Editor"]
+    presets.save_preset("Editor", "One.", *to_values(WARM))
+    assert names(presets.save_preset("Editor", "Two.", *to_values(WARM))) == ["Editor"]
     assert presets.apply_preset(person.state, "Editor")[0] == "Two."
-    assert [one.message for one in person.state.deletions] == ["The preset \u201cEditor\u201d was replaced."]
-    presets.save_preset(person.state, "Editor", "Two.", *to_values(WARM))
-    assert len(person.state.deletions) == 1, "nothing is replaced by the same"
+    newest = person.services.deletions.newest()
+    assert newest and newest.message == "The preset \u201cEditor\u201d was replaced."
+    presets.save_preset("Editor", "Two.", *to_values(WARM))
+    assert person.services.deletions.newest() is newest, "nothing is replaced by the same"
     SidebarActions(person.services, person.heard.append).act(person.state, pressed("undo"))
     assert presets.apply_preset(person.state, "Editor")[0] == "One."
 
 
 def test_a_preset_that_was_deleted_can_be_brought_back(presets: ChatSettingsActions, person: Visitor) -> None:
-    presets.save_preset(person.state, "Editor", "One.", *to_values(WARM))
-    presets.delete_preset(person.state, "Editor")
+    presets.save_preset("Editor", "One.", *to_values(WARM))
+    presets.delete_preset("Editor")
     SidebarActions(person.services, person.heard.append).act(person.state, pressed("undo"))
     assert names(presets.list_presets()) == ["Editor"]
 
@@ -210,7 +211,7 @@ def test_a_preset_is_taken_by_the_chat_that_is_shown(
     presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("One")
-    presets.save_preset(person.state, "Editor", "Edit this.", *to_values(WARM))
+    presets.save_preset("Editor", "Edit this.", *to_values(WARM))
     presets.apply_preset(person.state, "Editor")
     person.look()
     person.get("Two")
@@ -233,7 +234,7 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
         talks = Conversations(engine, book, FakeDocumentSearch())
         held = services_like(services, talks, SettingsFile(tmp_path))
         presets, person = ChatSettingsActions(held, heard.append), Visitor(held)
-        assert presets.list_presets() == presets.delete_preset(person.state, "Editor") == SKIPPED
+        assert presets.list_presets() == presets.delete_preset("Editor") == SKIPPED
         assert set(map(str, presets.apply_preset(person.state, "Editor"))) == {str(SKIPPED)}
     assert heard == ["Another program holds the file."] * 3
 
@@ -242,20 +243,20 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
 def test_a_preset_without_a_name_is_told(
     presets: ChatSettingsActions, person: Visitor, name: str | None
 ) -> None:
-    presets.save_preset(person.state, name, "Edit this.", *to_values(WARM))
+    presets.save_preset(name, "Edit this.", *to_values(WARM))
     assert person.heard == ["Type a name for the preset into its box, then save."]
     assert names(presets.list_presets()) == []
 
 
 def test_a_preset_with_an_impossible_value_is_told(presets: ChatSettingsActions, person: Visitor) -> None:
-    presets.save_preset(person.state, "Editor", "Edit this.", *to_values(WARM)._replace(seed=-1))
+    presets.save_preset("Editor", "Edit this.", *to_values(WARM)._replace(seed=-1))
     assert "Seed must be" in person.heard[0]
 
 
 def test_a_preset_holds_also_when_it_cannot_be_remembered(
     presets: ChatSettingsActions, person: Visitor, tmp_path: Path
 ) -> None:
-    presets.save_preset(person.state, "Editor", "Edit this.", *to_values(WARM))
+    presets.save_preset("Editor", "Edit this.", *to_values(WARM))
     (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
     assert OptionValues(*presets.apply_preset(person.state, "Editor")[1:]) == to_values(WARM)
     assert "could not be saved" in person.heard[0]
@@ -266,5 +267,5 @@ def test_choosing_or_deleting_what_is_not_there_changes_nothing(
 ) -> None:
     assert all(update == SKIPPED for update in presets.apply_preset(person.state, "Nobody"))
     assert all(update == SKIPPED for update in presets.apply_preset(person.state, None))
-    assert names(presets.delete_preset(person.state, None)) == []
+    assert names(presets.delete_preset(None)) == []
     assert person.heard == []

@@ -46,7 +46,7 @@ def test_a_question_shows_what_was_typed_and_can_be_edited() -> None:
     html = message_html(QUESTION)
     assert '<p class="typed">Is &lt;it&gt;?</p>' in html
     assert '<div class="raw" hidden>Is &lt;it&gt;?</div>' in html
-    assert actions(html) == ["edit", "fork", "ask-delete"]
+    assert actions(html) == ["edit", "fork", "delete"]
     assert 'aria-label="Your message"' in html
 
 
@@ -54,7 +54,7 @@ def test_an_answer_can_be_written_anew() -> None:
     html = message_html(ANSWER)
     assert 'data-do="regenerate" data-name="7"' in html
     assert 'aria-label="Answer"' in html
-    assert actions(html) == ["edit-reply", "regenerate", "fork", "ask-delete"]
+    assert actions(html) == ["edit-reply", "regenerate", "fork", "delete"]
 
 
 def test_an_answer_that_is_being_written_has_no_buttons() -> None:

@@ -17,18 +17,22 @@ def last(person: Visitor) -> int:
     return person.services.conversations.thread(person.state.version.chat, 50).messages[-1].id
 
 
-def test_deleting_asks_first_and_says_how_much_goes(person: Visitor) -> None:
+def test_a_message_is_deleted_with_those_after_it_and_all_come_back(person: Visitor) -> None:
     person.get("One")
     first = last(person) - 1
     person.get("Two")
-    _, question = person.press("ask-delete", first)
-    assert "the 3 messages that follow it" in question and "cannot be undone" in question
-    assert person.press("delete", last(person)) == (SKIPPED, "")
-    assert "Two" in person.look().thread
-    person.press("delete", first)
+    before = person.look().thread
+    assert person.press("delete", first) == (SKIPPED, "")
     assert person.look().is_empty
+    newest = person.services.deletions.newest()
+    assert newest and newest.message == "The message and the 3 messages after it were deleted."
+    person.services.deletions.undo()
+    assert person.look().thread == before
+    person.press("delete", last(person))
+    assert "Two" in person.look().thread
     person.get("Three")
-    assert "Three" in person.look().thread
+    person.services.deletions.undo()
+    assert "Three" not in person.look().thread, "the path that was shown is shown again"
 
 
 def test_a_fork_is_the_chat_on_the_page_then(person: Visitor) -> None:

@@ -64,8 +64,7 @@ def test_a_text_is_pasted_searched_read_and_removed(person: PageDriver) -> None:
     search(person, "tenant")
     person.page.click("#document-list .document-card:has-text('Lease') .open")
     person.page.wait_for_selector("#reading .original")
-    person.page.click("#document-list .document-card:has-text('Lease') [data-do=ask-remove]")
-    person.page.click("#document-list .confirm [data-do=remove]")
+    person.page.click("#document-list .document-card:has-text('Lease') [data-do=remove]")
     for listing in ("#document-list", "#search-results"):
         person.page.wait_for_selector(f"{listing} .document-card:has-text('Lease')", state="detached")
     assert person.page.locator("#search-results .document-card").count() == 1
@@ -118,15 +117,11 @@ def test_collections_are_created_renamed_and_deleted_by_keyboard(person: PageDri
     person.page.keyboard.type("Leases")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("#collection-title >> text=Leases")
-    for key in ("Escape", "Shift+Tab"):
-        person.page.click("#collections summary")
-        person.page.click("#collections [data-do=ask-delete]")
-        person.page.wait_for_selector("#collections .confirm")
-        person.page.keyboard.press(key)
-        if key == "Escape":
-            person.page.wait_for_selector("#collections .confirm", state="detached")
-    person.page.keyboard.press("Enter")
+    person.page.click("#collections summary")
+    person.page.press("#collections [data-do=delete]", "Enter")
     person.page.wait_for_selector("#collections li", state="detached")
+    person.page.keyboard.press("Control+z")
+    person.page.wait_for_selector("#collections li")
 
 
 @pytest.mark.parametrize(
@@ -147,10 +142,9 @@ def test_the_view_is_accessible(
         documents.state = "reading"
         paste(person, "Some notes", "Notes")
         search(person, "tenant")
-        person.page.click("#document-list [data-do=ask-remove]")
-        person.page.wait_for_selector("#document-list .confirm")
+        person.page.click("#document-list [data-do=remove]")
+        person.page.wait_for_selector(".undo")
         assert grave_findings(person.page) == []
-        person.page.keyboard.press("Escape")
         person.page.click("#search-results .open")
         person.page.wait_for_selector("#reading mark")
         assert grave_findings(person.page) == []

@@ -31,7 +31,7 @@ def test_every_state_is_named(state: DocumentState, done: int, total: int, words
 def test_a_document_under_way_has_a_bar_and_can_be_cancelled() -> None:
     html = listed(state="indexing", done=3, total=4)
     assert '<progress value="3" max="4"' in html
-    assert ('data-do="cancel"' in html, 'data-do="ask-remove"' in html) == (True, False)
+    assert ('data-do="cancel"' in html, 'data-do="remove"' in html) == (True, False)
 
 
 def test_a_waiting_document_has_no_bar_and_its_name_once() -> None:
@@ -83,9 +83,9 @@ def test_text_from_outside_is_escaped() -> None:
     document = Document(1, 1, EVIL, EVIL, "ready", EVIL, 10, 1)
     passage = Passage(1, 1, EVIL, 0, len(EVIL), EVIL, EVIL)
     htmls = (
-        collections_html([Collection(1, EVIL, 1)], 1, confirming=1),
+        collections_html([Collection(1, EVIL, 1)], 1),
         title_html(Collection(1, EVIL, 1)),
-        documents_html([document], 10, confirming=1),
+        documents_html([document], 10),
         results_html(SearchResult(EVIL, (PassageHit(passage, 1.0, 1.0, 1),))),
         results_html(SearchResult(EVIL, (), EVIL)),
     )

@@ -1,4 +1,4 @@
-"""The actions of the Documents view. Deletions are confirmed first."""
+"""The actions of the Documents view. Deletions can be undone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +24,9 @@ def line(services: Services) -> str:
 
 def press_download(services: Services, documents: ScriptedDocuments) -> None:
     event = gr.EventData(None, {"do": "download-embedder", "name": "", "value": ""})
-    DocumentsActions(documents, documents.collections, SemanticSearch(services), print).click(
-        DocumentsState(), event
-    )
+    DocumentsActions(
+        documents, documents.collections, SemanticSearch(services), services.deletions, print
+    ).click(DocumentsState(), event)
 
 
 def on_the_way(models: ScriptedModels, state: DownloadState, note: str = "") -> None:
@@ -107,7 +107,8 @@ def notified() -> list[str]:
 
 @pytest.fixture
 def actions(services: Services, documents: ScriptedDocuments, notified: list[str]) -> DocumentsActions:
-    return DocumentsActions(documents, documents.collections, SemanticSearch(services), notified.append)
+    search = SemanticSearch(services)
+    return DocumentsActions(documents, documents.collections, search, services.deletions, notified.append)
 
 
 def press(
@@ -186,35 +187,29 @@ def test_files_that_were_not_uploaded_are_neither_taken_in_nor_removed(
     assert own.exists() and (uploads / "another").exists()
 
 
-def test_a_collection_is_deleted_after_a_question(
-    actions: DocumentsActions,
-    documents: ScriptedDocuments,
-    state: DocumentsState,
-    renderer: DocumentsRenderer,
+def test_a_collection_is_deleted_and_comes_back_with_its_documents(
+    actions: DocumentsActions, documents: ScriptedDocuments, services: Services, state: DocumentsState
 ) -> None:
-    collection = documents.create("Contracts")
-    documents.paste(collection, TEXT)
-    press(actions, state, "ask-delete", collection)
-    assert "Delete “Contracts” and its 1 document?" in str(renderer.render()["collections"])
-    press(actions, state, "no")
-    assert "confirm" not in str(renderer.render()["collections"])
-    press(actions, state, "ask-delete", collection)
-    press(actions, state, "delete", collection)
-    assert (documents.names, documents.kept) == ({}, {})
-    assert "confirm" not in str(renderer.render()["collections"])
+    actions.paste(state, TEXT, "Lease")
+    press(actions, state, "delete", state.collection)
+    assert documents.collections() == ()
+    newest = services.deletions.newest()
+    assert newest and newest.message == "“My documents” was deleted with 1 document."
+    services.deletions.undo()
+    assert [one.documents for one in documents.collections()] == [1]
 
 
-def test_a_document_is_removed_after_a_question(
-    actions: DocumentsActions,
-    documents: ScriptedDocuments,
-    state: DocumentsState,
-    renderer: DocumentsRenderer,
+def test_a_document_is_removed_and_comes_back(
+    actions: DocumentsActions, documents: ScriptedDocuments, services: Services, state: DocumentsState
 ) -> None:
-    document = documents.paste(documents.create("Contracts"), TEXT, "Lease")
-    press(actions, state, "ask-remove", document)
-    assert "Remove “Lease”?" in str(renderer.render()["document-list"])
-    press(actions, state, "remove", document)
-    assert "Lease" not in str(renderer.render()["document-list"])
+    actions.paste(state, TEXT, "Lease")
+    (document,) = documents.documents(state.collection)
+    press(actions, state, "remove", document.id)
+    assert documents.documents(state.collection) == ()
+    newest = services.deletions.newest()
+    assert newest and newest.message == "“Lease” was removed."
+    services.deletions.undo()
+    assert documents.documents(state.collection) == (document,)
 
 
 def test_documents_are_cancelled_and_tried_again(

@@ -188,6 +188,8 @@ def test_the_hub_is_switched_off_and_folders_come_and_go(
     assert services.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
     dialog(actions, "forget-folder", "/models")
     assert services.settings.library.folders == ()
+    services.deletions.undo()
+    assert services.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
 
 
 def test_settings_that_cannot_be_saved_are_told_and_hold(

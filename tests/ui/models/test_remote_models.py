@@ -63,6 +63,8 @@ def test_a_server_is_added_used_and_removed(
     dialog(actions, "remove-server", server.address)
     assert services.servers.servers() == ()
     assert engine.loads[-1] == ModelChoice("demo"), "the last local model takes its place"
+    services.deletions.undo()
+    assert (services.servers.servers(), engine.loads[-1]) == ((kept,), chosen)
 
 
 def test_what_cannot_be_added_stays_in_its_boxes_and_is_told(

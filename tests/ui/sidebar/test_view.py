@@ -42,7 +42,7 @@ class Librarian(Visitor):
     @property
     def toast(self) -> str:
         """What stands in the toast."""
-        return str(UndoRenderer(self.state, self.services.documents).render()["undo"])
+        return str(UndoRenderer(self.services.deletions, self.services.documents).render()["undo"])
 
 
 @pytest.fixture
@@ -209,9 +209,12 @@ def test_a_folder_is_deleted_with_its_chats_and_comes_back_with_them(person: Lib
 
 def test_undo_is_offered_for_a_minute(person: Librarian) -> None:
     person.do("delete", person.begin("One?"))
-    at = person.state.deletions[0].at
-    moments = iter((at + 1, at + 59, at + 61))
-    toast = UndoRenderer(person.state, person.services.documents, lambda: next(moments))
+    deletions = person.services.deletions
+    newest = deletions.newest()
+    assert newest
+    moments = iter((newest.at + 1, newest.at + 1, newest.at + 59, newest.at + 59, newest.at + 61))
+    deletions.now = lambda: next(moments)
+    toast = UndoRenderer(deletions, person.services.documents)
     first = toast.render()
     assert "One?" in str(first["undo"])
     assert toast.render() is first, "nothing is sent again"
