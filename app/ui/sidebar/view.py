@@ -107,7 +107,7 @@ class SidebarActions:
             state.new_chat()
 
     def _put_into(self, folder: str, chats: Sequence[int]) -> None:
-        """Make this folder with these chats; "" is no folder."""
+        """Make this folder with these chats, unless its name is empty."""
         if folder:
             self._stores.stored.make_folder(folder)
             for chat in chats:
