@@ -22,10 +22,12 @@ import transformers
 
 from app.engine.machine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
+from app.settings import assets_dir
 from app.system.child_process import ChildProcess, understanding
 from app.system.files import sync_file
 from app.system.machine import ram
 from app.values.gguf_header import read_gguf_header
+from app.values.gguf_words import check_vocabulary
 from app.values.messages import ModelFolder
 from app.values.model import gigabytes
 
@@ -85,7 +87,8 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
 
 
 def _convert(folder: ModelFolder, target: Path) -> None:
-    _header(folder)  # tells what is wrong in better words than the process
+    # tells what is wrong in better words than the process
+    check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
         line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
@@ -94,11 +97,6 @@ def _convert(folder: ModelFolder, target: Path) -> None:
         refused = str(answer["refused"]) if answer else "it takes too much time or memory"
     if refused:
         raise _unreadable(folder, refused)
-    if answer["unknown"]:
-        raise ModelBroken(
-            f"The vocabulary of {folder.name} is of a kind that this version of Foresight does not know "
-            f"({answer['unknown']}): update Foresight, or choose the same model in safetensors."
-        )
 
 
 def _unreadable(folder: ModelFolder, reason: str) -> ModelBroken:

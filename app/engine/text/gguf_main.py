@@ -24,33 +24,28 @@ def main() -> None:
 
 def _answer(line: bytes) -> bytes:
     job: dict[str, Any] = json.loads(line)
-    refused = unknown = ""
+    refused = ""
     try:
-        unknown = _convert(Path(job.pop("file")), Path(job.pop("target")), **job)
+        _convert(Path(job.pop("file")), Path(job.pop("target")), **job)
     except (MemoryError, RecursionError):
         refused = "it takes too much memory"
     except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
         refused = first_line(error)[:200].rstrip(".:") or type(error).__name__
-    return json.dumps({"refused": refused, "unknown": unknown}).encode() + b"\n"
+    return json.dumps({"refused": refused}).encode() + b"\n"
 
 
-def _convert(file: Path, target: Path) -> str:
-    """Write the folder; return the kind of the vocabulary if it is an unknown one, or ""."""
+def _convert(file: Path, target: Path) -> None:
     # Everything is imported before the memory is limited.
     from app.engine.text.gguf_config import config_of
-    from app.engine.text.gguf_tokenizer import UnknownVocabulary, Vocabulary, end_tokens, write_tokenizer
+    from app.engine.text.gguf_tokenizer import Vocabulary, end_tokens, write_tokenizer
 
     limit_memory(address_space() + file.stat().st_size + MEMORY)
     vocabulary = Vocabulary(read_gguf_values(parts_of(file)[0]))
-    try:
-        write_tokenizer(vocabulary, target)
-    except UnknownVocabulary as error:
-        return str(error)
+    write_tokenizer(vocabulary, target)
     config = config_of(read_gguf_header(file))
     if known := end_tokens(vocabulary):
         config.eos_token_id = known if len(known) > 1 else known[0]
     config.save_pretrained(target)
-    return ""
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from app.engine.text.gguf_words import WordRule, word_rules
+from app.settings import assets_dir
+from app.values.gguf_words import WordRule, rule_name, word_rules
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of tokens."""
@@ -39,10 +40,6 @@ NOT_ENDS = (
     ("</s>", ("<|plamo:eos|>",)),
 )
 """Tokens that do not end a turn in vocabularies with all of the other tokens listed with them."""
-
-
-class UnknownVocabulary(Exception):
-    """A vocabulary of a kind that this version cannot build; the message quotes the name that the file gives it."""
 
 
 class Vocabulary:
@@ -73,11 +70,8 @@ class Vocabulary:
         return number if isinstance(number, int) and 0 <= number < len(self.tokens) else None
 
     def word_rule(self) -> WordRule:
-        """Return the rule by which texts are cut into words. Raises UnknownVocabulary if its name is unknown."""
-        name = "gemma4" if self.model == "gemma4" else str(self.value("pre") or "default")
-        if name not in word_rules():
-            raise UnknownVocabulary(f'"{name[:60]}"')
-        return word_rules()[name]
+        """Return the rule by which texts are cut into words, whose name is known (`check_vocabulary`)."""
+        return word_rules(assets_dir())[rule_name(self._values)]
 
     def of_kinds(self, *kinds: int) -> Iterator[tuple[int, str]]:
         """Yield the tokens of these types with their ids."""
@@ -107,9 +101,7 @@ class Vocabulary:
 
 
 def write_tokenizer(vocabulary: Vocabulary, target: Path) -> None:
-    """Write the tokenizer of a vocabulary into a folder.
-
-    Raises UnknownVocabulary if it cannot be built, ValueError if the file is damaged."""
+    """Write the tokenizer of a vocabulary into a folder. Raises ValueError if it cannot be built."""
     names = ("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")
     controls = dict(vocabulary.of_kinds(CONTROL, UNKNOWN))
     numbers = {f"{role}_token": vocabulary.special(name) for role, name in names}
@@ -130,7 +122,7 @@ def end_tokens(vocabulary: Vocabulary) -> list[int]:
 
 
 def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """Build the tokenizer of a vocabulary. Raises UnknownVocabulary if it is of an unknown kind."""
+    """Build the tokenizer of a vocabulary, whose kind is known (`check_vocabulary`)."""
     match vocabulary.model:
         case "gpt2" | "gemma4":
             tokenizer = _of_words(vocabulary, vocabulary.word_rule())
@@ -139,7 +131,7 @@ def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
         case "t5":
             tokenizer = _of_likely_pieces(vocabulary)
         case model:
-            raise UnknownVocabulary(f'"{model[:60]}"')
+            raise ValueError(f"its vocabulary is of an unknown kind, {model[:60]!r}")
     tokenizer.add_special_tokens(list(_added(vocabulary, CONTROL, UNKNOWN)))
     tokenizer.add_tokens(list(_added(vocabulary, USER_DEFINED)))
     tokenizer.post_processor = _around(vocabulary)

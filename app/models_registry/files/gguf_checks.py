@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
+from app.settings import assets_dir
 from app.values.gguf_architectures import ARCHITECTURES
 from app.values.gguf_header import (
     EMBEDDING,
@@ -18,6 +19,7 @@ from app.values.gguf_header import (
     read_gguf_header,
     read_gguf_part,
 )
+from app.values.gguf_words import check_vocabulary
 
 SUFFIX = ".gguf"
 ENCODERS = (
@@ -78,6 +80,7 @@ def check_kind(header: GgufHeader, name: str) -> None:
         )
     if problem:
         raise ModelBroken(problem)
+    check_vocabulary(header.values, name, assets_dir())
 
 
 def gguf_config(path: Path, name: str) -> dict[str, Any]:

@@ -140,14 +140,6 @@ def test_without_a_cache_nothing_is_left(
     assert not folder.path.exists()
 
 
-@pytest.mark.thorough
-def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "odd.gguf")
-    file.write_bytes(file.read_bytes().replace(b"gpt2", b"odd!"))
-    with pytest.raises(ModelBroken, match=r"The vocabulary of odd is of .*odd!.*: update Foresight, or"):
-        load(ModelFolder(file, name="odd"), CPU)
-
-
 def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
     sizes = tiny_config(vocabulary=4096)
     file = tmp_path / "huge.gguf"

@@ -23,9 +23,10 @@ from app.engine.text.gguf_tokenizer import (
     end_tokens,
     write_tokenizer,
 )
-from app.engine.text.gguf_words import word_rules
 from app.errors import ModelBroken
+from app.settings import assets_dir
 from app.values.gguf_header import read_gguf_values
+from app.values.gguf_words import word_rules
 from app.values.messages import ModelFolder
 
 SHOWN = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -272,7 +273,7 @@ def test_no_rule_loses_a_character() -> None:
         "tokenizer.ggml.merges": ["a b"],
     }
     text = "It's 1234567 o'CLOCK, ÉÉé βжЖ中\u3000あ한!\r\n\r\n  \t x=(y)#1,234.5 ǅe\u0301 \U0001f600  "
-    for name, rule in word_rules().items():
+    for name, rule in word_rules(assets_dir()).items():
         tokenizer = build_tokenizer(Vocabulary({**values, "tokenizer.ggml.pre": name}))
         expected = text.replace("e\u0301", "\u00e9") if rule.composes else text
         assert tokenizer.decode(tokenizer.encode(text).ids) == expected, name

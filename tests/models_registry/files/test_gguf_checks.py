@@ -106,6 +106,15 @@ def test_what_is_no_text_model_says_so(tmp_path: Path, architecture: str, kind: 
         check_model(file, "tiny")
 
 
+@pytest.mark.parametrize(("known", "newer"), [(b"default", b"morning"), (b"gpt2", b"gpt9")])
+def test_a_vocabulary_of_an_unknown_kind_is_refused_before_it_is_loaded(
+    file: Path, known: bytes, newer: bytes
+) -> None:
+    file.write_bytes(file.read_bytes().replace(known, newer, 1))
+    with pytest.raises(ModelBroken, match=rf'does not know \("{newer.decode()}"\): update Foresight'):
+        check_model(file, "tiny")
+
+
 def test_a_model_that_pools_its_vectors_is_an_embedding_model(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "tiny.gguf", **{"llama.pooling_type": 1})
     with pytest.raises(ModelBroken, match="is an embedding model"):
