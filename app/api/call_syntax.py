@@ -52,6 +52,22 @@ class CallSyntax:
         found = head.groupdict()
         return str(parse_json(found["json"], strict=False) if found.get("json") else found["name"])
 
+    def value(self, found: Any, schema: Any) -> Any:
+        """Return the value of a matched argument, whose members may be written like arguments."""
+        text = found["value"]
+        if text is None:
+            return found["data"]
+        kinds, members, end = _kinds(schema), list[Any](), 0
+        while kinds and "string" not in kinds and (one := self.parameter.match(text, end)):
+            members.append(one)
+            end = one.end()
+        if not members or text[end:].strip():
+            return typed(text, schema)
+        if "array" in kinds and member_schema(schema, members[0]["key"]) is None:
+            items = next((one["items"] for one in _alternatives(schema) if "items" in one), None)
+            return [self.value(one, items) for one in members]
+        return {one["key"]: self.value(one, member_schema(schema, one["key"])) for one in members}
+
 
 @lru_cache(64)
 def call_syntax(form: CallFormat) -> CallSyntax:
@@ -80,7 +96,7 @@ def call_syntax(form: CallFormat) -> CallSyntax:
         _compiled(
             r"\s*[,;]?\s*" + (_optional(between) + _loose(before) if between or before else "") + inner
         ),
-        tuple(re.findall(r"<[^<>]+>|\w+|\S", form.end)),
+        ("]",) if is_bare else tuple(re.findall(r"<[^<>]+>|\w+|\S", form.end)),
         _compiled(_parameter(form)),
         is_bare,
         is_open,
@@ -137,7 +153,8 @@ def _parameter(form: CallFormat) -> str:
     blank = form.after_key[len(form.after_key.rstrip()) :]
     ending = form.after_value.lstrip()
     line = form.after_value.removesuffix(ending)  # the value ends before one line break at most
-    return rf"{key}(?:{blank})?(?P<value>.*?)(?:{line})?{_exact(ending)}"
+    value = r"(?:<!\[CDATA\[(?P<data>.*?)\]\]>|(?!<!\[CDATA\[)(?P<value>.*?))"
+    return rf"{key}(?:{blank})?{value}(?:{line})?{_exact(ending)}"
 
 
 def typed(text: str, schema: Any) -> Any:
@@ -163,14 +180,27 @@ def _literal(text: str) -> Any:
 def _kinds(schema: Any) -> set[str]:
     """Return the types that a schema allows: its own, those of its alternatives, and those of its enumerated
     values."""
+    kinds = set[str]()
+    for one in _alternatives(schema):
+        kind = one.get("type")
+        kinds |= {name for name in (kind if isinstance(kind, list) else [kind]) if isinstance(name, str)}
+        if any(isinstance(value, str) for value in one.get("enum") or ()):
+            kinds.add("string")
+    return kinds
+
+
+def _alternatives(schema: Any) -> list[dict[str, Any]]:
+    """Return a schema and its alternatives."""
     if not isinstance(schema, dict):
-        return set()
-    kind = schema.get("type")
-    kinds = {one for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str)}
-    if any(isinstance(one, str) for one in schema.get("enum") or ()):
-        kinds.add("string")
-    alternatives = [schema.get(name) for name in ("anyOf", "oneOf")]
-    return kinds.union(*(_kinds(one) for some in alternatives if isinstance(some, list) for one in some))
+        return []
+    inner = [one for name in ("anyOf", "oneOf") if isinstance(schema.get(name), list) for one in schema[name]]
+    return [schema, *(one for some in inner for one in _alternatives(some))]
+
+
+def member_schema(schema: Any, key: str) -> Any:
+    """Return the schema of an object's property; None if there is none."""
+    properties = (one.get("properties") or {} for one in _alternatives(schema))
+    return next((one[key] for one in properties if key in one), None)
 
 
 def loose_json(text: str, quote: str) -> str:

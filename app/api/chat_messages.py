@@ -85,8 +85,8 @@ def engine_messages(
     if found[-1].role == "assistant" and not found[-1].calls:
         begun = _begun(found.pop())
         found += [begun] if begun.content else []  # an empty reply could not be continued
-    if not any(message.role != "system" for message in found):
-        raise ApiError("messages: there is no message of a user to answer.", "messages")
+    if not any(message.role != "system" or message.content for message in found):
+        raise ApiError("messages: there is no text to answer.", "messages")
     return _with_system(found, system)
 
 

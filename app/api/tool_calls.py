@@ -17,14 +17,12 @@ from typing import Any
 
 import regex
 
-from app.api.call_syntax import call_syntax, loose_json, typed, value_end
+from app.api.call_syntax import call_syntax, loose_json, member_schema, value_end
 from app.conversation.thinking import ThoughtFold
 from app.values.chat_format import HERMES, CallFormat
 from app.values.dataclass_json import parse_json
 from app.values.markers import first_marker
 
-ALL = "all\n"
-"""In Functionary's format, the recipient that marks plain text instead of a call."""
 NO_SCHEMAS: Mapping[str, Any] = MappingProxyType({})
 _PROMISING = regex.compile(r'\s*\[?\s*(\{\s*("|$)|$)')
 """Matches text that may become a call: the beginning of an object, or only blanks."""
@@ -201,23 +199,17 @@ class ToolCallParser:
         """Decide from the reply's beginning whether it starts with text or with a call; None if more text is
         needed."""
         start = self._held.lstrip()
-        if self._syntax.is_open:
-            if ALL.startswith(self._held):
-                return None
-            is_text = self._held.startswith(ALL)
-            self._held = self._held.removeprefix(ALL)
-            self._read = self._text if is_text else self._head
-            return []
         if not start:
             return None
-        self._read = self._head if self._syntax.is_bare and start[0] in "{[" else self._text
+        is_call = self._syntax.is_open or (self._syntax.is_bare and start[0] in "{[")
+        self._read = self._head if is_call else self._text
         return []
 
     def _text(self) -> list[Delta] | None:
         kept, tag = first_marker(self._held, self.openings)
         before = self._held[:kept]
-        # The space before a reply's first text, or between two calls, is dropped if a call follows.
-        is_gap = not before.strip() and (self._calls > 0 or not self._has_text)
+        # The space before a reply's first text is dropped if a call follows.
+        is_gap = not before.strip() and not self._has_text
         if not tag and (not kept or (is_gap and not self._is_flushing)):
             return None
         self._held = self._held[kept:]
@@ -225,7 +217,7 @@ class ToolCallParser:
             is_first = tag == self.openings[0]
             self._opened, self._read = tag if is_first else "", self._head
             self._held = self._held.removeprefix(tag) if is_first else self._held
-        if is_gap and (tag or self._calls):
+        if not before or (is_gap and tag):
             return []
         self._has_text = True
         return [TextDelta(before)]
@@ -270,7 +262,7 @@ class ToolCallParser:
         found = self._syntax.parameter.match(self._held, partial=True)
         if found and not found.partial:
             self._held = self._held[found.end() :]
-            return self._argument(found["key"], typed(found["value"], self._schema(found["key"])))
+            return self._argument(found["key"], self._syntax.value(found, self._schema(found["key"])))
         return self._ended() if found is None or self._is_flushing else None
 
     def _pairs(self) -> list[Delta] | None:
@@ -291,7 +283,7 @@ class ToolCallParser:
         return self._argument(found["key"].strip('"'), value)
 
     def _schema(self, key: str) -> Any:
-        return ((self._schemas.get(self._name) or {}).get("properties") or {}).get(key)
+        return member_schema(self._schemas.get(self._name), key)
 
     def _argument(self, key: str, value: Any) -> list[Delta]:
         start, self._is_begun = ", " if self._is_begun else "{", True
@@ -324,11 +316,19 @@ class ToolCallParser:
         """Skip the next part of the text after all calls, which a model may leave out."""
         rest = self._held.lstrip()
         if not self._ending or (rest and not self._ending[0].startswith(rest[: len(self._ending[0])])):
-            self._read = self._text
+            self._read = self._gap
             return []
         if len(rest) < len(self._ending[0]):
             return None
         self._held = rest[len(self._ending.pop(0)) :]
+        return []
+
+    def _gap(self) -> list[Delta] | None:
+        """Skip the space between a call and what follows."""
+        self._held = self._held.lstrip()
+        if not self._held:
+            return None
+        self._read = self._text
         return []
 
     def _whole(self) -> list[Delta] | None:

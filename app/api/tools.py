@@ -135,7 +135,7 @@ class ToolUse:
         A thought that the prompt opens is closed first."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
-        closing = _written(self.chat_format.thought_end) + " " if self.opens_thought else ""
+        closing = _written(self.chat_format.reply.thought_end) + " " if self.opens_thought else ""
         if self.forced:
             calls = calls_grammar(self.forced, most, self.calls)
             return Grammar("lark", calls.replace("start: ", f"start: {closing}", 1))

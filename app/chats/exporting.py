@@ -133,7 +133,7 @@ def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) ->
 
 def _chat_to_json(chat: ChatRecord) -> dict[str, Any]:
     unmarked = tuple(replace(message, marks=()) for message in chat.messages)
-    found = to_dict(replace(chat, messages=unmarked))
+    found = to_dict(replace(chat, messages=unmarked), "chat_format")
     for message, record in zip(found["messages"], chat.messages, strict=True):
         message["marks"] = [[mark.end, mark.origin, mark.step] for mark in record.marks]
     return found

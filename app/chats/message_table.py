@@ -249,8 +249,8 @@ def marks_from_json(text: str) -> tuple[TokenMark, ...]:
 
 
 def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -> str | None:
-    """Encodes a value as JSON; None stays None."""
-    return None if value is None else storable(json.dumps(to_dict(value), ensure_ascii=False))
+    """Encodes a value as JSON; None stays None. What is known about the model's template is not stored."""
+    return None if value is None else storable(json.dumps(to_dict(value, "chat_format"), ensure_ascii=False))
 
 
 def value_from_json(kind: type[T], text: str | None) -> T | None:

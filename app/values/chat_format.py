@@ -95,7 +95,8 @@ class CallFormat:
         start = self.begin + self.before_name
         if self.kind == "object":
             start = start.partition("{")[0].rstrip("[ \n")
-        found = re.match(r"\s*(<[^<>\s]+>\w*|\[[A-Z_]+\]|\S+)", start.rpartition(ANY)[2])
+        before, _, after = start.partition(ANY)
+        found = re.match(r"\s*(<[^<>\s]+>\w*|\[[A-Z_]+\]|\S+)", before if before.strip() else after)
         return found[1] if found else ""
 
     @property
@@ -126,15 +127,15 @@ HERMES = CallFormat(
 class ReplyFormat:
     """How a reply marks its thought and its calls; the markers are "" for a model that does not think.
 
-    `answer_opening` comes between a thought and the answer, and `marks` are all texts around an answer that are not
-    shown. `thought_field` is the name under which the template takes the thought of an earlier message; "" if it
-    takes none."""
+    `thought_end` is all of the text between a thought and its answer, and `marks` are all texts around an answer
+    that are not shown. `answer_opening` are words at the beginning of a reply without a thought that are not shown
+    either."""
 
     thought_opening: str = ""
     thought_closing: str = ""
     answer_opening: str = ""
     marks: tuple[str, ...] = ()
-    thought_field: str = ""
+    thought_end: str = ""
     calls: CallFormat = field(default_factory=CallFormat)
 
     @property
@@ -156,8 +157,7 @@ class ChatFormat:
     levels has at most one, which says whether its prompt opens a thought. Without `takes_system` the template
     refuses or omits a system message, without `takes_user_runs` several messages of the user in a row, without
     `takes_assistant_first` a chat that begins with the assistant, and without `takes_text` a content that is not
-    a list of parts. `turn_ends` are the control tokens after an assistant's message, the one that ends it first;
-    `thought_end` is the text between a thought and its answer."""
+    a list of parts. `turn_ends` are the control tokens after an assistant's message, the one that ends it first."""
 
     reply: ReplyFormat = field(default_factory=ReplyFormat)
     modes: tuple[ThinkingMode, ...] = ()
@@ -166,7 +166,6 @@ class ChatFormat:
     takes_assistant_first: bool = True
     takes_text: bool = True
     turn_ends: tuple[str, ...] = ()
-    thought_end: str = ""
 
     def mode(self, level: ThinkingLevel) -> ThinkingMode:
         """Return the mode of this level, or of the nearest level that the template has."""

@@ -47,9 +47,9 @@ def require_types(value: T, found: object) -> T:
     return value
 
 
-def to_dict(value: Any) -> dict[str, Any]:
-    """Convert a dataclass, with the dataclasses in it, to a dictionary."""
-    return asdict(value)
+def to_dict(value: Any, left_out: str = "") -> dict[str, Any]:
+    """Convert a dataclass, with the dataclasses in it, to a dictionary, without the fields named `left_out`."""
+    return asdict(value, dict_factory=lambda pairs: {name: one for name, one in pairs if name != left_out})
 
 
 def read(kind: type[T], found: object) -> T:

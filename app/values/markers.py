@@ -18,13 +18,12 @@ def beginning_at_end(text: str, markers: Collection[str]) -> int:
 def first_marker(text: str, markers: Collection[str]) -> tuple[int, str]:
     """Return the position of the first marker, and the marker; of several that begin there, the longest.
 
-    If there is none, or if the text ends where a longer marker may still follow, returns the length of the text
-    that certainly contains no marker, and ""."""
+    If there is none, or if the text ends where an earlier or a longer marker may still follow, returns the length
+    of the text that certainly contains no marker, and ""."""
     places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
-    if not places:
-        return len(text) - beginning_at_end(text, markers), ""
-    first = min(places.values())
+    begun = len(text) - beginning_at_end(text, markers)
+    first = min(places.values(), default=len(text))
     rest = text[first:]
-    if any(len(marker) > len(rest) and marker.startswith(rest) for marker in markers):
-        return first, ""
+    if begun < first or not places or any(len(one) > len(rest) and one.startswith(rest) for one in markers):
+        return min(begun, first), ""
     return first, max((marker for marker, place in places.items() if place == first), key=len)

@@ -263,7 +263,7 @@ class ModelInfo:
     server: str = ""
     devices: tuple[str, ...] = ()
     offloaded: int = 0
-    chat_format: ChatFormat = field(default_factory=ChatFormat)
+    chat_format: ChatFormat = field(default_factory=ChatFormat, compare=False)
     notes: Mapping[NoteName, str] = field(default_factory=dict, hash=False)
 
     def note(self, *names: NoteName) -> str:

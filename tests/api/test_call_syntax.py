@@ -79,7 +79,21 @@ CALLED = {
     "apertus": "<|prefix|>["
     + EACH
     + '{"{{ f.name }}": {{ f.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]<|suffix|>',
+    "own tags": "~<calls>"
+    + EACH
+    + '~<invoke name="{{ f.name }}">'
+    + ARGUMENT
+    + f"~<{{{{ key }}}}>{TEXT_OR_JSON}~</{{{{ key }}}}>{{% endfor %}}~</invoke>{{% endfor %}}~</calls>",
 }  # fmt: skip
+RECIPIENT = (
+    TOOLS_SHOWN
+    + "{% for m in messages %}{% if m.role != 'assistant' %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|eot|>"
+    + "{% else %}{% if m.content %}<|start|>assistant to=user<|message|>{{ m.content }}<|eot|>{% endif %}"
+    + EACH
+    + '<|start|>assistant to={{ f.name }}<|message|><x:calls><invoke name="{{ f.name }}">{{ f.arguments | tojson }}'
+    + "</invoke></x:calls>{{ '<|eom|>' if not loop.last else '<|eot|>' }}{% endfor %}{% endif %}{% endfor %}"
+    + "{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+)
 FUNCTIONARY = (
     TOOLS_SHOWN
     + "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
@@ -96,6 +110,7 @@ def form_of(template: str) -> CallFormat:
 
 FORMS = {name: form_of(BEFORE + called + AFTER) for name, called in CALLED.items()}
 FORMS["functionary"] = form_of(FUNCTIONARY)
+FORMS["recipient"] = form_of(RECIPIENT)
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -104,7 +119,12 @@ PARAMETERS: dict[str, Any] = {
     },
     "required": ["city", "days"],
 }
-SCHEMAS = {"weather": PARAMETERS}
+PLACE = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+PLACES = {"anyOf": [{"type": "array", "items": PLACE}, {"type": "object", "properties": {"one": PLACE}}]}
+SCHEMAS = {
+    "weather": PARAMETERS,
+    "go": {"type": "object", "properties": {"to": PLACES, "at": {"type": "string"}}},
+}
 ROME = ("weather", {"city": 'Ro{m"e}', "days": 2})
 OSLO = ("weather", {"city": "Oslo", "days": 3})
 SUM: tuple[str, dict[str, Any]] = ("sum", {"a": [1, 2]})
@@ -122,6 +142,14 @@ WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     ("hermes", "cut <tool_ca"): ("cut <tool_ca", []),
     ("llama", f'{{"name": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
     ("llama", f'<|python_tag|>{{"type": "function", "name": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
+    (
+        "llama",
+        f'[{{"name": "weather", "parameters": {IN_ROME}}}, {{"name": "weather", "parameters": {IN_OSLO}}}]',
+    ): ("", [ROME, OSLO]),
+    (
+        "llama",
+        f'{{"name": "weather", "parameters": {IN_ROME}}}; {{"name": "weather", "parameters": {IN_OSLO}}}\n\nSo.',
+    ): ("So.", [ROME, OSLO]),
     ("llama", '{"answer": 42}'): ('{"answer": 42}', []),
     ("llama", "It is {sunny}."): ("It is {sunny}.", []),
     ("mistral", f'[TOOL_CALLS] [{{"name": "weather", "arguments": {IN_ROME}}}]'): ("", [ROME]),
@@ -136,9 +164,23 @@ WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
         [ROME, OSLO],
     ),
     ("functionary", f"weather\n{IN_ROME}>>>weather\n{IN_OSLO}"): ("", [ROME, OSLO]),
-    ("functionary", f"all\nI look.>>>weather\n{IN_ROME}"): ("I look.", [ROME]),
-    ("functionary", "all\nIn Python >>> is a prompt."): ("In Python >>> is a prompt.", []),
-    ("functionary", "al"): ("al", []),
+    ("functionary", f"I look.>>>weather\n{IN_ROME}"): ("I look.", [ROME]),
+    ("functionary", "In Python >>> is a prompt."): ("In Python >>> is a prompt.", []),
+    ("functionary", "Yes"): ("Yes", []),
+    ("own tags", '~<calls>~<invoke name="go">~<to>~<item>~<id>1~</id>~<name>A~</name>~</item>~<item>~<id>2~</id>'
+     "~</item>~</to>~</invoke>~</calls>"): ("", [("go", {"to": [{"id": 1, "name": "A"}, {"id": 2}]})]),
+    ("own tags", '~<calls>~<invoke name="go">~<to>~<one>~<id>1~</id>~</one>~</to>~<at>~<x>1~</x>~</at>~</invoke>'
+     "~</calls>"): ("", [("go", {"to": {"one": {"id": 1}}, "at": "~<x>1~</x>"})]),
+    ("own tags", '~<calls>~<invoke name="go">~<at><![CDATA[a~</at>]]>~</at>~</invoke>~</calls>'): (
+        "", [("go", {"at": "a~</at>"})]
+    ),
+    ("recipient", f'So. to=weather<|message|><x:calls><invoke name="weather">{IN_ROME}</invoke></x:calls><|eom|>'
+     f'<|start|>assistant to=weather<|message|><x:calls><invoke name="weather">{IN_OSLO}</invoke></x:calls>'): (
+        "So. ", [ROME, OSLO]
+    ),
+    ("recipient", 'It is <x:calls><invoke name="x">{}</invoke></x:calls>, or to=5.'): (
+        'It is <x:calls><invoke name="x">{}</invoke></x:calls>, or to=5.', []
+    ),
     ("function tags", f"<function=weather>{IN_ROME}</function>\n<function=weather>{IN_OSLO}</function>"): (
         "",
         [ROME, OSLO],
@@ -222,6 +264,7 @@ def test_a_form_is_read_off_the_template() -> None:
         "hermes": "object", "qwen coder": "tags", "llama": "object", "mistral": "object", "mistral args": "json",
         "function tags": "json", "glm": "tags", "minimax": "tags", "kimi": "json", "gemma": "pairs",
         "pythonic": "pairs", "command": "object", "apertus": "object", "functionary": "json",
+        "own tags": "tags", "recipient": "json",
     }  # fmt: skip
     assert [name for name, form in FORMS.items() if not form.can_repeat] == ["llama"]
     assert [name for name, form in FORMS.items() if form.takes_text] == ["functionary"]

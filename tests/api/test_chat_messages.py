@@ -55,6 +55,11 @@ def test_calls_and_results_are_written_as_the_models_know_them() -> None:
     ]
 
 
+def test_a_system_message_alone_is_a_chat() -> None:
+    assert read({"role": "system", "content": "Be brief."}) == [("system", "Be brief.")]
+    assert read({"role": "developer", "content": "Be brief."}) == [("system", "Be brief.")]
+
+
 def test_an_empty_reply_is_nothing_to_go_on_from() -> None:
     assert read({"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}) == [("user", "Hi")]
     assert read({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "He"})[-1] == (
@@ -64,7 +69,7 @@ def test_an_empty_reply_is_nothing_to_go_on_from() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [[{"role": "system", "content": "x"}], [{"role": "user", "content": [{"type": "input_audio"}]}]]
+    "given", [[{"role": "system", "content": ""}], [{"role": "user", "content": [{"type": "input_audio"}]}]]
 )
 def test_what_cannot_be_read_names_its_place(given: list[dict[str, object]]) -> None:
     with pytest.raises(ApiError) as refused:

@@ -1,5 +1,6 @@
 """Chats go on, branch, and refuse whoever fell behind."""
 
+import json
 import sqlite3
 from dataclasses import dataclass, field, replace
 
@@ -8,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chats import Chats
-from app.chats.message_table import MessageTree
+from app.chats.message_table import MessageTree, value_from_json
 from app.database import Database
 from app.errors import ChatNotFound, StaleChat
-from app.values.chat import ChatSettings, ChatVersion, MessageContent
+from app.values.chat import ChatSettings, ChatVersion, MessageContent, Provenance
+from app.values.chat_format import ChatFormat, ReplyFormat
+from app.values.dataclass_json import to_dict
 from app.values.document import Citation, Sources
 from app.values.messages import Message, Sampling
 from tests.chats.samples import FINISHED, answer, texts
@@ -32,6 +35,20 @@ def test_a_reply_is_kept_with_its_marks_and_provenance(chats: Chats) -> None:
     _, reply = chats.ask(chats.create(), "Why?")
     chats.write(reply, FINISHED)
     assert chats.message(reply).content == FINISHED
+
+
+def test_the_models_template_is_not_stored_with_each_reply(chats: Chats, database: Database) -> None:
+    thinks = ChatFormat(ReplyFormat("<think>", "</think>"))
+    assert FINISHED.provenance is not None
+    provenance = replace(FINISHED.provenance, model=replace(FINISHED.provenance.model, chat_format=thinks))
+    _, reply = chats.ask(chats.create(), "Why?")
+    chats.write(reply, replace(FINISHED, provenance=provenance))
+    with database.reading() as rows:
+        ((stored,),) = rows.execute("SELECT provenance FROM message WHERE id = ?", (reply,)).fetchall()
+    assert "chat_format" not in stored and "<think>" not in chats.export_json()
+    assert chats.message(reply).content == FINISHED, "it is the same model"
+    old = json.dumps(to_dict(provenance))
+    assert value_from_json(Provenance, old) == FINISHED.provenance, "older versions stored it"
 
 
 def test_a_partial_reply_leaves_the_page_its_place(chats: Chats) -> None:

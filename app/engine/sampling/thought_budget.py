@@ -44,7 +44,7 @@ def thought_budget(
         begins = is_open or text.lstrip().startswith(reply.thought_opening.strip())
         if not begins or reply.thought_closing.strip() in text:
             return ()
-        end = chat_format.thought_end
+        end = chat_format.reply.thought_end
         written = next(n for n in range(len(end), -1, -1) if text.endswith(end[:n]))
         return encode(end[written:])[:MOST_FORCED]
 

@@ -163,7 +163,7 @@ def make_reply_sampler(
         processes.append(penalties(wanted, prompt_tokens))
     if wanted.logit_bias:
         processes.append(biases(wanted, loaded.vocabulary))
-    budget = request.options.thinking.budget if loaded.info.chat_format.thought_end else 0
+    budget = request.options.thinking.budget if loaded.info.chat_format.reply.thought_end else 0
     reads_logits = bool(processes or wanted.grammar or budget) or wanted.top_logprobs >= 0
     sampler = loaded.runner.sampler(sampling, reads_logits)
     if wanted.grammar:

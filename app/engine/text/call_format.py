@@ -49,12 +49,7 @@ _ARRAY = replace(HERMES, before_name='{"name": "', after_arguments="}", between=
 PYTHONIC = CallFormat(
     "pairs", "<|tool_call_start|>[", "", "(", ")", ", ", "]<|tool_call_end|>", "", "=", ", ", '"'
 )  # fmt: skip
-KIMI = CallFormat(
-    "json", "<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.",
-    f":{ANY}<|tool_call_argument_begin|>", "<|tool_call_end|>", "", "<|tool_calls_section_end|>",
-)  # fmt: skip
 NAMED = (
-    ("<|im_middle|>", KIMI),
     ("List of tools: [", PYTHONIC),
     ("<|tool_call_start|>", PYTHONIC),
     ("<|tool_list_start|>", PYTHONIC),
@@ -76,15 +71,14 @@ def find_calls(render: Render, thought_closing: str) -> CallFormat:
     """Return the form of calls; its kind is "" if the template shows none."""
     prompt = render([ASKED], {"tools": TOOLS})
     shows_tools = all(name in prompt for name in NAMES)
-    found = _shown(render, thought_closing, ARGUMENTS) or _shown(
-        render, thought_closing, json.dumps(ARGUMENTS)
-    )
+    shown = (_shown(render, prompt, thought_closing, one) for one in (ARGUMENTS, json.dumps(ARGUMENTS)))
+    found = next(filter(None, shown), None)
     if found is None and shows_tools:
         found = next((form for words, form in NAMED if words in prompt), None)
     return replace(found, shows_tools=shows_tools) if found else CallFormat()
 
 
-def _shown(render: Render, thought_closing: str, arguments: object) -> CallFormat | None:
+def _shown(render: Render, prompt: str, thought_closing: str, arguments: object) -> CallFormat | None:
     """Return the form in which the template shows calls with these arguments; None if it shows none."""
     calls = [
         {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -96,6 +90,7 @@ def _shown(render: Render, thought_closing: str, arguments: object) -> CallForma
         return re.sub("|".join(IDS), ANY, text.rpartition(QUESTION)[2])
 
     plain = reply(content=ANSWER)
+    user_end = render([ASKED], {**NO_PROMPT, "tools": TOOLS}).rpartition(QUESTION)[2]
     one, two = (reply(content="", tool_calls=calls[:count]) for count in (1, 2))
     name = one.rfind(NAMES[0])
     found = _arguments(one, name + len(NAMES[0])) if name >= 0 else None
@@ -103,10 +98,15 @@ def _shown(render: Render, thought_closing: str, arguments: object) -> CallForma
         return None
     form, end = found
     after_answer = plain.partition(ANSWER)[2]
-    before = one[len(common_start(plain, one)) : name].rpartition(thought_closing or ANSWER)[2]
+    start = len(common_start(plain, one))
+    if start < name and one.startswith(NAMES[0], start):  # the call's recipient is written like the answer's
+        start = len(common_start(prompt.rpartition(QUESTION)[2], one))
+    before = one[start:name].rpartition(thought_closing or ANSWER)[2]
     rest = before[len(common_start(after_answer, before)) :]
     before = rest if rest.startswith("<") else before
-    after = one[end:].removesuffix(common_end(one[end:], after_answer))
+    is_alike = user_end.strip() and one.endswith(user_end)
+    turn_end = user_end if is_alike else common_end(one[end:], after_answer)
+    after = one[end:].removesuffix(turn_end).rstrip("\n")
     _, again, rest = two.rpartition(one[name:end])
     between = rest[: rest.rfind(NAMES[1])] if again and NAMES[1] in rest else ""
     form = _named(replace(form, takes_text=isinstance(arguments, str)), one, name, end)

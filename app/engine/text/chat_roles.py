@@ -20,11 +20,12 @@ NO_ANSWER = "…"
 def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     """Return the messages for the template, which takes them in this order and in these roles.
 
-    System messages are joined into one at the beginning; if there is no other message, it becomes the user's."""
+    System messages are joined into one at the beginning. If there is no other message, it becomes the user's for a
+    template that takes no system message."""
     system = "\n\n".join(one.content for one in chat if one.role == "system" and one.content)
     found = [one for one in chat if one.role != "system"]
     if not found:
-        return [Message("user", system)]
+        return [Message("system" if chat_format.takes_system else "user", system)]
     if found[0].role != "user" and not chat_format.takes_assistant_first:
         found = [Message("user", ""), *found]
     if system and chat_format.takes_system:

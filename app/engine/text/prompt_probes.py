@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.engine.text.call_format import find_reply
 from app.engine.text.thought_format import FIELDS, Render, common
 from app.values.chat_format import ChatFormat, ReplyFormat, ThinkingLevel, ThinkingMode
 
@@ -39,18 +40,32 @@ WORDS: Mapping[str, ThinkingLevel] = {
 """The levels by the words that templates have for efforts."""
 PASTED = ("low", "medium", "high")
 """The efforts that are offered if a template writes any value into the prompt, because models learn these three."""
-SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (("/think", "on"), ("/no_think", "off"))
-"""Words that some templates look for in the system prompt."""
+SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (
+    ("/think", "on"), ("/no_think", "off"), ("detailed thinking on", "on"), ("detailed thinking off", "off"),
+)  # fmt: skip
+"""Words in the system prompt that switch thinking for some models."""
 
 
-def find_prompt_format(render: Render, reply: ReplyFormat, controls: Collection[str]) -> ChatFormat:
-    """Return what a template accepts, what ends its turns, and the levels of thinking in it.
+def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatFormat:
+    """Return the format of a chat template: what it accepts, what ends its turns, its levels of thinking, and how
+    replies are written.
 
-    `reply` is how its replies mark thoughts; `controls` are the control tokens of the model."""
-    takes_text = USER in render([_user(USER)], {})
+    `render` may raise any exception for refused messages. `controls` are the control tokens of the model."""
+
+    def rendered(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+        try:
+            return render(messages if takes_text else in_parts(messages), values)
+        except MemoryError:
+            raise
+        except Exception:  # templates raise anything
+            return ""
+
+    takes_text = True
+    takes_text = USER in rendered([_user(USER)], {})
+    reply = find_reply(rendered)
 
     def shown(*messages: Mapping[str, Any], **values: Any) -> str:
-        return render(messages if takes_text else in_parts(messages), values)
+        return rendered(messages, values)
 
     def takes(*messages: Mapping[str, Any]) -> bool:
         text = shown(*messages)
@@ -66,7 +81,6 @@ def find_prompt_format(render: Render, reply: ReplyFormat, controls: Collection[
         takes_assistant_first=takes(_said("assistant", ANSWER), _user(USER)),
         takes_text=takes_text,
         turn_ends=_turn_ends(shown, controls),
-        thought_end=_thought_end(shown, reply.thought_closing) if reply.thought_closing else "",
     )
 
 
@@ -113,18 +127,6 @@ def _inside(shown: Shown) -> str:
     return "".join(text.rpartition(end)[0] for text in written for end in (THOUGHT, ANSWER, '"a"'))
 
 
-def _thought_end(shown: Shown, closing: str) -> str:
-    """Return the text between a thought and its answer; `closing` if the template shows no earlier thoughts."""
-    said = _said("assistant", ANSWER, **dict.fromkeys(FIELDS, THOUGHT))
-    switched = dict[str, dict[str, Any]](_switched(shown))
-    for values in ({}, switched.get("on", {})):
-        text = shown(_user(USER), said, add_generation_prompt=False, **values)
-        end = text.rpartition(THOUGHT)[2].partition(ANSWER)[0]
-        if THOUGHT in text and closing.strip() in end:
-            return end
-    return closing
-
-
 def _modes(shown: Shown, reply: ReplyFormat) -> tuple[ThinkingMode, ...]:
     """Return the levels that the template has, its default first."""
     default = shown(_user(USER))
@@ -135,9 +137,9 @@ def _modes(shown: Shown, reply: ReplyFormat) -> tuple[ThinkingMode, ...]:
             known = found.get(text, ThinkingMode("default"))
             level = level if known.level in ("default", "on") else known.level
             found[text] = ThinkingMode(level, "{}" if text == default else json.dumps(values))
+    if len(found) == 1:
+        found |= _spoken(shown)
     modes = tuple(replace(mode, opens_thought=reply.is_opened_by(text)) for text, mode in found.items())
-    if len(modes) == 1:
-        modes = (*modes, *_spoken(shown, reply))
     if len(modes) == 1 and not modes[0].opens_thought:
         return ()
     levels = {mode.level for mode in modes}
@@ -165,15 +167,16 @@ def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, d
     return found
 
 
-def _spoken(shown: Shown, reply: ReplyFormat) -> list[ThinkingMode]:
-    """Return the levels that words in the system prompt choose, if these words change the end of the prompt."""
-    end = _end(shown(_said("system", SYSTEM), _user(USER)))
+def _spoken(shown: Shown) -> dict[str, ThinkingMode]:
+    """Return the levels that words in the system prompt choose, by their prompts, if these words change the end of
+    the prompt, or if the template's own system prompt has such words."""
+    end, usual = _end(shown(_said("system", SYSTEM), _user(USER))), shown(_user(USER))
     texts = ((level, word, shown(_said("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
-    return [
-        ThinkingMode(level, opens_thought=reply.is_opened_by(text), system=word)
+    return {
+        text: ThinkingMode(level, system=word)
         for level, word, text in texts
-        if text and _end(text) != end
-    ]
+        if text and (_end(text) != end or (" " in word and word.rpartition(" ")[0] in usual))
+    }
 
 
 def _end(text: str) -> str:

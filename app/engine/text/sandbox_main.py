@@ -11,12 +11,14 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from datetime import date
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from app.engine.text.chat_format import find_chat_format
+from app.engine.text.prompt_probes import find_chat_format
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
 from app.values.dataclass_json import to_dict
@@ -122,22 +124,32 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
 
 
 def _filled(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    from transformers.utils.chat_template_utils import render_jinja_template
-
-    rendered: Any = render_jinja_template(  # its type is str, but it returns (texts, spans of replies)
-        conversations=[messages], chat_template=template, **{"add_generation_prompt": True, **tokens}
-    )
-    text = str(rendered[0][0])
+    variables = {"tools": None, "documents": None, "add_generation_prompt": True, **tokens}
+    text = str(_compiled(template).render(messages=messages, **variables))
     if len(text) > LONGEST:
         raise MemoryError
     return text
+
+
+@lru_cache(8)
+def _compiled(template: str) -> Any:
+    """Compile a template as transformers does, but let it append to lists: Kimi K2's template does so."""
+    from jinja2.sandbox import SandboxedEnvironment
+    from transformers.utils.chat_template_utils import _compile_jinja_template
+
+    strict = _compile_jinja_template("").environment
+    extensions = [type(extension) for extension in strict.extensions.values()]
+    environment = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+    environment.filters, environment.globals = strict.filters, strict.globals
+    return environment.from_string(template)
 
 
 def chat_format(template: str, tokens: dict[str, Any], controls: list[str]) -> str:
     """Return the format of a chat template as JSON; `controls` are the model's control tokens."""
 
     def render(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
-        return fill(template, [dict(message) for message in messages], {**tokens, **values})
+        chat, variables = deepcopy(([dict(message) for message in messages], {**tokens, **values}))
+        return fill(template, chat, variables)
 
     return json.dumps(to_dict(find_chat_format(render, controls)))
 

@@ -62,19 +62,21 @@ FORMS = (
 def find_thought(render: Render) -> ReplyFormat:
     """Return a format with the marks around answers and the markers of thoughts; the markers are "" if the template
     shows no sign of any."""
-    field, opening, closing, between = next(_around_thoughts(render), ("", *_named(render), ""))
-    answer, marks = _marks(render, opening, closing, between)
-    return ReplyFormat(opening, closing, answer, marks, field)
+    opening, closing, end = next(_around_thoughts(render), (*_named(render), ""))
+    answer, marks = _marks(render, opening, closing, end.partition(closing)[2] if closing else "")
+    tags = answer.strip() if answer.strip() in marks else ""
+    words = "" if tags or opening or not answer.strip() else answer
+    return ReplyFormat(opening, closing, words, marks, closing and (end or closing + tags))
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
-    """Return the tags between a thought and the answer, and all marks around an answer, which are not shown."""
+    """Return the text that opens an answer, and all marks around an answer, which are not shown."""
     asked = render([ASKED], {}).rpartition(QUESTION)[2]
     user_end = render([ASKED], NO_PROMPT).rpartition(QUESTION)[2]
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).rpartition(QUESTION)[2]
     before, _, after = plain.partition(ANSWER)
     begin = before[len(common_start(asked, before)) :].rpartition(closing or ANSWER)[2]
-    begin = begin.removeprefix(opening).strip()
+    written, begin = begin, begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
     # the two tags are control tokens, but the word between them would be shown
@@ -94,12 +96,12 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
         *STRAY.get(opening, ()),
     )
     found = tuple(dict.fromkeys(mark for mark in marks if re.search(TAG, mark)))
-    return header + begin if header + begin in found else "", found
+    return header + written, found
 
 
-def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str, str]]:
-    """Yield, for each way to give the template a thought, the thought's field, the markers around it, and the text
-    between it and the answer."""
+def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str]]:
+    """Yield, for each way to give the template a thought, the markers around it, and the text between it and the
+    answer."""
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).partition(ANSWER)[0]
     for field in FIELDS:
         thinking = {"role": "assistant", "content": ANSWER, field: THOUGHT}
@@ -109,8 +111,8 @@ def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str, str]]:
                 text = render([ASKED, message], {**NO_PROMPT, **tools, **values})
                 before, is_shown, after = text.rpartition(THOUGHT)
                 if is_shown and (markers := _markers(render, before, after, plain)):
-                    between = after.partition(markers[1])[2].partition(ANSWER)
-                    yield field, *markers, between[0] if between[1] else ""
+                    end, is_answered, _ = after.partition(ANSWER)
+                    yield *markers, end if is_answered and markers[1] in end else ""
 
 
 def _markers(render: Render, before: str, after: str, plain: str) -> tuple[str, str] | None:
@@ -136,10 +138,19 @@ def _last_line(render: Render) -> str:
 
 
 def _named(render: Render) -> tuple[str, str]:
-    """Return the first markers in FORMS of which a prompt contains at least one; "" for both if there are none."""
-    prompts = [*_prompts(render), render([ASKED, {"role": "assistant", "content": ANSWER}, ASKED], {})]
-    forms = (form for form in FORMS if any(marker.strip() in text for marker in form for text in prompts))
-    return next(forms, ("", ""))
+    """Return the first markers in FORMS of which a prompt contains at least one, or with which the template removes
+    thoughts from earlier answers; "" for both if there are none."""
+
+    def answered(content: str) -> str:
+        return render([ASKED, {"role": "assistant", "content": content}, ASKED], {})
+
+    def removes(form: tuple[str, str]) -> bool:
+        text = answered(form[0] + THOUGHT + form[1] + ANSWER)
+        return ANSWER in text and THOUGHT not in text
+
+    prompts = [*_prompts(render), answered(ANSWER)]
+    named = (form for form in FORMS if any(marker.strip() in text for marker in form for text in prompts))
+    return next(named, next(filter(removes, FORMS), ("", "")))
 
 
 def _prompts(render: Render) -> list[str]:

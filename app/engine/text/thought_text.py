@@ -37,12 +37,16 @@ class ThoughtText:
         self._after = {opening: self._inside, calls.opening: self._call}
         self._markers = self._inside if is_opened else self._outside
         self._begun = BEGUN if is_opened else ""
+        self._dropped = form.answer_opening
         self._held = self._opened = ""
         self._has_answer = False
 
     def push(self, text: str) -> str:
         """Return the text that is complete; the beginning of a marker is held back until more text comes."""
         self._held += text
+        if self._dropped.startswith(self._held) and self._held != self._dropped:
+            return ""
+        self._held, self._dropped = self._held.removeprefix(self._dropped), ""
         begun, self._begun = (self._begun, "") if text else ("", self._begun)
         parts = [begun]
         while (found := first_marker(self._held, self._markers))[1]:
@@ -87,8 +91,8 @@ def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callabl
     """Return the written beginning of a reply with the model's own markers. `hidden` hides control tokens that are
     spelled in the text."""
     if not form.thought_opening or not written.startswith(OPENING):
-        return hidden(written)
+        return form.answer_opening + hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)
     thought, closing, answer = written.partition(CLOSING)
-    after = form.thought_closing + form.answer_opening if closing else ""
+    after = form.thought_end.strip() if closing else ""
     return ("" if is_opened else form.thought_opening) + hidden(thought) + after + hidden(answer)

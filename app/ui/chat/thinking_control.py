@@ -24,7 +24,7 @@ def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:
     modes = sorted(chat_format.modes, key=lambda mode: AMOUNTS[mode.level])
     level = chat_format.mode(chosen.level).level
     levels = [(mode.level, level_in_words(mode.level)) for mode in modes] if len(modes) > 1 else []
-    has_budget = bool(chat_format.thought_end) and level != "off"
+    has_budget = bool(chat_format.reply.thought_end) and level != "off"
     budgets = sorted({*BUDGETS, chosen.budget}) if has_budget else []
     if not levels and not budgets:
         return ""

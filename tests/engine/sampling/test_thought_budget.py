@@ -8,7 +8,7 @@ import torch
 from app.engine.sampling.thought_budget import thought_budget
 from app.values.chat_format import ChatFormat, ReplyFormat
 
-FORMAT = ChatFormat(ReplyFormat("<t>", "</t>"), thought_end="\n</t>\n\n")
+FORMAT = ChatFormat(ReplyFormat("<t>", "</t>", thought_end="\n</t>\n\n"))
 LOGITS = torch.arange(128, dtype=torch.float32)
 
 

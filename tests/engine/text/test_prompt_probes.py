@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from app.engine.text.chat_format import find_chat_format
 from app.engine.text.chat_roles import NO_ANSWER, fitted
-from app.engine.text.sandbox import SandboxRefusal, fill_here
+from app.engine.text.prompt_probes import find_chat_format
+from app.engine.text.sandbox import SandboxRefusal, chat_format_here, fill_here
 from app.engine.text.sandbox_main import fill
 from app.values.chat_format import ChatFormat
 from app.values.messages import Message, PromptRole, ToolCall
@@ -84,7 +84,7 @@ def test_a_template_that_writes_any_effort_into_the_prompt_has_the_three_that_mo
     known = found(HARMONY)
     assert [mode.level for mode in known.modes] == ["medium", "low", "high"]
     assert known.reply.thought_opening == "<|channel|>analysis<|message|>"
-    assert known.thought_end == "<|end|><|start|>assistant<|channel|>final<|message|>"
+    assert known.reply.thought_end == "<|end|><|start|>assistant<|channel|>final<|message|>"
 
 
 def test_words_in_the_system_prompt_switch_where_they_change_the_end_of_the_prompt() -> None:
@@ -94,14 +94,28 @@ def test_words_in_the_system_prompt_switch_where_they_change_the_end_of_the_prom
     assert (second.level, second.system, second.opens_thought) == ("off", "/no_think", False)
 
 
+def test_words_of_the_templates_own_system_prompt_switch_too() -> None:
+    default = (
+        "{% if messages[0].role != 'system' %}<|im_start|>system\ndetailed thinking on<|im_end|>\n{% endif %}"
+    )
+    removes = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n"
+    )
+    known = found(default + removes + "{% endfor %}" + ASSISTANT)
+    spoken = [(mode.level, mode.system) for mode in known.modes]
+    assert spoken == [("on", "detailed thinking on"), ("off", "detailed thinking off")]
+    assert known.reply.thought_opening == "<think>", "the template removes thoughts from earlier answers"
+    assert not found(removes + "{% endfor %}" + ASSISTANT).modes
+
+
 def test_a_template_that_always_opens_a_thought_has_one_mode() -> None:
     (mode,) = found(TURNS + ASSISTANT + "<think>\n").modes
     assert (mode.level, mode.values, mode.opens_thought) == ("on", "{}", True)
 
 
 def test_the_text_between_a_thought_and_its_answer_is_the_templates() -> None:
-    assert found(REASONING + ASSISTANT).thought_end == "\n</think>\n\n"
-    assert found(TURNS + ASSISTANT).thought_end == ""
+    assert found(REASONING + ASSISTANT).reply.thought_end == "\n</think>\n\n"
+    assert found(TURNS + ASSISTANT).reply.thought_end == ""
 
 
 @pytest.mark.parametrize(
@@ -144,6 +158,21 @@ def test_a_template_of_a_model_for_tools_is_filled_without_tools(template: str) 
     assert "Hello" in fill_here(template + TURNS, [Message("user", "Hello")], {})
 
 
+def test_a_template_may_append_to_lists() -> None:
+    template = (
+        "{% set said = [] %}{% for m in messages %}{% set _ = said.append(m.content) %}{% endfor %}{{ said }}"
+    )
+    assert fill_here(template, [Message("user", "Hi"), Message("user", "you")], {}) == "['Hi', 'you']"
+
+
+def test_a_template_that_changes_its_messages_changes_no_other_probe() -> None:
+    changes = "{% for m in messages %}{% set _ = m.update(role=m.role + '+') %}{% endfor %}"
+    assert "user++" not in str(chat_format_here(changes + TURNS + ASSISTANT, {}))
+    assert chat_format_here(changes + TURNS + ASSISTANT, {}) == chat_format_here(
+        changes + TURNS + ASSISTANT, {}
+    )
+
+
 S, U, V, A = Message("system", "S1"), Message("user", "U1"), Message("user", "U2"), Message("assistant", "A1")
 CALL, RESULT = Message("assistant", "", (ToolCall("1", "f", "{}"),)), Message("tool", "R1", call_id="1")
 ORDERS = {
@@ -175,6 +204,11 @@ def test_a_system_text_goes_before_the_first_question_where_the_template_refuses
     assert [(one.role, one.content) for one in sent] == [
         ("user", "S1\n\nU1\n\nU2"), ("assistant", "A1"), ("user", "U2"),
     ]  # fmt: skip
+
+
+def test_a_system_message_alone_is_the_users_only_where_the_template_takes_none() -> None:
+    assert fitted((S,), found(TURNS)) == [S]
+    assert fitted((S, S), found(GEMMA)) == [Message("user", "S1\n\nS1")]
 
 
 def test_a_template_that_omits_the_system_message_does_not_take_it() -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from app.engine.text.sandbox import chat_format_here
+from app.engine.text.thought_text import ThoughtText, begun_text
+from app.values.markers import first_marker
 
 START = "{% for m in messages %}<|{{ m.role }}|>"
 END = "{{ m.content }}<|end|>{% endfor %}"
@@ -56,3 +58,22 @@ def test_a_prompt_that_ends_with_the_opening_marker_opens_the_thought() -> None:
     assert reply.is_opened_by("<|user|>Hi<|end|><|assistant|><think>\n")
     assert not reply.is_opened_by("<|user|>What is <think>?<|end|><|assistant|><think>\n\n</think>\n\n")
     assert not chat_format_here(START + END + ASKS, {}, []).reply.is_opened_by("Hi")
+
+
+def test_words_that_open_every_answer_are_not_shown() -> None:
+    template = START + "{% if m.role == 'assistant' %}all\n{% endif %}" + END + ASKS
+    reply = chat_format_here(template, {}, []).reply
+    assert reply.answer_opening == "all\n"
+    for pieces in (["all\nall\nHi"], list("all\nall\nHi")):
+        text = ThoughtText(reply)
+        assert "".join([*map(text.push, pieces), text.flush()]) == "all\nHi"
+    unlike = ThoughtText(reply)
+    assert unlike.push("al") + unlike.push("so") + unlike.flush() == "also"
+    assert begun_text(reply, "Hi", False, str) == "all\nHi", "it is continued as it was written"
+
+
+def test_a_marker_that_begins_earlier_wins_however_the_text_is_cut() -> None:
+    markers = (" to=self<|message|>", "to=")
+    assert first_marker("So to=s", markers) == (2, "")
+    assert first_marker("So to=self<|message|>", markers) == (2, " to=self<|message|>")
+    assert first_marker("So to=x", markers) == (3, "to=")

@@ -16,11 +16,11 @@ from tests.page_driver import PageDriver
 from tests.ui.chat.people import pressed
 
 SWITCH = ChatFormat(
-    ReplyFormat("<think>", "</think>"), (ThinkingMode("on"), ThinkingMode("off")), thought_end="</think>"
+    ReplyFormat("<think>", "</think>", thought_end="</think>"), (ThinkingMode("on"), ThinkingMode("off"))
 )
 EFFORTS = ChatFormat(modes=(ThinkingMode("medium"), ThinkingMode("low"), ThinkingMode("high")))
 ALWAYS = ChatFormat(
-    ReplyFormat("<think>", "</think>"), (ThinkingMode("on", opens_thought=True),), thought_end="</think>"
+    ReplyFormat("<think>", "</think>", thought_end="</think>"), (ThinkingMode("on", opens_thought=True),)
 )
 
 
