@@ -103,7 +103,7 @@
       const now = buttons.find(({ dataset }) => dataset.do === asked.do && dataset.name === asked.name);
       return now && (now.closest("li, .folder-row") ?? now.parentElement);
     };
-    const input = Object.assign(document.createElement("input"), { value: asked.value, placeholder: asked.ask, className: "in-place" });
+    const input = Object.assign(document.createElement("input"), { value: asked.value, placeholder: asked.ask, className: "in-place", dir: "auto" });
     input.setAttribute("aria-label", asked.ask);
     if (asked.list) input.setAttribute("list", asked.list);
     const put = () => {
@@ -139,6 +139,16 @@
     input.select();
     drawn.observe(list, { childList: true, subtree: true });
   };
+
+  // Text runs in its own direction in every box; Gradio writes the page's into its boxes.
+  document.addEventListener("focusin", ({ target }) => {
+    if (target.matches("textarea, input[type=text]") && !target.closest("#json-schema")) target.dir = "auto";
+  });
+
+  // Keys of an input method only compose: no handler sees the Enter that ends a word, nor the Escape that gives it up.
+  for (const kind of ["keydown", "keypress", "keyup"]) {
+    addEventListener(kind, (event) => (event.isComposing || event.keyCode === 229) && event.stopImmediatePropagation(), true);
+  }
 
   // Gradio's text boxes tell of characters that are typed and of nothing else that changes them. What is deleted,
   // pasted, cut or composed is reported here: as the press of a key that has no name.

@@ -109,7 +109,7 @@
   const inList = (event) => {
     const isSearch = event.target === search();
     const isChat = event.target.matches?.("#chats button.open");
-    if (!(isSearch || isChat) || event.isComposing) return false;
+    if (!(isSearch || isChat)) return false;
     if (event.key === "Escape" && search().value) clearSearch();
     else if (event.key === "ArrowDown") move(event.target, 1);
     else if (event.key === "ArrowUp" && isChat) move(event.target, -1);

@@ -67,7 +67,7 @@ def code_opening(language: str) -> str:
     return (
         f'<div class="code"><div class="code-top"><span>{name or "text"}</span>'
         f'<button type="button" class="quiet" data-copy="code" aria-label="Copy code">Copy</button></div>'
-        f'<pre tabindex="0"><code>'
+        f'<pre tabindex="0" dir="ltr"><code>'
     )
 
 

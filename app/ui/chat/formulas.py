@@ -34,7 +34,7 @@ TAGS = frozenset(
 )
 ATTRIBUTES = frozenset(
     """display displaystyle scriptlevel mathvariant stretchy symmetric largeop movablelimits fence separator form
-    accent accentunder lspace rspace minsize maxsize width height depth voffset linethickness columnalign
+    dir accent accentunder lspace rspace minsize maxsize width height depth voffset linethickness columnalign
     rowalign rowspacing columnspacing columnlines rowlines frame notation mathcolor mathbackground""".split()  # noqa: SIM905
 )
 PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
@@ -55,7 +55,7 @@ def formula_html(latex: str, source: str, is_display: bool) -> str:
     """Return a formula as MathML; if it is invalid or very long, return its source as code."""
     mathml = _mathml(latex.strip(), is_display)
     if not mathml:
-        return f'<code class="tex">{escape(source)}</code>'
+        return f'<code class="tex" dir="ltr">{escape(source)}</code>'
     return f'<span class="formula">{mathml}</span>' if is_display else mathml
 
 
@@ -68,6 +68,7 @@ def _mathml(latex: str, is_display: bool) -> str:
     except Exception:
         # latex2mathml's errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
         return ""
+    tree.set("dir", "ltr")
     return _written(tree) if _is_whole(tree) else ""
 
 

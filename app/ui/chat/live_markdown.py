@@ -21,6 +21,7 @@ from time import perf_counter
 from markdown_it.token import Token
 
 from app.ui.chat.code import CODE_END, code_opening, coloured, language_of
+from app.ui.chat.fences import opened_by, still_open
 from app.ui.chat.formulas import CLOSING
 from app.ui.chat.markdown import parser
 from app.ui.chat.plain_text import LivePlain, rendered_part
@@ -144,8 +145,7 @@ class OpenCode:
     """A block of code that is not closed yet. Each of its pieces is coloured independently until it is closed."""
 
     def __init__(self, fence: Token) -> None:
-        mark = re.escape(fence.markup[0])
-        self._end = re.compile(rf"^ {{0,3}}{mark}{{{len(fence.markup)},}}[ \t]*$", re.MULTILINE)
+        self._fences = opened_by(fence)
         self._language = language_of(fence.info)
         self._settled = code_opening(self._language)
         self._rest = ""
@@ -158,7 +158,9 @@ class OpenCode:
         begin = 0
         pieces = [self._settled]
         while cut := self._rest.find("\n", begin + CHUNK) + 1:
-            pieces.append(coloured(self._rest[begin:cut], self._language))
+            piece = self._rest[begin:cut]
+            self._fences = still_open(self._fences, piece)
+            pieces.append(coloured(piece, self._language))
             begin = cut
         self._settled = "".join(pieces)
         self._rest = self._rest[begin:]
@@ -166,7 +168,7 @@ class OpenCode:
     @property
     def is_closed(self) -> bool:
         """Whether the closing fence has come, or seems to have."""
-        return self._end.search(self._rest) is not None
+        return not still_open(self._fences, self._rest)
 
     @property
     def html(self) -> str:

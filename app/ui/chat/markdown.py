@@ -11,6 +11,7 @@ Line breaks and the indentation after them are kept, because small models write 
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from html import escape
@@ -22,9 +23,11 @@ from markdown_it.parser_inline import ParserInline
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 
 from app.ui.chat.code import code_html
+from app.ui.chat.fences import add_fences
 from app.ui.chat.formulas import add_formulas, formula_html
 from app.ui.chat.plain_text import plain_html, rendered_part
 
@@ -39,8 +42,36 @@ MOST_BRACKETS = 1_000_000
 bracket the parser looks for a link, possibly up to the paragraph's end. This allows 200 brackets in 5,000
 characters, and any number in 1,000 characters."""
 
+DIRECTED = ("paragraph_open", "heading_open", "bullet_list_open", "ordered_list_open")
+"""Blocks that run in the direction of their own first letter. Code runs from left to right wherever it stands."""
+
 _BOX = re.compile(r"\[([ xX])\] ")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
+
+
+class CjkInline(StateInline):
+    """Knows that texts in Chinese, Japanese and Korean have no spaces beside bold words.
+
+    CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
+    This follows the CJK-friendly amendments to CommonMark: punctuation of these scripts does not forbid an opening
+    or a closing, and a sign of these scripts allows one as a space does."""
+
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
+        found = super().scanDelims(start, canSplitWord)
+        if not canSplitWord:  # underscores
+            return found
+        end = start + found.length
+        before, after = self.src[max(start - 1, 0) : start], self.src[end : min(end + 1, self.posMax)]
+        opens = found.can_open or _is_cjk(after) or (_is_cjk(before) and bool(after.strip()))
+        closes = found.can_close or _is_cjk(before) or (_is_cjk(after) and bool(before.strip()))
+        return Scanned(opens, closes, found.length)
+
+
+def _is_cjk(sign: str) -> bool:
+    """Return whether a sign is a letter or punctuation of Chinese, Japanese or Korean; emoji are not."""
+    if not sign or sign.isascii() or sign.isspace() or unicodedata.category(sign) == "So":
+        return False
+    return unicodedata.east_asian_width(sign) in "FWH"
 
 
 class BoundedInline(ParserInline):
@@ -49,7 +80,11 @@ class BoundedInline(ParserInline):
     def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
         """Add the tokens of inline content; a single text token if it is too long or has too many brackets."""
         if len(src) <= LONGEST_PARAGRAPH and src.count("[") * len(src) <= MOST_BRACKETS:
-            return super().parse(src, md, env, tokens)
+            state = CjkInline(src, md, env, tokens)
+            self.tokenize(state)
+            for rule in self.ruler2.getRules(""):
+                rule(state)
+            return tokens
         tokens.append(Token("text", "", 0, content=src))
         return tokens
 
@@ -88,10 +123,24 @@ def parser() -> MarkdownIt:
     markdown = SafeMarkdown()
     markdown.inline.ruler.at("newline", _newline)
     add_formulas(markdown)
+    add_fences(markdown)
+    markdown.core.ruler.after("block", "directions", _directions)
     add_task_lists(markdown)
     for name, rule in RULES.items():
         markdown.add_render_rule(name, rule)
     return markdown
+
+
+def _directions(state: StateCore) -> None:
+    """Mark the blocks that run in a direction of their own. All items of a list run in the list's."""
+    parents = [""]
+    for token in state.tokens:
+        if token.nesting == -1:
+            parents.pop()
+        elif token.nesting == 1:
+            if token.type in DIRECTED and (token.type != "paragraph_open" or parents[-1] != "list_item_open"):
+                token.attrSet("dir", "auto")
+            parents.append(token.type)
 
 
 def _newline(state: StateInline, silent: bool) -> bool:
@@ -131,7 +180,8 @@ def _picture(self: RendererHTML, tokens: Sequence[Token], index: int, options: A
 def _cell(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str:
     token = tokens[index]
     side = str(token.attrs.get("style", "")).removeprefix("text-align:")
-    return f'<{token.tag} class="to-{side}">' if side else f"<{token.tag}>"
+    look = f' class="to-{side}"' if side else ""
+    return f'<{token.tag} dir="auto"{look}>'
 
 
 def add_task_lists(markdown: MarkdownIt) -> None:
@@ -161,6 +211,7 @@ def _box_html(_: Any, tokens: list[Token], index: int, *__: Any) -> str:
 
 
 RULES: dict[str, Any] = {
+    "code_inline": lambda _, tokens, index, *__: f'<code dir="ltr">{escape(tokens[index].content)}</code>',
     "fence": _fence,
     "code_block": _fence,
     "formula": _formula,

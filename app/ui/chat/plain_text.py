@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from app.ui.chat.code import code_html
+from app.ui.chat.fences import add_fences
 
 RENDERED = 100_000
 """Maximum number of characters of a text that are rendered."""
@@ -64,7 +65,7 @@ class LivePlain:
 
 
 def _block(text: str) -> str:
-    return f'<div class="plain">{escape(text)}</div>' if text else ""
+    return f'<div class="plain" dir="auto">{escape(text)}</div>' if text else ""
 
 
 @lru_cache(maxsize=256)
@@ -89,9 +90,11 @@ def _parts(lines: list[str], fences: list[Token]) -> Iterator[str]:
 
 def _text(lines: list[str]) -> str:
     text = "\n".join(lines).strip("\n")
-    return f'<p class="typed">{escape(text)}</p>' if text.strip() else ""
+    return f'<p class="typed" dir="auto">{escape(text)}</p>' if text.strip() else ""
 
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("zero").enable("fence")
+    parser = MarkdownIt("zero").enable("fence")
+    add_fences(parser)
+    return parser

@@ -162,7 +162,7 @@ def _day(moment: float) -> date:
 def excerpt_html(excerpt: str) -> Markup:
     """Return the words around a search result, with the result marked."""
     marked = escape(excerpt).replace("\x02", "<mark>").replace("\x03", "</mark>")
-    return Markup(f"<small>{marked}</small>")
+    return Markup(f'<small dir="auto">{marked}</small>')
 
 
 class UndoRenderer:

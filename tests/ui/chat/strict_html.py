@@ -38,7 +38,7 @@ class StrictHtml(HTMLParser):
         self.tags.append(tag)
         if tag not in TEXT_TAGS | TAGS:
             self.complaints.append(f"<{tag}>")
-        allowed = ATTRIBUTES if tag in TAGS else TEXT_ATTRIBUTES.get(tag, set())
+        allowed = ATTRIBUTES if tag in TAGS else TEXT_ATTRIBUTES.get(tag, set()) | {"dir"}
         self.complaints += [f"<{tag} {name}={value}>" for name, value in attrs if name not in allowed]
         for name, value in attrs:
             if name == "href" and not (value or "").lower().startswith(("http://", "https://", "mailto:")):

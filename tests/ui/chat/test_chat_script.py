@@ -230,3 +230,28 @@ def test_the_keyboard_leads_to_the_search_from_any_view(page: Any) -> None:
     assert page.locator("#main").is_hidden()
     page.keyboard.press("Control+k")
     assert page.evaluate("document.activeElement.closest('#chat-search') !== null")
+
+
+COMPOSE = """(box, [key, keyCode]) => {
+  const event = { key, keyCode, isComposing: keyCode !== 229, bubbles: true, cancelable: true };
+  for (const kind of ["keydown", "keypress", "keyup"]) box.dispatchEvent(new KeyboardEvent(kind, event));
+}"""
+
+
+@pytest.mark.parametrize("code", [13, 27, 229])
+@pytest.mark.parametrize("key", ["Enter", "Escape"])
+def test_keys_of_an_input_method_only_compose(page: Any, key: str, code: int) -> None:
+    page.locator("#composer textarea").evaluate(COMPOSE, [key, code])
+    box = open_editor(page)
+    box.evaluate(COMPOSE, [key, code])
+    asks = '<p><button data-ask="Title" data-do="rename" data-name="1" data-value="a">Rename</button></p>'
+    page.evaluate("html => place.insertAdjacentHTML('beforeend', html)", asks)
+    page.click("[data-ask]")
+    page.locator(".in-place").evaluate(COMPOSE, [key, code])
+    assert page.locator(".in-place").count() == 1 and box.is_visible() and page.evaluate("told") == []
+
+
+def test_boxes_run_in_the_direction_of_what_is_typed(page: Any) -> None:
+    page.fill("#composer textarea", "\u05e9\u05dc\u05d5\u05dd")
+    page.focus("#composer textarea")
+    assert page.locator("#composer textarea").evaluate("box => getComputedStyle(box).direction") == "rtl"

@@ -15,6 +15,7 @@ SNIPPETS = (
     "> quote\n", "```python\n", "def f(x):\n", "    return x\n", "```\n", "````", "~~~\n", "| a | b |\n",
     "|---|---|\n", "| 1 | 2 |\n", "$$", "$x^2$", "\\[ a_b", "\\]", "\\(", "===\n", "---\n", "    indented\n",
     "\tTab", "`code", "`", "<think>", "</think>\n", "[1]: http://x\n", "\r", "\r\n", "costs $5", "\\begin{x}", "  ",
+    "```markdown\n", "```sh\n", "**「", "」**",
 )  # fmt: skip
 TEXTS = st.lists(st.one_of(st.sampled_from(SNIPPETS), st.text(max_size=5)), max_size=30)
 REPLY = """<think>
@@ -90,7 +91,7 @@ def test_what_is_settled_does_not_change() -> None:
     before = live.blocks
     live.update("# A\n\nb\n\nc\n\nd and more\n\n- e")
     assert live.blocks[: len(before) - 1] == before[:-1]
-    assert before[:-1] == ("<h1>A</h1>\n", "<p>b</p>\n")
+    assert before[:-1] == ('<h1 dir="auto">A</h1>\n', '<p dir="auto">b</p>\n')
 
 
 def test_a_formula_may_hold_what_looked_like_blocks() -> None:
@@ -112,6 +113,17 @@ def test_an_open_block_of_code_grows() -> None:
         text += f"x{number} = {number}\n"
         live.update(text)
         assert f"x{number}" in live.html
+    assert live.html.count("<pre") == 1
+    live.update(text + "```\nDone.")
+    assert live.html == render(text + "```\nDone.")
+
+
+def test_a_block_of_markdown_grows_past_the_blocks_that_it_holds() -> None:
+    live, text = at_once(), "```markdown\n"
+    for number in range(40):
+        for piece in (f"Step {number}\n", "``", "`sh\n", f"ls {number}\n" * 40, "```", "\n", "then\n"):
+            text += piece
+            live.update(text)
     assert live.html.count("<pre") == 1
     live.update(text + "```\nDone.")
     assert live.html == render(text + "```\nDone.")
@@ -140,14 +152,14 @@ def test_rendering_takes_no_more_than_its_share_of_the_time() -> None:
         shown.append(live.html)
     assert len(set(shown)) < 6
     live.update("the end", is_done=True)
-    assert live.html == "<p>the end</p>\n"
+    assert live.html == '<p dir="auto">the end</p>\n'
 
 
 def test_text_that_does_not_go_on_begins_anew() -> None:
     live = at_once()
     live.update("a\n\nb\n\nc\n\nd")
     live.update("other")
-    assert live.html == "<p>other</p>\n"
+    assert live.html == '<p dir="auto">other</p>\n'
 
 
 def test_a_thought_stays_open_while_it_is_written_and_is_folded_then() -> None:
@@ -156,4 +168,4 @@ def test_a_thought_stays_open_while_it_is_written_and_is_folded_then() -> None:
     assert '<details class="thought" open><summary>Thinking…</summary>' in live.html
     live.update("<think>\nLet me see</think>\n\nYes", 3.21)
     assert live.html.startswith('<details class="thought"><summary>Thought for 3.2 s</summary>')
-    assert live.html.endswith("<p>Yes</p>\n")
+    assert live.html.endswith('<p dir="auto">Yes</p>\n')

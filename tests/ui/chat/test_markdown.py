@@ -87,15 +87,15 @@ def test_links_open_elsewhere_and_tell_nothing() -> None:
 
 
 def test_definitions_of_sources_stay_visible() -> None:
-    assert '<p>[1]: <a href="http://there"' in render("as in [1]\n\n[1]: http://there")
+    assert '<p dir="auto">[1]: <a href="http://there"' in render("as in [1]\n\n[1]: http://there")
 
 
 def test_line_breaks_and_indentation_stay_without_a_fence() -> None:
-    assert render("def f():\n    return 1\n\tx") == "<p>def f():\n    return 1\n\tx</p>\n"
+    assert render("def f():\n    return 1\n\tx") == '<p dir="auto">def f():\n    return 1\n\tx</p>\n'
 
 
 def test_a_hard_break_is_one_break() -> None:
-    assert render("a  \nb\\\nc") == "<p>a<br>b<br>c</p>\n"
+    assert render("a  \nb\\\nc") == '<p dir="auto">a<br>b<br>c</p>\n'
 
 
 def test_code_keeps_tabs_and_indentation() -> None:
@@ -148,7 +148,7 @@ def test_prices_and_shells_are_no_formulas(text: str) -> None:
 @pytest.mark.parametrize("text", ["$x^2$", r"\(x^2\)", "is $x^2$, so", "($x^2$)", "$x^2$-axis", "**$x^2$**"])
 def test_formulas_within_a_line(text: str) -> None:
     html = render(text)
-    assert '<math display="inline">' in html
+    assert '<math display="inline" dir="ltr">' in html
     assert "<msup>" in html
 
 
@@ -167,20 +167,20 @@ def test_formulas_within_a_line(text: str) -> None:
 )
 def test_formulas_on_their_own(text: str) -> None:
     html = render(text)
-    assert '<math display="block">' in html
+    assert '<math display="block" dir="ltr">' in html
     assert "<msup>" in html
 
 
 def test_a_broken_formula_is_shown_as_it_was_written() -> None:
-    assert render(r"$\frac{a$") == '<p><code class="tex">$\\frac{a$</code></p>\n'
+    assert render(r"$\frac{a$") == '<p dir="auto"><code class="tex" dir="ltr">$\\frac{a$</code></p>\n'
 
 
 def test_what_was_typed_stays_as_it_was_typed() -> None:
     typed = "  *args and __init__\n\n\n    x <b>\n```py\nx\n```\nend"
     assert typed_html(typed).startswith(
-        '<p class="typed">  *args and __init__\n\n\n    x &lt;b&gt;</p><div class="code">'
+        '<p class="typed" dir="auto">  *args and __init__\n\n\n    x &lt;b&gt;</p><div class="code">'
     )
-    assert typed_html(typed).endswith('<p class="typed">end</p>')
+    assert typed_html(typed).endswith('<p class="typed" dir="auto">end</p>')
 
 
 def test_task_lists_have_boxes() -> None:
@@ -212,3 +212,67 @@ def test_equations_are_aligned(name: str) -> None:
 
 def test_an_environment_without_an_end_is_text() -> None:
     assert "<math" not in render("\\begin{align}\na &= b\n\n\\end{align}")
+
+
+@pytest.mark.parametrize(
+    ("text", "bold"),
+    [
+        ("**重要\uff1a**这是正文。他说**「重点」**内容。", ["重要\uff1a", "「重点」"]),
+        ("**한국어(괄호)**는 조사.", ["한국어(괄호)"]),
+        ("**加粗\uff08x\uff09**后面", ["加粗\uff08x\uff09"]),
+        ("他说**“重点”**内容", ["“重点”"]),
+        ("使い方は**`x`**です", ['<code dir="ltr">x</code>']),
+        ("**Note:**x and **(a)**b", []),
+        ("**空白 **后面", []),
+    ],
+)
+def test_bold_words_close_beside_punctuation_in_scripts_without_spaces(text: str, bold: list[str]) -> None:
+    html = render(text)
+    assert [f"<strong>{words}</strong>" in html for words in bold] == [True] * len(bold)
+    assert html.count("<strong>") == len(bold) and ("*" in html) == (not bold)
+
+
+@pytest.mark.parametrize("mark", ["*", "~~"])
+def test_other_marks_close_there_too(mark: str) -> None:
+    assert mark not in render(f"これは{mark}「強調」{mark}です。")
+
+
+def test_every_text_runs_in_its_own_direction_and_code_from_left_to_right() -> None:
+    html = render(
+        "# א\n\nא `x` $y$\n\n- א\n- ב\n\n  ג\n\n1. א\n\n> א\n\n| א |\n|--:|\n| 1 |\n\n```\nx\n```\n"
+    )
+    for tag in ("h1", "ul", "ol", "th", "td"):
+        assert f'<{tag} dir="auto"' in html and f"<{tag}>" not in html
+    assert html.count("<p>") == 3, "the paragraphs of a list run in the direction of the list"
+    for code in ('<code dir="ltr">x', '<pre tabindex="0" dir="ltr">', '"inline" dir="ltr">'):
+        assert code in html
+    assert typed_html("א\nb").startswith('<p class="typed" dir="auto">')
+
+
+README = "# T\n```python\nx = 1\n```\nend\n"
+
+
+@pytest.mark.parametrize("info", ["markdown", "md", "Markdown title=x"])
+def test_a_block_of_markdown_that_holds_blocks_stays_one(info: str) -> None:
+    for html in (render(f"```{info}\n{README}```\nafter"), typed_html(f"```{info}\n{README}```\nafter")):
+        reader = read(html)
+        assert reader.tags.count("pre") == 1 and README in reader.text
+        assert "after" in html.partition("</pre>")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("```markdown\n# T\n```\n\n```python\nx\n```\n", 2),
+        ("```\n```python\nx\n```\nafter\n", 1),
+        ("````markdown\n```python\n````\nafter ```\n", 1),
+        ("```md\n```md\n```py\nx\n```\n```\n```\nafter\n", 1),
+        ("- a\n\n  ```md\n  ```sh\n  ls\n  ```\n  x\n  ```\n\n  after\n", 1),
+        ("> ```md\n> ```sh\n> ls\n> ```\n> x\n\nafter\n", 1),
+        ("```md\n~~~py\n```\nafter\n", 1),
+    ],
+)
+def test_other_blocks_end_as_in_commonmark(text: str, blocks: int) -> None:
+    html = render(text)
+    assert html.count("<pre") == blocks
+    assert ("after" in text) == ("after" in html.rpartition("</pre>")[2])

@@ -44,7 +44,7 @@ def ended(reason: StopReason) -> MessageContent:
 
 def test_a_question_shows_what_was_typed_and_can_be_edited() -> None:
     html = message_html(QUESTION)
-    assert '<p class="typed">Is &lt;it&gt;?</p>' in html
+    assert '<p class="typed" dir="auto">Is &lt;it&gt;?</p>' in html
     assert '<div class="raw" hidden>Is &lt;it&gt;?</div>' in html
     assert actions(html) == ["edit", "fork", "delete"]
     assert 'aria-label="Your message"' in html
@@ -129,7 +129,7 @@ def test_colours_come_when_they_are_asked_for() -> None:
 
 
 def test_every_letter_is_coloured_once_and_steps_stay_together() -> None:
-    html = coloured_html("a<cde", MARKS).split('<p class="tokens">')[1]
+    html = coloured_html("a<cde", MARKS).split('<p class="tokens" dir="auto">')[1]
     assert re.sub(r"<[^>]+>", "", html) == "a&lt;cde"
     assert html.count('class="step"') == 2
     assert 'title="model · with the prompt">a<' in html

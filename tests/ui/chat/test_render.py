@@ -81,7 +81,7 @@ def test_a_page_opened_in_mid_reply_sees_all_of_it(
     person.ask("Hi")
     until(lambda: len("".join(person.look().live)) > 40)
     other.state.open_chat(person.state.version)
-    assert "".join(other.look().live).startswith("<p>word after word")
+    assert "".join(other.look().live).startswith('<p dir="auto">word after word')
     other.actions.stop(other.state)
     other.wait()
     person.wait()

@@ -84,7 +84,7 @@ def test_the_text_that_is_copied_keeps_its_markers() -> None:
 def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> None:
     html = sources_html(7, SOURCES)
     assert html.count('data-do="source"') == 2
-    assert "<b>1</b> Lease" in html
+    assert "<b>1</b> <bdi>Lease</bdi>" in html
     assert (
         "Prompt: system 20, sources 390, chat 80, question 14; 256 reserved for the reply; context 1,024 tokens"
         " · 3 passages found that did not fit"

@@ -103,14 +103,14 @@ def test_a_result_begins_with_the_sentence_that_is_asked_for_and_marks_the_words
     passage = Passage(1, 1, "Lease", 0, len(text), text)
     shown = results_html(SearchResult("What is the rent?", (PassageHit(passage, 1.0, 1.0, 1),)))
     assert "The &lt;b&gt;<mark>rent</mark>&lt;/b&gt; is 740 euros. It is due in May.</p>" in shown
-    assert '<p class="excerpt">…The' in shown
+    assert '<p class="excerpt" dir="auto">…The' in shown
 
 
 def test_a_result_has_no_marks_of_markdown_and_its_marked_words_are_right() -> None:
     text = "## Rent\n\n| month | **rent** |\n|---|---|\n| May | `740` |\n\n* Cats may stay."
     passage = Passage(1, 1, "lease.md", 0, len(text), text)
     shown = results_html(SearchResult("What is the rent?", (PassageHit(passage, 1.0, 1.0, 1),)))
-    excerpt = shown.partition('<p class="excerpt">')[2].partition("</p>")[0]
+    excerpt = shown.partition('<p class="excerpt" dir="auto">')[2].partition("</p>")[0]
     assert excerpt == "<mark>Rent</mark>\nmonth · <mark>rent</mark>\nMay · 740\n• Cats may stay."
 
 

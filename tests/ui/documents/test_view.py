@@ -237,7 +237,7 @@ def test_a_collection_is_chosen_and_renamed(
     second = documents.create("Manuals")
     press(actions, state, "choose", second)
     press(actions, state, "rename", second, "Handbooks")
-    assert "<h2>Handbooks</h2>" in str(renderer.render()["collection-title"])
+    assert '<h2 dir="auto">Handbooks</h2>' in str(renderer.render()["collection-title"])
     press(actions, state, "rename", second, " ")
     assert notified == ["A collection must have a name, got ' '."]
 
@@ -247,7 +247,7 @@ def test_a_collection_that_is_gone_gives_way_to_the_first(
 ) -> None:
     documents.create("Contracts")
     state.collection = 77
-    assert "<h2>Contracts</h2>" in str(renderer.render()["collection-title"])
+    assert '<h2 dir="auto">Contracts</h2>' in str(renderer.render()["collection-title"])
 
 
 def test_a_search_shows_what_a_chat_would_find_until_it_is_cleared(

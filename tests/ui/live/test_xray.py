@@ -53,7 +53,7 @@ def test_a_real_dot_in_the_text_stays_a_dot() -> None:
     def dotted(ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(f" a·b{token}" for token in ids)
 
-    text = xray_html(TWO, 1, False, dotted).partition('<p class="text">')[2].partition("</p>")[0]
+    text = xray_html(TWO, 1, False, dotted).partition('<p class="text" dir="auto">')[2].partition("</p>")[0]
     assert "… a·b7" in text
     assert "> a·b8</mark>" in text
 

@@ -22,7 +22,7 @@ def headings(html: str) -> list[str]:
 
 
 def titles(html: str) -> list[str]:
-    return re.findall(r'data-do="open".*?<span>(.*?)</span>', html)
+    return re.findall(r'data-do="open".*?<span dir="auto">(.*?)</span>', html)
 
 
 def test_an_empty_list_says_where_chats_will_be() -> None:
@@ -93,8 +93,8 @@ def test_the_chat_that_is_looked_at_and_one_that_is_written_are_marked() -> None
 
 def test_the_number_of_a_title_is_seen_however_long_the_title_is() -> None:
     html = chat_list_html(ChatList((line(1, "Tell me what a lighthouse is (2)"), line(2, "(2)"))), TODAY)
-    assert "<span>Tell me what a lighthouse is</span> <em>(2)</em>" in html
-    assert "<span>(2)</span></button>" in html
+    assert '<span dir="auto">Tell me what a lighthouse is</span> <em>(2)</em>' in html
+    assert '<span dir="auto">(2)</span></button>' in html
 
 
 def test_no_title_is_markup() -> None:
@@ -108,7 +108,7 @@ def test_what_is_found_shows_the_words_around_it() -> None:
     html = chat_list_html(ChatList((line(1),), search="tulips", found=found), TODAY)
     assert titles(html) == ["Tulips"]
     assert "<mark>tulips</mark> &lt;i&gt;flower" in html
-    assert excerpt_html("a \x02b\x03") == "<small>a <mark>b</mark></small>"
+    assert excerpt_html("a \x02b\x03") == '<small dir="auto">a <mark>b</mark></small>'
 
 
 def test_nothing_found_is_said() -> None:

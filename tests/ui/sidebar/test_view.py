@@ -103,9 +103,9 @@ def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
     chat = person.begin("One?")
     person.actions.new_chat(person.state)
     person.do("move", chat, " Work ")
-    assert f'data-do="open" data-name="{chat}"' in person.sidebar.partition("<span>Work</span>")[2]
+    assert f'data-do="open" data-name="{chat}"' in person.sidebar.partition('<span dir="auto">Work</span>')[2]
     person.do("move", chat, "")
-    inside, _, outside = person.sidebar.partition("<span>Work</span>")[2].partition("Today")
+    inside, _, outside = person.sidebar.partition('<span dir="auto">Work</span>')[2].partition("Today")
     assert "Empty." in inside and f'data-name="{chat}"' in outside
 
 
@@ -124,10 +124,10 @@ def test_a_folder_is_renamed_and_stays_expanded(person: Librarian) -> None:
     chat = store.create(folder="Work").chat
     person.do("expand", "Work")
     person.do("rename-folder", "Work", "Plans")
-    assert f'data-name="{chat}"' in person.sidebar.partition("<span>Plans</span>")[2]
-    assert "<span>Work</span>" not in person.sidebar
+    assert f'data-name="{chat}"' in person.sidebar.partition('<span dir="auto">Plans</span>')[2]
+    assert '<span dir="auto">Work</span>' not in person.sidebar
     person.do("rename-folder", "Plans", "")
-    assert "<span>Plans</span>" not in person.sidebar and f'data-name="{chat}"' in person.sidebar
+    assert '<span dir="auto">Plans</span>' not in person.sidebar and f'data-name="{chat}"' in person.sidebar
 
 
 def test_a_folder_that_gets_the_name_of_another_one_can_be_taken_apart_again(person: Librarian) -> None:
