@@ -87,6 +87,8 @@ class Settings:
     """How each model was loaded last; the latest load first."""
     thinking: Mapping[str, Thinking] = field(default_factory=dict, hash=False)
     """The choice for each model whose thinking was ever chosen; `options` has the current model's."""
+    version: int = 1
+    """The version of the file; files of version 0 do not contain it."""
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
@@ -145,7 +147,7 @@ class SettingsFile:
 
         Raises SettingsNotRead for a file that cannot be opened."""
         try:
-            saved = parse_json(self.path.read_text(encoding="utf-8"))
+            saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
             return require_types(_from_json(saved), {"is_temperature_chosen": True, **saved})
         except FileNotFoundError:
             return Settings()
@@ -168,6 +170,17 @@ class SettingsFile:
                 f"The settings could not be saved in {self.path.parent} ({error.strerror}). "
                 "Free some disk space, or choose another folder with --data-dir. The old settings are kept."
             ) from error
+
+
+def _with_new_defaults(saved: Any) -> Any:
+    """Return the saved values with today's defaults in place of those that version 0 wrote without being asked."""
+    if isinstance(saved, dict) and "version" not in saved:
+        if saved["options"].get("max_new_tokens") == 512:
+            saved["options"]["max_new_tokens"] = 0
+        for choice in (saved["model"], *saved.get("loaded", ())):
+            if (choice.get("dtype"), choice.get("quantisation")) == ("auto", "none"):
+                choice["quantisation"] = "auto"
+    return saved
 
 
 def _from_json(saved: dict[str, Any]) -> Settings:

@@ -100,9 +100,6 @@ class ScriptedModels:
         self._do("open", path)
         return MINE
 
-    def fast_quantisation(self) -> Quantisation:
-        return self.fast
-
     def disk(self) -> DiskUse:
         return DiskUse(Path("/cache"), 50 * GB, 100 * GB)
 
@@ -120,9 +117,16 @@ class ScriptedModels:
         return any(model.name == name for model in self.here)
 
     def judge(
-        self, model: InstalledModel, memory: Memory, precision: Precision, context: int, draft_model: str = ""
+        self,
+        model: InstalledModel,
+        memory: Memory,
+        precision: Precision,
+        context: int,
+        draft_model: str = "",
+        is_automatic: bool = False,
     ) -> Fit:
         self.judged_drafts.append(draft_model)
+        precision = self.fast if is_automatic and self.fast != "none" else precision
         return self.fits.get(
             model.name, replace(make_fit(context=context), memory=memory, precision=precision)
         )

@@ -89,6 +89,22 @@ def test_settings_of_the_first_release_are_read(tmp_path: Path) -> None:
     assert file.load() == UNUSUAL
 
 
+def test_defaults_that_the_first_release_wrote_are_todays(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    chosen = (ModelChoice("a", quantisation="none"), ModelChoice("b", "float32", quantisation="none"))
+    old = Settings(options=Options(max_new_tokens=512), loaded=chosen)
+    file.save(old)
+    assert file.load() == old
+    saved = json.loads(file.path.read_text(encoding="utf-8"))
+    del saved["version"]
+    file.path.write_text(json.dumps(saved), encoding="utf-8")
+    loaded = (ModelChoice("a"), chosen[1])
+    assert file.load() == Settings(options=Options(), loaded=loaded), "what was not chosen"
+    saved["options"]["max_new_tokens"] = 300
+    file.path.write_text(json.dumps(saved), encoding="utf-8")
+    assert file.load().options.max_new_tokens == 300
+
+
 def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:
     assert SettingsFile(tmp_path / "none").load() == Settings()
     assert Settings().model.name == DEMO_MODEL

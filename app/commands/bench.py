@@ -55,7 +55,7 @@ def bench(
     seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
-    quantisation: given.QuantisationOption = "none",
+    quantisation: given.QuantisationOption = "auto",
     offload: given.OffloadOption = False,
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 128,

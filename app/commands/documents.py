@@ -174,6 +174,7 @@ def ask_documents(
     seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
+    quantisation: given.QuantisationOption = "auto",
     max_new_tokens: given.MaxNewTokens = 0,
     thinking: given.ThinkingOption = "default",
     thinking_budget: given.ThinkingBudget = 0,
@@ -188,7 +189,7 @@ def ask_documents(
             decoding = read_decoding(decoder, DecoderSizes(), "on")
             thoughts = Thinking(thinking, thinking_budget)
             options = Options(sampling, decoding, max_new_tokens, thinking=thoughts)
-            settings = ReplySettings(ModelChoice(model, dtype, device), options)
+            settings = ReplySettings(ModelChoice(model, dtype, device, quantisation), options)
         if note := greedy_note(sampling, override):
             print_text(note, err=True)
         with embedded_documents(data_dir, device, is_search=True) as (documents, engine):

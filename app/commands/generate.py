@@ -43,7 +43,7 @@ def generate(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     devices: given.DevicesOption = None,
-    quantisation: given.QuantisationOption = "none",
+    quantisation: given.QuantisationOption = "auto",
     offload: given.OffloadOption = False,
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 0,

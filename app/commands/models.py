@@ -203,7 +203,7 @@ def log_out() -> None:
 def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
     from app.models_registry import grouped, memories, read_catalogue
 
-    memory = memories()[0]
+    memory = memories()[0].usual
     groups = list(grouped(read_catalogue(), memory, precision, context))
     if as_json:
         return print_json({"memory": memory, "groups": groups})

@@ -17,7 +17,7 @@ from app.commands.decoder_options import LANES, OnOff
 from app.errors import BadOption
 from app.values.chat_format import ThinkingLevel
 from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
-from app.values.quantisation import Quantisation
+from app.values.quantisation import QuantisationChoice
 
 BEFORE = "app.commands.options_before_the_command"
 """The key in a context's `meta` of the options that were given to its groups, with their values as typed."""
@@ -125,16 +125,17 @@ Seed = Annotated[
     ),
 ]
 QUANTISATION_HELP = (
-    "Quantise weights to 8 or 4 bits: less memory, and int8 is faster on a CPU. Needs torchao."
+    "Quantise weights to 8 or 4 bits (needs torchao). auto is int8 where that is fastest at next to no loss, on "
+    "x86 CPUs with a C compiler, unless --dtype is given."
 )
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."
 APPS_OWN = "[default: the app's for its model]"
 DTypeOption = Annotated[DType, typer.Option("--dtype", help="auto suits the machine.")]
-QuantisationOption = Annotated[Quantisation, typer.Option("--quantisation", help=QUANTISATION_HELP)]
+QuantisationOption = Annotated[QuantisationChoice, typer.Option("--quantisation", help=QUANTISATION_HELP)]
 DeviceOption = Annotated[Device, typer.Option("--device", help=DEVICE_HELP)]
 OtherDType = Annotated[DType | None, typer.Option("--dtype", help=f"auto suits the machine. {APPS_OWN}")]
 OtherQuantisation = Annotated[
-    Quantisation | None, typer.Option("--quantisation", help=f"{QUANTISATION_HELP} {APPS_OWN}")
+    QuantisationChoice | None, typer.Option("--quantisation", help=f"{QUANTISATION_HELP} {APPS_OWN}")
 ]
 OtherDevice = Annotated[Device | None, typer.Option("--device", help=f"{DEVICE_HELP} {APPS_OWN}")]
 DevicesOption = Annotated[

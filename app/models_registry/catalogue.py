@@ -15,8 +15,7 @@ from app.models_registry.files.fit_estimate import Estimator, judge
 from app.models_registry.files.weights import Tensor, Weights
 from app.settings import assets_dir
 from app.values.messages import PRESETS, Preset
-from app.values.model import CatalogueEntry, Fit, Memory, Precision, Recommendation, Use, Verdict
-from app.values.quantisation import Quantisation
+from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdict
 
 FILE = "catalogue.toml"
 SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")
@@ -31,9 +30,9 @@ class CatalogueModel:
     entry: CatalogueEntry
     estimator: Estimator
 
-    def fit(self, memory: Memory, precision: Precision, context: int) -> Fit:
+    def fit(self, memory: Memory, precision: Precision, context: int, is_automatic: bool = False) -> Fit:
         """Judge whether the model fits a device."""
-        return judge(replace(self.estimator, device=memory.device), memory, precision, context)
+        return judge(replace(self.estimator, device=memory.device), memory, precision, context, is_automatic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +71,6 @@ def grouped(
                 yield CatalogueGroup(verdict, use, tuple(entries))
 
 
-def recommend(
-    one: CatalogueModel, memory: Memory, precision: Precision, context: int, fast: Quantisation
-) -> Recommendation:
-    """Judge a model in the quantisation `fast` if it can be read for that, else in `precision`."""
-    fit = one.fit(memory, precision, context)
-    if fast == "none" or not fit.fits_in_float32:
-        return Recommendation(one.entry, fit)
-    return Recommendation(one.entry, one.fit(memory, fast, context), fast)
-
-
 def wng(parameters: int) -> tuple[int, int, int]:
     """Return the W, N and G that lookahead's authors advise for a model of this size."""
     for name, most in WNG_SIZES:
@@ -109,10 +98,10 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
         context=entry.context,
         is_tied=sizes["is_tied"],
     )
-    return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters, experts)))))
+    return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry, experts)))))
 
 
-def _tensors(shape: ModelConfig, parameters: int, experts: int) -> Iterator[Tensor]:
+def _tensors(shape: ModelConfig, entry: CatalogueEntry, experts: int) -> Iterator[Tensor]:
     """Yield tensors that stand for a model's weights: its embedding and head, all experts, all layers as one
     matrix, and the rest."""
     table = (shape.vocabulary, shape.hidden)
@@ -122,6 +111,7 @@ def _tensors(shape: ModelConfig, parameters: int, experts: int) -> Iterator[Tens
     if experts:
         yield Tensor("experts.weight", "BF16", (1, experts, 1))  # not a matrix, so it is not quantised
     tables = shape.embedding * (1 if shape.is_tied else 2)
-    rows, rest = divmod(parameters - tables - experts, shape.hidden)
-    yield Tensor("layers.weight", "BF16", (rows, shape.hidden))
+    rows, rest = divmod(entry.parameters - tables - experts, shape.hidden)
+    name = "layers.conv.weight" if entry.kind == "hybrid" else "layers.weight"
+    yield Tensor(name, "BF16", (rows, shape.hidden))
     yield Tensor("norm.weight", "BF16", (rest,))

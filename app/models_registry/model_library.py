@@ -4,14 +4,11 @@ It reads the hub, the disk or the GPU driver's tool at every call, so callers sh
 show.
 """
 
-import platform
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from app.models_registry import installed_models
-from app.models_registry.catalogue import read_catalogue, recommend
+from app.models_registry.catalogue import read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.draft_models import draft_models_for
@@ -23,7 +20,6 @@ from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.locate import find_here, locate_path
 from app.settings import ModelSettings
 from app.system.machine import RAM, gpu_memories, memories
-from app.system.programs import Which, find_compiler, find_program
 from app.values.model import (
     DiskUse,
     DraftModels,
@@ -36,9 +32,6 @@ from app.values.model import (
     RowPrice,
     SearchHit,
 )
-from app.values.quantisation import Quantisation
-
-X86 = ("x86_64", "AMD64")
 
 
 class ModelLibrary:
@@ -68,21 +61,17 @@ class ModelLibrary:
         """Return the names, as in torch, of the GPUs that the driver lists."""
         return [one.device for one in gpu_memories()]
 
-    def fast_quantisation(self) -> Quantisation:
-        """Return the quantisation that makes steps fastest on this machine; "none" for dense weights."""
-        return fast_quantisation(self.gpus())
-
     def disk(self) -> DiskUse:
         """Return the free and total bytes of the disk to which models are downloaded."""
         return disk_use(self.hub.root)
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
-        """Return the catalogue's models, small models first, each with whether it fits.
-
-        A model is judged in the quantisation that is fastest here if the machine can read it for that, else in
-        `precision`."""
-        fast = self.fast_quantisation()
-        return [recommend(one, memory, precision, context, fast) for one in read_catalogue()]
+        """Return the catalogue's models, small models first, each with whether it fits as it is loaded
+        automatically."""
+        fits = (
+            (one.entry, one.fit(memory, precision, context, is_automatic=True)) for one in read_catalogue()
+        )
+        return [Recommendation(entry, fit) for entry, fit in fits]
 
     def installed(self) -> list[InstalledModel]:
         """Return all models on this machine."""
@@ -98,11 +87,17 @@ class ModelLibrary:
         return find_here(name, self.hub) is not None
 
     def judge(
-        self, model: InstalledModel, memory: Memory, precision: Precision, context: int, draft_model: str = ""
+        self,
+        model: InstalledModel,
+        memory: Memory,
+        precision: Precision,
+        context: int,
+        draft_model: str = "",
+        is_automatic: bool = False,
     ) -> Fit:
         """Estimate whether an installed model fits with its draft model. Raises ModelError for invalid files."""
         draft = find_here(draft_model, self.hub) if draft_model else None
-        return judge_folder(model.path, model.name, memory, precision, context, draft)
+        return judge_folder(model.path, model.name, memory, precision, context, draft, is_automatic)
 
     def draft_models(self, model: InstalledModel) -> DraftModels:
         """Return the models that can draft for an installed model.
@@ -133,8 +128,9 @@ class ModelLibrary:
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
-        """Look a model up on the hub before it is downloaded. Raises ModelError."""
-        return inspect_model(self.hub, require_hub_id(name, self.hub.endpoint), memory, precision, context)
+        """Look a model up on the hub, as it is loaded automatically, before it is downloaded. Raises ModelError."""
+        hub_id = require_hub_id(name, self.hub.endpoint)
+        return inspect_model(self.hub, hub_id, memory, precision, context, is_automatic=True)
 
     def freed_by(self, model: InstalledModel) -> int:
         """Return the bytes that deleting a model would free."""
@@ -143,19 +139,3 @@ class ModelLibrary:
     def delete(self, model: InstalledModel) -> int:
         """Delete a model of the hub's cache. Returns the bytes that this freed. Raises ModelError."""
         return installed_models.delete(model, self.hub)
-
-
-def fast_quantisation(
-    gpus: Sequence[str],
-    has_package: Callable[[str], object] = find_spec,
-    which: Which = find_program,
-    system: tuple[str, str] | None = None,
-) -> Quantisation:
-    """Return "int8" if it was measured to be fastest on machines like this one, else "none".
-
-    That is the case on an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per
-    row"."""
-    name, machine = system or (platform.system(), platform.machine())
-    if gpus or name != "Linux" or machine not in X86 or not has_package("torchao"):
-        return "none"
-    return "int8" if find_compiler(which) else "none"

@@ -3,10 +3,11 @@
 import ctypes
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
-from app.system.programs import SECONDS, answer_of
+from app.system.programs import SECONDS, Which, answer_of, find_compiler, find_program
 from app.values.model import Memory
 
 RAM = "cpu"
@@ -42,6 +43,19 @@ def parse_cpuinfo(text: str) -> str:
     """Return the first `model name` in /proc/cpuinfo; "" if there is none, as on ARM."""
     lines = (line.partition(":") for line in text.splitlines())
     return next((value.strip() for key, _, value in lines if key.strip() == "model name"), "")
+
+
+def multiplies_int8_fast(
+    has_package: Callable[[str], object] = find_spec,
+    which: Which = find_program,
+    system: tuple[str, str] | None = None,
+) -> bool:
+    """Return whether this machine's processor was measured to be fastest with weights in int8.
+
+    That is an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row"."""
+    name, machine = system or (platform.system(), platform.machine())
+    is_known = name == "Linux" and machine in ("x86_64", "AMD64")
+    return is_known and bool(has_package("torchao") and find_compiler(which))
 
 
 def memories() -> list[Memory]:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, get_args
 
 from app.values.chat_format import ChatFormat, Thinking
 from app.values.logits import LogitsSettings, TokenLogprobs
-from app.values.quantisation import Quantisation
+from app.values.quantisation import Quantisation, QuantisationChoice
 from app.values.trace import NO_TRACE, StepTrace
 from app.values.trace import Origin as Origin
 from app.values.trace import Split as Split
@@ -33,12 +33,12 @@ class ModelChoice:
     `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
     the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
     for it, loaded in the same way; "" for none. With `offload` the weights for which a GPU has no room stay in
-    main memory."""
+    main memory. Weights of a chosen `dtype` are quantised only if that is chosen, too."""
 
     name: str
     dtype: DType = "auto"
     device: Device = "auto"
-    quantisation: Quantisation = "none"
+    quantisation: QuantisationChoice = "auto"
     attention: AttentionChoice = "auto"
     context: int = 0
     server: str = ""
@@ -52,7 +52,7 @@ class ModelChoice:
         require(is_named, "draft model must be a folder or a hub id", self.draft_model)
         require_one_of(DType, "dtype", self.dtype)
         require_one_of(Device, "device", self.device)
-        require_one_of(Quantisation, "quantisation", self.quantisation)
+        require_one_of(QuantisationChoice, "quantisation", self.quantisation)
         require_one_of(AttentionChoice, "attention", self.attention)
 
 
@@ -223,7 +223,7 @@ class Request:
 
 NoteName = Literal[
     "device", "lookahead", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template",
-    "parts",
+    "parts", "quantised",
 ]  # fmt: skip
 
 
@@ -235,7 +235,8 @@ class ModelInfo:
     why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
     why no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing
     was compiled here (`compiler`), whether the draft heads in its checkpoint are used (`heads`), how a model
-    without a chat template is sent messages (`template`), and what a model could read beside text (`parts`).
+    without a chat template is sent messages (`template`), what a model could read beside text (`parts`), and why
+    weights are not quantised (`quantised`).
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
     quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
@@ -282,7 +283,8 @@ class ModelInfo:
 
 
 REFUSALS: tuple[NoteName, ...] = (
-    "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template"
+    "device", "chains", "attention", "graphs", "fused", "same-text", "compiler", "heads", "template",
+    "quantised",
 )  # fmt: skip
 """Notes that may explain why something is not used; `fused`, `same-text` and `heads` may also report its use."""
 

@@ -1,6 +1,6 @@
 """Values about models that layers exchange: installed and remote models, whether they fit, and downloads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,8 @@ LARGEST_SIZES = {
 """The largest accepted sizes in a config.json, far above those of any model."""
 DISK_RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
+USUALLY_FREE = 0.8
+"""The share of a device's memory that other programs usually leave."""
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
 UNKNOWN_CONTEXT = 32_768
@@ -96,14 +98,26 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of a device in bytes: `free` of `total`."""
+    """The memory of a device in bytes: `free` of `total`, or what is usually free if no program but ours runs."""
 
     device: str
     free: int
     total: int
+    is_usual: bool = False
 
     def __post_init__(self) -> None:
         require(0 <= self.free <= self.total, f"free memory must be from 0 to {self.total}", self.free)
+
+    @property
+    def usual(self) -> "Memory":
+        """The same device with what is usually free of it, so that advice does not change from minute to minute."""
+        return replace(self, free=int(self.total * USUALLY_FREE), is_usual=True)
+
+    @property
+    def words(self) -> str:
+        """The memory in words: "8.00 GB free", or "16.0 GB in this machine"."""
+        where = "this machine" if self.device == "cpu" else self.device
+        return f"{gigabytes(self.total)} in {where}" if self.is_usual else f"{gigabytes(self.free)} free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +164,9 @@ class Fit:
     note: str = ""
 
     @property
-    def fits_in_float32(self) -> bool:
-        """Whether the device holds the model in float32, in which weights are read before they are quantised."""
-        widened = self.need.weights if self.precision != "float32" else 0
-        return self.need.total + widened <= self.memory.free
+    def quantisation(self) -> Quantisation:
+        """The quantisation that the model was judged with."""
+        return self.precision if self.precision == "int8" or self.precision == "int4" else "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +229,10 @@ class CatalogueEntry:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """An entry of the catalogue, and whether it fits this machine with the quantisation that is fastest here."""
+    """An entry of the catalogue, and whether it fits this machine as it is loaded automatically."""
 
     entry: CatalogueEntry
     fit: Fit
-    quantisation: Quantisation = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from math import prod
 from typing import Literal
 
 Quantisation = Literal["none", "int8", "int4"]
+QuantisationChoice = Literal["auto", "none", "int8", "int4"]
+"""The quantisation that is asked for; `automatic` decides what "auto" stands for."""
 
 GROUP = 32
 """The group size of int4: how many neighbours in a row share a scale."""
@@ -23,6 +25,31 @@ GROUP = 32
 _TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word_embeddings.")
 _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 """Names that checkpoints give to the tables by tokens, and to the tables by positions."""
+
+
+SMALL = 50_000_000
+"""Parameters below which a model is not quantised automatically: its steps are short, and its text changes most."""
+TO_READ = 4.4
+"""Bytes of memory for each parameter while a model is read in float32, to be quantised."""
+
+
+def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
+    """Return the quantisation that "auto" stands for, and why it is none if int8 is fast on this device.
+
+    `share` is how much of the parameters int8 would hold; `free` is the device's free memory in bytes, 0 if it is
+    unknown."""
+    if not is_fast:
+        return "none", ""
+    if parameters < SMALL:
+        return "none", "Weights are not quantised: the model is so small that it is fast anyway."
+    if share < 0.5:
+        return (
+            "none",
+            "Weights are not quantised: most of them are in recurrent layers or in stacked experts.",
+        )
+    if 0 < free < parameters * TO_READ:
+        return "none", "Weights are not quantised: reading them for that needs more memory than is free."
+    return "int8", ""
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:

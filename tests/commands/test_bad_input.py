@@ -29,8 +29,7 @@ def sentence(result: Result, code: int) -> str:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--max-new-tokens", "0", "Max new tokens must be at least 1, got 0."),
-        ("--max-new-tokens", "-5", "Max new tokens must be at least 1, got -5."),
+        ("--max-new-tokens", "-5", "Max new tokens must be 0 (no limit) or more, got -5."),
         ("--rows", "-1", "Rows must be from 0 (auto) to 256, got -1."),
         ("--window", "-1", "Window must be from 0 (off) to 128, got -1."),
         ("--window", "129", "Window must be from 0 (off) to 128, got 129."),
@@ -117,7 +116,7 @@ def test_what_would_be_ignored_or_cannot_be_done_is_refused(arguments: tuple[str
         (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
         (("--decoders", ""), f"Unknown decoder ''. Choose from {LANES}, separated by commas."),
         (("--rounds", "0"), "Rounds must be at least 1, got 0."),
-        (("--max-new-tokens", "0"), "Max new tokens must be at least 1, got 0."),
+        (("--max-new-tokens", "-1"), "Max new tokens must be 0 (no limit) or more, got -1."),
         (("--ngram", "99"), "Ngram must be from 2 to 16, got 99."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

@@ -1,6 +1,7 @@
 """The catalogue that ships with the app holds to its form, and its numbers to each other."""
 
 import tomllib
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from app.errors import ModelBroken
 from app.models_registry import find, grouped, parse_hub_id, read_catalogue
-from app.models_registry.catalogue import FILE, CatalogueModel, recommend, wng
+from app.models_registry.catalogue import FILE, CatalogueModel, wng
 from app.settings import assets_dir
 from app.values.messages import PRESETS
 from app.values.model import Kind, Memory, Use
@@ -116,11 +117,30 @@ def test_a_broken_catalogue_is_a_sentence(tmp_path: Path, text: str) -> None:
 def test_a_model_is_judged_in_the_form_that_is_fastest_here_if_it_can_be_read_for_that() -> None:
     small = next(one for one in CATALOGUE if one.entry.repo == "Qwen/Qwen3-1.7B")
     roomy, tight = (Memory("cpu", free * GIB, 64 * GIB) for free in (32, 6))
-    found = recommend(small, roomy, "bfloat16", 4096, "int8")
-    assert (found.quantisation, found.fit.precision) == ("int8", "int8")
-    assert found.fit.need.weights < 0.6 * small.fit(roomy, "bfloat16", 4096).need.weights
-    kept = recommend(small, tight, "bfloat16", 4096, "int8")  # float32 would take 7 GB while it is read
-    assert (kept.quantisation, kept.fit.precision) == ("none", "bfloat16")
+    fast, slow = (replace(small, estimator=replace(small.estimator, is_fast=one)) for one in (True, False))
+    found = fast.fit(roomy, "bfloat16", 4096, is_automatic=True)
+    assert (found.quantisation, found.precision) == ("int8", "int8")
+    assert found.need.weights < 0.6 * fast.fit(roomy, "bfloat16", 4096).need.weights
+    kept = fast.fit(tight, "bfloat16", 4096, is_automatic=True)  # float32 would take 7 GB while it is read
+    card = fast.fit(replace(roomy, device="cuda:0"), "bfloat16", 4096, is_automatic=True)
+    others = [slow.fit(roomy, "bfloat16", 4096, is_automatic=True), kept, card]
+    assert [(one.quantisation, one.precision) for one in others] == [("none", "bfloat16")] * 3
+
+
+def test_hybrids_and_mixtures_are_not_quantised_automatically() -> None:
+    memory = Memory("cpu", 900 * GIB, 900 * GIB)
+    for one in CATALOGUE:
+        fast = replace(one, estimator=replace(one.estimator, is_fast=True))
+        judged = fast.fit(memory, "bfloat16", 4096, is_automatic=True)
+        assert (judged.quantisation == "int8") == (one.entry.kind == "dense"), one.entry.repo
+
+
+def test_what_is_recommended_does_not_depend_on_what_is_free() -> None:
+    memories = [Memory("cpu", free * GIB, 32 * GIB).usual for free in (1, 30)]
+    first, second = (list(grouped(CATALOGUE, one, "bfloat16", 4096)) for one in memories)
+    assert first == second
+    fit = CATALOGUE[0].fit(memories[0], "bfloat16", 4096)
+    assert "and there are 34 GB in this machine" in fit.sentence
 
 
 def test_experts_are_not_quantised_in_the_estimate() -> None:

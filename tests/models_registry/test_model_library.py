@@ -8,7 +8,6 @@ import pytest
 from app.errors import ModelError, ModelNotFound
 from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.config import parse_config
-from app.models_registry.model_library import fast_quantisation
 from app.settings import ModelSettings
 from app.values.model import Download, InstalledModel, RowPrice
 from tests.models_registry.downloads.test_downloads import wait_for
@@ -18,7 +17,6 @@ from tests.models_registry.test_installed_models import CONFIG
 
 FILES = {**model_files(500_000), "config.json": CONFIG}
 ONLINE = ModelSettings()
-LINUX = ("Linux", "x86_64")
 
 
 @pytest.fixture
@@ -112,27 +110,3 @@ def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
     demo = library.row_price("demo", "float32")
     assert demo is not None and demo.logits == 4096 * 8
     library.downloads.close()
-
-
-def has(*names: str) -> object:
-    return lambda name: name if name in names else None
-
-
-def fastest(
-    gpus: tuple[str, ...] = (), package: str = "torchao", compiler: str = "gcc", system: object = LINUX
-) -> str:
-    return fast_quantisation(gpus, has(package), has(compiler), system)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("compiler", ["cc", "gcc", "clang"])
-def test_int8_is_fastest_on_an_x86_cpu_with_a_compiler_and_torchao(compiler: str) -> None:
-    assert fastest(compiler=compiler) == "int8"
-
-
-def test_elsewhere_no_quantisation_is_known_to_be_faster() -> None:
-    assert fastest(gpus=("cuda:0",)) == "none"
-    assert fastest(package="") == "none"
-    assert fastest(compiler="") == "none"
-    assert fastest(system=("Linux", "aarch64")) == "none"
-    assert fastest(system=("Darwin", "arm64")) == "none"
-    assert fastest(system=("Windows", "AMD64")) == "none"

@@ -154,7 +154,7 @@ def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
     person.open_tab("settings")
     person.page.fill("#max-tokens input", "0")
     person.page.wait_for_selector("#problem .problem")
-    assert person.text("#problem") == "Max new tokens must be at least 1, got 0."
+    assert person.text("#problem") == "Max new tokens must be 0 (no limit) or more, got -1."
     person.send("Keep me")
     person.page.wait_for_selector(".toast-body")
     assert person.page.input_value("#message textarea") == "Keep me"

@@ -47,7 +47,7 @@ NAN = float("nan")
         (
             ModelChoice,
             {"name": "demo", "quantisation": "int2"},
-            "quantisation must be one of none, int8, int4, got 'int2'",
+            "quantisation must be one of auto, none, int8, int4, got 'int2'",
         ),
         (
             ModelChoice,

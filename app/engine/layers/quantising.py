@@ -38,8 +38,9 @@ from app.engine.machine.device_faults import is_no_verdict, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
 from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
+from app.system.machine import multiplies_int8_fast, ram
 from app.values.messages import ModelChoice
-from app.values.quantisation import Quantisation, bits_of, group_of
+from app.values.quantisation import Quantisation, automatic, bits_of, group_of
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,24 @@ MISSING = (
     "Quantised weights need torchao 0.17 or newer, which is not installed: "
     "run pip install 'torchao>=0.17,<0.19', or choose the quantisation none."
 )
+
+
+def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
+    """Return the chosen quantisation, and a note why an automatic one is none. The model may be without data."""
+    if choice.quantisation != "auto":
+        return choice.quantisation, ""
+    is_fast = choice.dtype == "auto" and device.type == "cpu" and multiplies_int8_fast()
+    parameters = model.num_parameters()
+    share = _quantisable(model) / max(parameters, 1)
+    return automatic(parameters, share, is_fast and cpu_kernels() is not None, ram().free)
+
+
+def _quantisable(model: PreTrainedModel) -> int:
+    """Count the weights that quantised layers would hold, the embedding's included."""
+    linears: Any = [parent.get_submodule(name) for parent, name, _, _ in _linears(model, "int8")]
+    weights = [one.weight for one in linears]
+    weights += [model.get_input_embeddings().weight] if weights else []
+    return sum(one.numel() for one in {id(one): one for one in weights}.values())
 
 
 def suiting_dtype(choice: ModelChoice, device: torch.device) -> torch.dtype:

@@ -21,7 +21,7 @@ from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.layers.quantising import check_can_quantise, quantise
+from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
@@ -30,7 +30,7 @@ from app.engine.loading.weights import (
     HERE,
     Place,
     as_model_errors,
-    check_config_size,
+    described_model,
     offloaded_bytes,
     placement,
     prepared,
@@ -139,33 +139,31 @@ def load(
     keeps the folders of GGUF files. If a draft model is chosen, the checkpoint's own heads are not read. Raises
     ModelError with a sentence about what is wrong, BadOption for a choice that is not possible here."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    device, dtype = prepared(choice, chosen.device)
-    check_can_quantise(choice.quantisation, dtype, device)
-    with as_model_errors(folder):
+    with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache) as whole:
+        stated = read_config(whole.path)
+        config = text_config(stated)
+        quantisation, reason = settled(choice, described_model(whole, config), chosen.device)
+        choice = replace(choice, quantisation=quantisation)
+        device, dtype = prepared(choice, chosen.device)
+        check_can_quantise(quantisation, dtype, device)
         check_memory(folder, dtype)
-        with panics_as_errors(), unpacked(folder, cache) as whole:
-            stated = read_config(whole.path)
-            config = text_config(stated)
-            check_config_size(whole, config, dtype)
-            tokenizer = _read_tokenizer(whole, stated, sandbox)
-            # A model that is to be quantised is moved slice by slice later.
-            placed = place(config, device) if choice.quantisation == "none" else {}
-            model = read_weights(whole, config, dtype, placed).requires_grad_(False)
-            heads = CarriedHeads()
-            if reads_heads and not choice.draft_model:
-                heads = carried_heads(model, whole)
-            quantised = quantise(model, choice.quantisation, device)  # before dense weights take memory there
-            ready = model.train(False)
-            if not offloaded_bytes(
-                model
-            ):  # otherwise accelerate moves weights, and the model cannot be moved
-                ready.to(device)
-            template_note = _give_template(tokenizer)
-            chat_format = _chat_format(tokenizer, sandbox)
-            loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
-            info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
+        tokenizer = _read_tokenizer(whole, stated, sandbox)
+        # A model that is to be quantised is moved slice by slice later.
+        placed = place(config, device) if quantisation == "none" else {}
+        model = read_weights(whole, config, dtype, placed).requires_grad_(False)
+        heads = CarriedHeads()
+        if reads_heads and not choice.draft_model:
+            heads = carried_heads(model, whole)
+        quantised = quantise(model, quantisation, device)  # before dense weights take memory there
+        ready = model.train(False)
+        if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
+            ready.to(device)
+        template_note = _give_template(tokenizer)
+        chat_format = _chat_format(tokenizer, sandbox)
+        loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
+        info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     info = info.with_note("device", chosen.note).with_note("template", template_note)
-    info = info.with_note("parts", unread_parts(stated.to_dict()))
+    info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", reason)
     return replace(loaded, info=info, draft_models=sources)
 
 
@@ -223,7 +221,7 @@ def prepare(
         context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        quantisation=choice.quantisation,
+        quantisation=choice.quantisation if quantised and choice.quantisation != "auto" else "none",
         quantised_share=quantised / parameters,
         attention=kernels.attention.name if kernels.attends else "",
         fused=kernels.fused,
@@ -247,5 +245,5 @@ def compiler_note(
 ) -> str:
     """Return why our kernels for quantised weights could not be compiled for the CPU; "" if they were or are
     not used."""
-    is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
+    is_wanted = choice.quantisation in BITS and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""

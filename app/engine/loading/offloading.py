@@ -45,7 +45,7 @@ def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) 
         )
     if find_spec("accelerate") is None:
         raise BadOption("--offload needs the package accelerate: run pip install accelerate.")
-    if choice.quantisation != "none":
+    if choice.quantisation not in ("auto", "none"):
         raise BadOption(
             f"Quantised weights cannot be kept in main memory: {_OTHER}, or leave --quantisation out."
         )

@@ -41,10 +41,12 @@ SPARE_BYTES = 2 * 2**30
 """Bytes of buffers that a config may describe, such as tables of positions; no file has them."""
 
 
-def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
-    """Raise ModelBroken if the config describes a model that is much larger than the folder's weights."""
+def described_model(folder: ModelFolder, config: PreTrainedConfig) -> PreTrainedModel:
+    """Make the model that the config describes, without memory.
+
+    Raises ModelBroken if it is much larger than the folder's weights."""
     with _building(folder):
-        model = empty_model(config, dtype)
+        model = empty_model(config, torch.float32)
     files = parts_of(folder.gguf) if folder.gguf else folder.path.glob("*.safetensors")
     stored = sum(file.stat().st_size for file in files)
     # A number takes a byte or more, unless several were packed into one.
@@ -56,6 +58,7 @@ def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torc
         raise _too_much(folder, f"{numbers:,} parameters for {stored:,} bytes of weights")
     if buffers > SPARE_BYTES:
         raise _too_much(folder, f"{buffers:,} bytes of buffers")
+    return text_model(model)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from traceback import clear_frames
 
@@ -291,7 +292,9 @@ class Session:
         for draft in drafts:
             read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
         loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
-        self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
+        self._loaded = self._ranks.join(
+            loaded, folder, replace(here, quantisation=loaded.info.quantisation), self._unpacked
+        )
         progress(f"Loading {folder.name}", LOADED, LOADED)
         tokenizer = request_tokenizer(self._loaded, self._fill)
         self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()

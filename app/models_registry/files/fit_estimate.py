@@ -19,7 +19,7 @@ from typing import cast, get_args
 from app.errors import ModelError, OnlyDrafts
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
-from app.system.machine import PREFIX_SHARE, memories
+from app.system.machine import PREFIX_SHARE, RAM, memories, multiplies_int8_fast
 from app.values.eagle_config import is_speculator
 from app.values.messages import ModelFolder
 from app.values.model import (
@@ -33,7 +33,7 @@ from app.values.model import (
     copying_words,
     gigabytes,
 )
-from app.values.quantisation import model_bytes
+from app.values.quantisation import automatic, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of a weight that is not quantised; app/values/quantisation.py counts quantised weights."""
@@ -60,7 +60,8 @@ class Estimator:
     """Estimates one model on one kind of device.
 
     `packs`: a CPU's kernels keep the weights in an order of their own. `has_triton`: on a GPU attention runs in our
-    own kernels. `is_head`: it is a draft head, which is not quantised with its target."""
+    own kernels. `is_head`: it is a draft head, which is not quantised with its target. `is_fast`: int8 is
+    fastest on the CPU."""
 
     shape: ModelConfig
     weights: Weights
@@ -69,6 +70,13 @@ class Estimator:
     has_triton: bool = field(default_factory=lambda: find_spec("triton") is not None)
     draft_models: tuple["Estimator", ...] = ()
     is_head: bool = False
+    is_fast: bool = field(default_factory=multiplies_int8_fast)
+
+    def automatic(self, memory: Memory, precision: Precision) -> Precision:
+        """Return what "auto" stands for with this memory: a quantisation, or else `precision`."""
+        share = self.weights.quantisable / max(self.weights.numbers, 1)
+        found, _ = automatic(self._numbers(), share, self.is_fast and self.device == RAM, memory.free)
+        return precision if found == "none" else found
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """Estimate the memory of the model and its draft models with this many tokens in its context."""
@@ -196,8 +204,14 @@ def activation_bytes(precision: Precision, device: str) -> int:
     return 4 if precision == "float32" or (is_quantised and device == "cpu") else 2
 
 
-def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:
-    """Judge whether the model fits this device. Returns the estimates with a verdict, also as a sentence."""
+def judge(
+    estimator: Estimator, memory: Memory, precision: Precision, context: int, is_automatic: bool = False
+) -> Fit:
+    """Judge whether the model fits this device. Returns the estimates with a verdict, also as a sentence.
+
+    If `is_automatic`, that is with the quantisation that is fastest, if the model is quantised automatically."""
+    if is_automatic:
+        precision = estimator.automatic(memory, precision)
     usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))
     context = min(context, estimator.shape.context)
     need = estimator.need(precision, context)
@@ -231,7 +245,12 @@ def judge(estimator: Estimator, memory: Memory, precision: Precision, context: i
 
 def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:
     where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
-    needs = f"needs about {gigabytes(total)}, and {gigabytes(memory.free)} of {where} are free"
+    there = f"{gigabytes(memory.free)} of {where} are free"
+    needs = (
+        f"needs about {gigabytes(total)}, and there are {memory.words}"
+        if memory.is_usual
+        else f"needs about {gigabytes(total)}, and {there}"
+    )
     if verdict == "fits":
         whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
         return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"
@@ -242,7 +261,13 @@ def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, contex
 
 
 def judge_folder(
-    folder: Path, name: str, memory: Memory, precision: Precision, context: int, draft: Path | None = None
+    folder: Path,
+    name: str,
+    memory: Memory,
+    precision: Precision,
+    context: int,
+    draft: Path | None = None,
+    is_automatic: bool = False,
 ) -> Fit:
     """Judge whether the model in this folder or GGUF file fits, with its draft model.
 
@@ -254,7 +279,7 @@ def judge_folder(
             check_model(draft, draft.name)
         drafting = replace(_estimator(draft, draft.name, memory), is_head=is_speculator(draft))
         estimator = replace(estimator, draft_models=(drafting,))
-    return judge(estimator, memory, precision, context)
+    return judge(estimator, memory, precision, context, is_automatic)
 
 
 def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:

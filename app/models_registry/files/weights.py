@@ -28,6 +28,9 @@ NUMBERED = re.compile(r"\.(\d{1,6})\.")
 PACKED_PAIRS = "_blocks"
 """The end of the names of tensors in MXFP4, which have two numbers in a byte."""
 SINKS = ".sinks"
+RECURRENT = re.compile(r"mamba|ssm_|linear_attn|A_log|\.conv|conv1d|time_mix|shortconv|rg_lru")
+EXPERTS = re.compile(r"expert|_exps")
+"""Parts of the names of tensors in recurrent layers, and of experts, which transformers stacks in one tensor."""
 EMBEDDINGS = ".embed_tokens.weight"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
@@ -62,6 +65,16 @@ class Weights:
     def numbers(self) -> int:
         """Number of stored parameters; a tied head may be among them."""
         return sum(tensor.numbers for tensor in self.tensors)
+
+    @property
+    def quantisable(self) -> int:
+        """Number of parameters that quantised layers would hold: not those of stacked experts, none if any layer is
+        recurrent."""
+        if any(RECURRENT.search(one.name) for one in self.tensors):
+            return 0
+        return sum(
+            one.numbers for one in self.tensors if len(one.shape) == 2 and not EXPERTS.search(one.name)
+        )
 
     def of_text(self, config: ModelConfig) -> "Weights":
         """Return the weights that are read of a model with other parts: its decoder's and its head's."""

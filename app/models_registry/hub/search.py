@@ -73,7 +73,9 @@ def _hit(model: dict[str, Any]) -> SearchHit:
     )
 
 
-def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int) -> RemoteModel:
+def inspect_model(
+    hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int, is_automatic: bool = False
+) -> RemoteModel:
     """Return a model on the hub with its files and whether it fits; `problems` are reasons why it cannot be used.
 
     Raises ModelError if the model does not exist, or the hub cannot be reached."""
@@ -113,7 +115,7 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
         architecture=config.architecture,
         parameters=weights.numbers,
         context=config.context,
-        fit=judge(Estimator(config, weights, memory.device), memory, precision, context),
+        fit=judge(Estimator(config, weights, memory.device), memory, precision, context, is_automatic),
     )
 
 

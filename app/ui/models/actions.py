@@ -138,7 +138,7 @@ class ModelsActions:
         found = inventory.get()
         try:
             memory = found.memory if found else models.memory("")
-            model = models.inspect_model(name, memory, inventory.precision, USUAL_CONTEXT)
+            model = models.inspect_model(name, memory.usual, inventory.precision, USUAL_CONTEXT)
             return replace(
                 results,
                 inspected=((model, models.hub.page(model.repo.partition(":")[0])), *results.inspected),

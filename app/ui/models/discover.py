@@ -2,20 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from markupsafe import Markup
 
-from app.settings import Settings
 from app.ui.frame.templates import render_macro
-from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values, load_name
+from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values
 from app.values.messages import ModelChoice
 from app.values.model import (
     DISK_RESERVE,
     FileProgress,
     Fit,
-    InstalledModel,
     Kind,
     Recommendation,
     RemoteModel,
@@ -101,33 +99,11 @@ def _suits(one: Recommendation, inventory: Inventory) -> bool:
     return entry.is_first and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
 
 
-def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quantisation:
-    """Return the fastest quantisation for a model of the catalogue whose weights fit in float32; else "none".
-
-    The weights are read in float32 before they are quantised. Models outside the catalogue may have layers that
-    cannot be quantised."""
-    is_known = any(one.entry.repo == name for one in inventory.recommended)
-    if not is_known or fit is None:
-        return "none"
-    return inventory.fast if fit.fits_in_float32 else "none"
-
-
-def quantisation_of_offer(settings: Settings, one: Recommendation) -> Quantisation:
-    """Return the quantisation with which an offered model is loaded after its download."""
-    repo = one.entry.repo
-    return settings.choice_of(repo).quantisation if settings.was_loaded(repo) else one.quantisation
-
-
-def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
-    """Return the options with which an offered model that is installed is loaded.
-
-    They are those with which it was last loaded, else the fastest quantisation."""
-    name = load_name(model)
-    choice = settings.choice_of(name)
-    if settings.was_loaded(name):
-        return choice
-    fastest = quantisation_for(inventory, model.name, inventory.fit_of(model))
-    return replace(choice, quantisation=fastest)
+def quantisation_of(choice: ModelChoice, fit: Fit | None) -> Quantisation:
+    """Return the quantisation with which a model is loaded; `fit` is how it was judged with this choice."""
+    if choice.quantisation != "auto":
+        return choice.quantisation
+    return fit.quantisation if fit and choice.dtype == "auto" else "none"
 
 
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
@@ -209,11 +185,11 @@ def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) 
 
 def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, object]:
     is_here = not known.isdisjoint({f"{repo}:{file.name}", f"{repo}/{file.name.removesuffix('.gguf')}"})
-    words = quantisation_of(file.name) or file.name
+    words = packing_of(file.name) or file.name
     return {"name": file.name, "words": words, "size": gigabytes(file.size), "is_here": is_here}
 
 
-def quantisation_of(name: str) -> str:
+def packing_of(name: str) -> str:
     """Return how a GGUF file is quantised, read from its name: "Q4_K_M"; "" if the name does not contain it."""
     found = QUANTISATION.search(name.removesuffix(".gguf"))
     return found[1].upper() if found else ""
@@ -224,5 +200,5 @@ def best_gguf(files: Sequence[FileProgress], free: int) -> str:
 
     All files take the same memory when loaded, but larger files round less."""
     fitting = [file for file in files if file.size + DISK_RESERVE <= free]
-    packed = [file for file in fitting if not quantisation_of(file.name).endswith(("F16", "F32"))]
+    packed = [file for file in fitting if not packing_of(file.name).endswith(("F16", "F32"))]
     return max(packed or fitting, key=lambda file: file.size).name if fitting else ""

@@ -20,7 +20,6 @@ from app.values.model import (
     Verdict,
     gigabytes,
 )
-from app.values.quantisation import Quantisation
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class InstalledFit:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All models as they were found at one time. `fast` is the fastest quantisation on this machine."""
+    """All models as they were found at one time."""
 
     memory: Memory
     gpus: tuple[str, ...]
@@ -53,7 +52,6 @@ class Inventory:
     library: ModelSettings
     is_logged_in: bool
     loaded_fit: Fit | None
-    fast: Quantisation = "none"
 
     def find(self, path: str) -> InstalledModel | None:
         """Return the installed model at this path."""
@@ -84,7 +82,9 @@ class InventoryCache:
 
         Raises ModelError for invalid files."""
         precision, context = precision_for(choice, self.precision), choice.context or USUAL_CONTEXT
-        return self._services.models.judge(model, memory, precision, context, choice.draft_model)
+        is_automatic = choice.dtype == choice.quantisation == "auto"
+        judge = self._services.models.judge
+        return judge(model, memory, precision, context, choice.draft_model, is_automatic)
 
     def find(self, path: str) -> InstalledModel:
         """Return the installed model at this path. Raises AppError if there is none."""
@@ -137,12 +137,11 @@ class InventoryCache:
             memory,
             tuple(models.gpus()),
             models.disk(),
-            tuple(models.recommended(memory, self.precision, USUAL_CONTEXT)),
+            tuple(models.recommended(free.usual, self.precision, USUAL_CONTEXT)),
             tuple(InstalledFit(model, self._fit(model, memory)) for model in installed),
             self._services.settings.library,
             models.hub.is_logged_in(),
             self._fit(loaded, memory) if loaded else None,
-            models.fast_quantisation(),
         )
 
     def _fit(self, model: InstalledModel, memory: Memory) -> Fit | None:
@@ -160,8 +159,8 @@ def precision_of(info: ModelInfo | None) -> Precision:
 
 
 def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
-    """Return the precision of weights that are loaded with these options."""
-    if choice.quantisation != "none":
+    """Return the precision of weights that are loaded with these options and not quantised automatically."""
+    if choice.quantisation == "int8" or choice.quantisation == "int4":
         return choice.quantisation
     return choice.dtype if choice.dtype != "auto" else automatic
 
@@ -181,11 +180,9 @@ def load_name(model: InstalledModel) -> str:
 def fit_values(fit: Fit) -> dict[str, object]:
     """Return the values of the memory bar, and the verdict in words."""
     total, free = fit.need.total, fit.memory.free
-    words = f"needs {gigabytes(total)} in {fit.precision}, {gigabytes(free)} are free"
+    words = f"needs {gigabytes(total)} in {fit.precision}, of {fit.memory.words}"
     if fit.verdict == "fits":
-        words = (
-            f"needs {gigabytes(total)} of {gigabytes(free)} free · chats up to {fit.longest_context:,} tokens"
-        )
+        words = f"needs {gigabytes(total)} of {fit.memory.words} · chats up to {fit.longest_context:,} tokens"
     elif fit.longest_context:
         words += f" · {fit.longest_context:,} tokens of context would fit"
     needs = [(part, name, getattr(fit.need, part)) for part, name in MEMORY_PARTS]

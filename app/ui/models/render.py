@@ -24,7 +24,7 @@ from app.ui.models.inventory import (
 from app.ui.models.load_dialog import LoadDialog, load_dialog_html, options_here
 from app.values.messages import DType, EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
-from app.values.quantisation import Quantisation
+from app.values.quantisation import Quantisation, QuantisationChoice
 from app.values.server import Server
 
 TEMPLATE = "models.html"
@@ -230,7 +230,10 @@ def picker_html(
 
     `choice` is the model that the next message goes to."""
     here = options_here(inventory.gpus if inventory else ())
-    weights = choice.quantisation if choice.quantisation != "none" else choice.dtype
+    is_dense = choice.quantisation in ("auto", "none")
+    weights = choice.dtype if is_dense else choice.quantisation
+    if (choice.dtype, choice.quantisation) == ("auto", "none"):
+        weights = "none"
     is_local = status.model is not None and not status.model.server
     return render_macro(
         "model_picker.html",
@@ -238,7 +241,7 @@ def picker_html(
         rows=list(_picker_rows(inventory, status)) if inventory else None,
         precisions=[
             (one.value, one.words or one.label, one.value == weights, _with_weights(choice, one.value))
-            for one in (*here.dtype, *here.quantisation)
+            for one in (*here.dtype, *here.quantisation[1:])
             if one.value != "none"
         ],
         name=status.model.name if status.model and is_local else "",
@@ -260,5 +263,6 @@ def _with_weights(choice: ModelChoice, weights: str) -> str:
     if weights in get_args(Quantisation):
         changed = replace(choice, dtype="auto", quantisation=cast(Quantisation, weights), offload=False)
     else:
-        changed = replace(choice, dtype=cast(DType, weights), quantisation="none")
+        kind: QuantisationChoice = "auto" if weights == "auto" else "none"
+        changed = replace(choice, dtype=cast(DType, weights), quantisation=kind)
     return json.dumps(astuple(changed))

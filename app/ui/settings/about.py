@@ -84,6 +84,7 @@ def _model_notes(model: ModelInfo) -> Facts:
         "Layers": model.note("fused"),
         "C compiler": model.note("compiler"),
         "Chat template": model.note("template"),
+        "Quantisation": model.note("quantised"),
         "Same text": model.note("same-text"),
         "Drafting heads": model.note("heads"),
         "Text part": model.note("parts"),

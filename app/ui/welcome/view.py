@@ -12,8 +12,8 @@ from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
-from app.ui.models.discover import MOST, best_models, choice_of, quantisation_of_offer
-from app.ui.models.inventory import Inventory, InventoryCache
+from app.ui.models.discover import MOST, best_models, quantisation_of
+from app.ui.models.inventory import Inventory, InventoryCache, load_name
 from app.ui.models.load_dialog import INT8_ON_CPU
 from app.ui.models.render import download_words
 from app.values.messages import EngineStatus
@@ -100,9 +100,8 @@ class ModelGetter:
 
     def load(self, path: str) -> None:
         """Load an installed model. Raises AppError."""
-        model, inventory = self._inventory.find(path), self._inventory.get()
-        assert inventory
-        self._services.choose_model(choice_of(self._services.settings, inventory, model))
+        model = self._inventory.find(path)
+        self._services.choose_model(self._services.settings.choice_of(load_name(model)))
 
     def load_downloaded(self) -> None:
         """Load the requested model if its download has finished and no reply is being written."""
@@ -114,7 +113,7 @@ class ModelGetter:
             self._wanted = ""
         elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
             self._wanted = ""
-            self._services.choose_model(choice_of(self._services.settings, inventory, model))
+            self._services.choose_model(self._services.settings.choice_of(load_name(model)))
 
 
 class WelcomeRenderer:
@@ -145,11 +144,15 @@ class WelcomeRenderer:
 
 
 def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
-    """Return the largest installed models that fit, without the demo model."""
+    """Return the largest installed models that this machine has memory for, without the demo model."""
+    most = inventory.memory.usual.free
     fitting = [
         one.model
         for one in inventory.installed
-        if one.model.origin != "demo" and one.model.state == "ready" and one.fit and one.fit.verdict == "fits"
+        if one.model.origin != "demo"
+        and one.model.state == "ready"
+        and one.fit
+        and one.fit.need.total <= most
     ]
     return tuple(sorted(fitting, key=lambda model: model.size, reverse=True)[:MOST])
 
@@ -168,8 +171,9 @@ def offers_html(
     by_name = {download.name: download for download in downloads}
     here = usable(inventory)
     others = () if inventory.library.is_offline else other_models(inventory, here)
-    installed = [(model, choice_of(settings, inventory, model).quantisation) for model in here]
-    offered = [(one, quantisation_of_offer(settings, one)) for one in others]
+    choice_of = settings.choice_of
+    installed = [(one, quantisation_of(choice_of(load_name(one)), inventory.fit_of(one))) for one in here]
+    offered = [(one, quantisation_of(choice_of(one.entry.repo), one.fit)) for one in others]
     return render(
         "offers.html",
         parameters=f"{parameters_label(status.model.parameters)} parameters" if status.model else "",

@@ -3,14 +3,25 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import nn
-from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MixtralConfig,
+    PreTrainedModel,
+)
 
+from app.engine.layers import quantising
 from app.engine.layers.quantised_layers import (
     CpuInt8Linear,
     QuantisedEmbedding,
@@ -28,6 +39,7 @@ from app.engine.layers.quantising import (
     find_kernel,
     quantise,
     quantised,
+    settled,
     torchao,
 )
 from app.engine.loading.loading import load
@@ -37,6 +49,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
+from app.values.model import Memory
 from app.values.quantisation import Quantisation, model_bytes
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
@@ -56,6 +69,44 @@ KINDS: tuple[Quantisation, ...] = ("int8", "int4")
 BY_DEFAULT = covering([("llama", "gemma2", "gpt2", "deepseek-v3"), KINDS], deep=())
 
 both_kinds = pytest.mark.parametrize("quantisation", KINDS)
+
+
+LAYERS = {"hidden_size": 512, "num_hidden_layers": 4, "vocab_size": 50_000, "num_attention_heads": 8}
+SIZED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "dense": (LlamaConfig, {**LAYERS, "intermediate_size": 2048}),
+    "small": (LlamaConfig, {**LAYERS, "intermediate_size": 64, "vocab_size": 500}),
+    "experts": (MixtralConfig, {**LAYERS, "intermediate_size": 4096, "num_local_experts": 8}),
+    "recurrent": (MambaConfig, {"hidden_size": 1024, "num_hidden_layers": 8}),
+}
+
+
+def automatic_of(name: str, choice: ModelChoice, device: str = "cpu") -> tuple[str, str]:
+    kind, sizes = SIZED[name]
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(kind(**sizes))
+    return settled(choice, model, torch.device(device))
+
+
+def test_automatic_is_int8_where_it_is_fastest_and_tells_why_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quantising, "multiplies_int8_fast", lambda: True)
+    monkeypatch.setattr(quantising, "cpu_kernels", lambda: object())
+    automatic = ModelChoice("x")
+    assert automatic_of("dense", automatic) == ("int8", "")
+    reasons = {"small": "so small", "experts": "stacked experts", "recurrent": "recurrent layers"}
+    for name, words in reasons.items():
+        found, reason = automatic_of(name, automatic)
+        assert found == "none" and words in reason
+    assert automatic_of("dense", automatic, "cuda") == ("none", "")
+    for dtype in ("float32", "bfloat16"):
+        assert automatic_of("dense", replace(automatic, dtype=dtype)) == ("none", "")
+    for kind in ("none", *KINDS):
+        assert automatic_of("recurrent", replace(automatic, quantisation=kind)) == (kind, "")
+    monkeypatch.setattr(quantising, "ram", lambda: Memory("cpu", 1, 2))
+    assert "more memory than is free" in automatic_of("dense", automatic)[1]
+    monkeypatch.setattr(quantising, "multiplies_int8_fast", lambda: False)
+    assert automatic_of("dense", automatic) == ("none", "")
 
 
 def make_model(dtype: torch.dtype = torch.float32, **settings: Any) -> PreTrainedModel:

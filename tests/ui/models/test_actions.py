@@ -139,7 +139,7 @@ def test_switching_and_unloading_ask_while_a_reply_is_written(
     assert "Stop it and load org/small?" in asked
     assert "unload the model?" in dialog(actions, "unload")
     assert (engine.loads, engine.unloads, writing.reply.is_stopping) == ([], 0, False)
-    dialog(actions, "load-now", value=json.dumps([SMALL_CHOICE.name, "auto", "auto", "none", "auto"]))
+    dialog(actions, "load-now", value=json.dumps([SMALL_CHOICE.name, "auto", "auto", "auto", "auto"]))
     assert (engine.loads, writing.reply.is_stopping) == ([SMALL_CHOICE], True)
     dialog(actions, "unload-now")
     assert engine.unloads == 1

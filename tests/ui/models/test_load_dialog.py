@@ -69,15 +69,15 @@ def values_of(options: object) -> dict[str, list[str]]:
 
 def test_only_what_exists_here_is_offered() -> None:
     assert values_of(options_here((), has("torchao"), ON_LINUX)) == {
-        "dtype": ["auto", "float32", "bfloat16"], "quantisation": ["none", "int8", "int4"],
+        "dtype": ["auto", "float32", "bfloat16"], "quantisation": ["auto", "none", "int8", "int4"],
         "device": ["auto"], "attention": ["auto", "sdpa", "native"],
     }  # fmt: skip
     assert values_of(options_here(("cuda:0",), has("torchao", "triton"), ON_LINUX)) == {
-        "dtype": ["auto", "float32", "bfloat16", "float16"], "quantisation": ["none", "int8", "int4"],
+        "dtype": ["auto", "float32", "bfloat16", "float16"], "quantisation": ["auto", "none", "int8", "int4"],
         "device": ["auto", "cpu", "cuda"], "attention": ["auto", "sdpa", "triton"],
     }  # fmt: skip
     apple = values_of(options_here((), has(), ("Darwin", "arm64")))
-    assert (apple["device"], apple["quantisation"]) == (["auto", "cpu"], ["none"])
+    assert (apple["device"], apple["quantisation"]) == (["auto", "cpu"], ["auto", "none"])
 
 
 def test_int8_on_a_cpu_tells_its_speed_and_its_loss(dialog: LoadDialog, engine: ScriptedEngine) -> None:
@@ -156,7 +156,7 @@ def test_a_change_is_judged_anew(actions: LoadActions, dialog: LoadDialog, engin
 def test_a_model_that_only_fits_quantised_is_opened_so(
     actions: LoadActions, models: ScriptedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judge(_model: object, _memory: object, precision: str, context: int, _draft: str) -> object:
+    def judge(_model: object, _memory: object, precision: str, context: int, *_: object) -> object:
         return make_fit("fits" if precision == "int8" else "too big", context=context)
 
     monkeypatch.setattr(models, "judge", judge)
@@ -165,20 +165,21 @@ def test_a_model_that_only_fits_quantised_is_opened_so(
     assert dialog.form and dialog.form.choice.quantisation == "int8"
 
 
-def test_the_fastest_quantisation_is_preselected_for_a_model_that_was_never_loaded(
-    actions: LoadActions, services: Services, models: ScriptedModels, engine: ScriptedEngine
+def test_automatic_is_preselected_and_tells_what_it_is_with_this_model(
+    actions: LoadActions, models: ScriptedModels, engine: ScriptedEngine
 ) -> None:
     models.fast = "int8"
     dialog = LoadDialog()
-    LoadActions(services, refreshed(services)).open(dialog, SMALL)
+    actions.open(dialog, SMALL)
     html = shown(dialog, engine.status())
-    assert 'value="int8" checked' in html and html.count(">recommended<") == 1
+    assert 'value="auto" checked' in html and "With this model: int8." in html
+    assert dialog.form and dialog.form.fit and dialog.form.fit.precision == "int8"
     press(actions, dialog, "load-form", quantisation="none")
     engine.end_loading(True)
-    LoadActions(services, refreshed(services)).open(dialog, SMALL)
+    actions.open(dialog, SMALL)
     html = shown(dialog, engine.status())
     assert 'value="none" checked' in html, "as it was loaded last"
-    assert html.count(">recommended<") == 1
+    assert "With this model: int8." in html
 
 
 def test_what_a_card_has_no_room_for_stays_in_main_memory_if_the_person_says_so(

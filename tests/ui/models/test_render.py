@@ -113,7 +113,7 @@ def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
     assert "width:25.00%" in shown and "<s " not in shown
     assert '<s style="left:26.10%">' in fit_bar(big)
     assert text(fit_bar(fits)) == "Fits needs 2.65 GB of 8.00 GB free · chats up to 32,768 tokens"
-    assert text(fit_bar(big)).startswith("Too big needs 31 GB in bfloat16, 8.00 GB are free")
+    assert text(fit_bar(big)).startswith("Too big needs 31 GB in bfloat16, of 8.00 GB free")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from app.settings import ModelSettings, Settings
 from app.ui import Services
-from app.ui.models.discover import best_models, choice_of
+from app.ui.models.discover import best_models
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
 from app.ui.welcome.view import (
     FOR_DEMO,
@@ -26,7 +26,6 @@ from app.ui.welcome.view import (
 )
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import DiskUse, Memory, Recommendation, Verdict
-from app.values.quantisation import Quantisation
 from tests.fake_models import (
     DEMO_MODEL,
     GB,
@@ -59,10 +58,9 @@ def inventory(
     memory: Memory = MEMORY,
     free: int = 50 * GB,
     is_offline: bool = False,
-    fast: Quantisation = "none",
 ) -> Inventory:
     disk, library = DiskUse(Path("/cache"), free, 100 * GB), ModelSettings(is_offline=is_offline)
-    return Inventory(memory, (), disk, tuple(offers), installed, library, False, None, fast)
+    return Inventory(memory, (), disk, tuple(offers), installed, library, False, None)
 
 
 def names(offers: Sequence[Recommendation]) -> list[str]:
@@ -95,7 +93,7 @@ def test_installed_models_that_fit_come_first_and_are_not_offered_again() -> Non
     big = replace(SMALL, name="org/8", path=Path("/cache/8"), size=8 * GB)
     found = inventory(
         InstalledFit(DEMO_MODEL, make_fit()), InstalledFit(SMALL, make_fit()), InstalledFit(HALF, make_fit()),
-        InstalledFit(big, make_fit()), InstalledFit(replace(SMALL, name="x"), make_fit("too big")),
+        InstalledFit(big, make_fit()), InstalledFit(replace(SMALL, name="x"), make_fit("too big", 60 * GB)),
     )  # fmt: skip
     assert usable(found) == (big, SMALL)
     assert names(other_models(found, usable(found))) == ["org/4"]
@@ -123,8 +121,12 @@ def test_a_download_tells_how_far_it_is_and_what_can_be_done() -> None:
     assert "The disk is full." in text(shown) and ("resume", "org/8") in buttons(shown)
 
 
+def int8(one: Recommendation) -> Recommendation:
+    return replace(one, fit=replace(one.fit, precision="int8"))
+
+
 def test_an_offer_names_the_format_that_is_fastest_here_with_its_loss() -> None:
-    offers = (replace(offer("org/fits", 1), quantisation="int8"), offer("org/wide", 3))
+    offers = (int8(offer("org/fits", 1)), offer("org/wide", 3))
     found = inventory(offers=offers)
     shown = text(offers_html(found, (), READY, Settings()))
     assert "1.00 GB · about 3 min · int8" in shown
@@ -133,30 +135,28 @@ def test_an_offer_names_the_format_that_is_fastest_here_with_its_loss() -> None:
     assert "int8" not in text(offers_html(inventory(offers=offers[1:]), (), READY, Settings()))
 
 
-def test_a_model_that_was_loaded_before_is_offered_as_it_was() -> None:
-    found = inventory(InstalledFit(SMALL, make_fit()), offers=[offer("org/small", 2)], fast="int8")
-    new, dense = Settings(), Settings().with_loaded(ModelChoice("org/small", "bfloat16"))
-    assert choice_of(new, found, SMALL).quantisation == "int8"
-    assert choice_of(dense, found, SMALL) == ModelChoice(f"org/small@{SMALL.revision}", "bfloat16")
-    assert "2.00 GB · on this computer · int8" in text(offers_html(found, (), READY, new))
+def test_an_installed_model_names_the_format_in_which_it_is_loaded() -> None:
+    found = inventory(InstalledFit(SMALL, replace(make_fit(), precision="int8")), offers=())
+    dense = Settings().with_loaded(ModelChoice("org/small", "bfloat16"))
+    assert "2.00 GB · on this computer · int8" in text(offers_html(found, (), READY, Settings()))
     assert "int8" not in text(offers_html(found, (), READY, dense))
 
 
-def test_a_model_of_no_catalogue_is_loaded_without_quantisation() -> None:
-    found = inventory(InstalledFit(SMALL, make_fit()), offers=(), fast="int8")
-    assert choice_of(Settings(), found, SMALL).quantisation == "none"
-
-
-def test_what_an_offer_names_is_what_is_loaded(services: Services, models: ScriptedModels) -> None:
-    offered = replace(offer("org/small", 2), quantisation="int8")
-    models.here, models.offers, models.fast = [DEMO_MODEL], [offered], "int8"
+def test_an_offer_is_loaded_automatically_once_it_is_here(services: Services, models: ScriptedModels) -> None:
+    models.here, models.offers = [DEMO_MODEL], [int8(offer("org/small", 2))]
     person = FirstMinute(services)
     assert "· int8" in text(person.offers)
     person.actions.click(pressed("get", "org/small"))
     models.here = [DEMO_MODEL, SMALL]
     models.on_the_way = (make_download("org/small", "done", 1000, folder=SMALL.path),)
     until(lambda: person.offers == "")
-    assert services.model == ModelChoice(f"org/small@{SMALL.revision}", quantisation="int8")
+    assert services.model == ModelChoice(f"org/small@{SMALL.revision}", quantisation="auto")
+
+
+def test_what_is_offered_does_not_depend_on_the_memory_of_the_minute() -> None:
+    busy = replace(make_fit("too big"), memory=replace(MEMORY, free=1))
+    found = inventory(InstalledFit(SMALL, busy), memory=replace(MEMORY, free=1), offers=())
+    assert usable(found) == (SMALL,)
 
 
 def test_offline_only_installed_models_are_offered() -> None:
