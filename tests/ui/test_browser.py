@@ -152,7 +152,7 @@ def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
     person.open_tab("settings")
-    person.page.fill("#max-tokens input", "0")
+    person.page.fill("#max-tokens input", "-1")
     person.page.wait_for_selector("#problem .problem")
     assert person.text("#problem") == "Max new tokens must be 0 (no limit) or more, got -1."
     person.send("Keep me")
