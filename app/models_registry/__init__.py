@@ -18,6 +18,7 @@ from app.models_registry.hub.search import search as search
 from app.models_registry.installed_models import delete as delete
 from app.models_registry.installed_models import find_installed as find_installed
 from app.models_registry.installed_models import freed_by as freed_by
+from app.models_registry.installed_models import hub_name as hub_name
 from app.models_registry.installed_models import installed as installed
 from app.models_registry.installed_models import verify as verify
 from app.models_registry.locate import find_here as find_here

@@ -114,7 +114,7 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
 def _is_all_here(folder: Path) -> bool:
     """Return whether all files of a model are there, valid or not."""
     try:
-        return folder.is_file() or is_complete(folder)
+        return all(part.exists() for part in parts_of(folder)) if folder.is_file() else is_complete(folder)
     except (ModelBroken, OSError):
         return True
 
@@ -177,6 +177,15 @@ def name_of(path: Path) -> str:
     return "/".join([*(repo.replace("--", "/") for repo in repos[:1]), path.stem])
 
 
+def hub_name(model: InstalledModel) -> str:
+    """Return the name by which a model in the hub's cache is downloaded; "" for a model in another place."""
+    if model.origin != "hub-gguf":
+        return model.name if model.origin == "hub" else ""
+    folder = next(path for path in model.path.parents if path.name.startswith(PREFIX))
+    file = Path(*model.path.relative_to(folder).parts[2:]).as_posix()
+    return f"{folder.name.removeprefix(PREFIX).replace('--', '/')}:{file}"
+
+
 def delete(model: InstalledModel, hub: Hub) -> int:
     """Delete a model of the hub's cache and return the freed bytes. Raises ModelError if that fails."""
     if model.origin == "demo":
@@ -212,8 +221,9 @@ def _delete_files(folder: Path, model: InstalledModel) -> None:
     if model.origin == "hub-gguf":
         for part in parts_of(model.path):
             part.unlink(missing_ok=True)
-        if not any(model.path.parent.iterdir()):
-            model.path.parent.rmdir()
+        for above in (path for path in model.path.parents if path.is_relative_to(folder / "snapshots")):
+            if not any(above.iterdir()):
+                above.rmdir()
     elif model.revision:
         shutil.rmtree(model.path)
         for ref in folder.glob("refs/**/*"):
@@ -239,7 +249,8 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
 def _own_blobs(model: InstalledModel) -> set[Path]:
     """Return the blobs to which only this model's revision, or only its GGUF file, links."""
     if not model.path.is_dir():
-        snapshot, mine = model.path.parent, set(parts_of(model.path))
+        snapshot = next(path for path in model.path.parents if path.parent.name == "snapshots")
+        mine = set(parts_of(model.path))
     elif model.revision:
         snapshot, mine = model.path, set(model.path.rglob("*"))
     else:

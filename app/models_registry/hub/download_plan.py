@@ -9,30 +9,29 @@ or checksum never becomes part of a path.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
-from app.models_registry.files.gguf_checks import PROJECTORS, SUFFIX
+from app.models_registry.files.gguf_checks import PROJECTORS
 from app.models_registry.files.model_files import POOLING, has_weights, longest, needed_files, shard_names
 from app.models_registry.files.recognition import INDEX, WHOLE, refuse_files
-from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.hub_id import FILE, HubId
 from app.system.answer_limits import of_type
-from app.values.gguf_header import PART
+from app.values.gguf_header import parts_of
 from app.values.model import gigabytes
 
 MAX_LICENCE = 200
 """Most characters of a licence's name that are kept."""
 LARGEST = 2**50
 """The largest number of bytes, or of downloads, that is accepted from the hub."""
-FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+FILE_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,200}}|{FILE}", re.ASCII)
+GGUF_FILE = re.compile(FILE, re.ASCII)
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
 MAX_FILES = 2_000
-SPLIT = (
-    "Foresight downloads GGUF models of one file: get the parts yourself, and choose the first by its path."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
 
     If the weights are in several files, their index is read from the hub, because only the index names them."""
     try:
-        names = [_only(repository.files, wanted)] if wanted.file else _all_needed(repository, wanted, read)
+        names = _ggufs(repository.files, wanted) if wanted.file else _all_needed(repository, wanted, read)
         files = (_required(repository.files[name], wanted.repo) for name in names)
         # Small files first: a model that cannot be loaded is refused before its weights have come.
         in_order = sorted(files, key=lambda file: (file.size, file.name))
@@ -159,22 +158,23 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
         ) from error
 
 
-def _only(names: Iterable[str], wanted: HubId) -> str:
-    """Return the name of the wanted GGUF file. Raises a ModelError if it is missing or cannot be loaded."""
-    if wanted.file not in names:
-        raise ModelNotFound(f"{wanted.repo} has no file {wanted.file}: choose one from the model's page.")
-    if PART.fullmatch(wanted.file):
-        raise ModelBroken(f"{wanted.file} is one part of a model in several files. {SPLIT}")
-    return wanted.file
+def _ggufs(names: Collection[str], wanted: HubId) -> list[str]:
+    """Return the names of all files of the wanted GGUF model. Raises a ModelError if one is missing."""
+    parts = part_names(wanted.file)
+    if missing := [name for name in parts if name not in names]:
+        raise ModelNotFound(f"{wanted.repo} has no file {missing[0]}: choose one from the model's page.")
+    return parts
+
+
+def part_names(name: str) -> list[str]:
+    """Return the names of all files of the GGUF model that this file belongs to."""
+    return [part.as_posix() for part in parts_of(Path(name))]
 
 
 def _all_needed(repository: Repository, wanted: HubId, read: Read) -> list[str]:
     names, repo = repository.files, wanted.repo
-    if not has_weights(names):
-        if ggufs := gguf_names(names):
-            raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
-        if any(PART.fullmatch(name.rpartition("/")[2]) for name in names):
-            raise ModelBroken(f"{repo} has only GGUF models in several files. {SPLIT}")
+    if not has_weights(names) and (ggufs := gguf_names(names)):
+        raise ModelBroken(f"{repo} has only GGUF files: choose one of them, such as {repo}:{ggufs[0]}.")
     refuse_files(names, repo)
     if WHOLE in names:
         return needed_files(names, ())
@@ -204,13 +204,12 @@ def _required(listed: ListedFile, repo: str) -> RemoteFile:
     return file
 
 
-def gguf_names(names: Iterable[str]) -> list[str]:
-    """Return the GGUF files that contain a whole model: no parts of split files, no image parts."""
+def gguf_names(names: Collection[str]) -> list[str]:
+    """Return the GGUF models, without image parts; of a model in several files the first, if all are there."""
+    found = (name for name in names if GGUF_FILE.fullmatch(name))
+    texts = (name for name in found if not name.rpartition("/")[2].lower().startswith(PROJECTORS))
     return sorted(
         name
-        for name in names
-        if FILE_NAME.fullmatch(name)
-        and name.lower().endswith(SUFFIX)
-        and not PART.fullmatch(name)
-        and not name.lower().startswith(PROJECTORS)
+        for name in texts
+        if name == part_names(name)[0] and all(one in names for one in part_names(name))
     )

@@ -30,6 +30,7 @@ from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
 from app.system.answer_limits import plain_words
 from app.system.files import write_file
 from app.values.eagle_config import KIND
+from app.values.gguf_header import parts_of
 from app.values.model import CONFIG
 
 PREFIX = "models--"
@@ -77,7 +78,7 @@ class Hub:
         if not isinstance(found, str):
             return None
         if wanted.file:
-            return Path(found)
+            return Path(found) if all(part.exists() for part in parts_of(Path(found))) else None
         folder = Path(found).parent
         return folder if is_complete(folder) else None
 

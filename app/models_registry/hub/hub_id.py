@@ -2,7 +2,7 @@
 
 org/name                                    the newest version
 org/name@v1.0                               a branch, a tag or a commit
-org/name:file.gguf                          one GGUF file of a repository, also with @v1.0
+org/name:file.gguf                          one GGUF model of a repository, also with @v1.0, or in a folder
 https://huggingface.co/org/name             the model's page
 https://huggingface.co/org/name/tree/v1.0   the same at a revision
 https://huggingface.co/org/name/blob/main/file.gguf
@@ -17,7 +17,7 @@ from huggingface_hub import constants
 from app.errors import ModelNotFound
 
 NAME = r"[\w-][\w.-]*/[\w-][\w.-]*"
-FILE = r"[\w][\w.-]*\.gguf"
+FILE = r"(?:\w[\w.-]{0,100}/)?\w[\w.-]{0,200}\.gguf"
 HUB_ID = re.compile(rf"(?P<repo>{NAME})(?::(?P<file>{FILE}))?(?:@(?P<revision>[\w][\w./-]*))?", re.ASCII)
 PAGE = re.compile(
     rf"/(?P<repo>{NAME})(?:/(?:tree|blob|resolve|commit)/(?P<revision>[\w.-]+)(?:/(?P<file>{FILE})|/.*)?)?/?",
@@ -29,8 +29,8 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, the wanted revision ("" means the newest), and the only wanted file ("" means the whole
-    model)."""
+    """A repository, the wanted revision ("" means the newest), and the only wanted file, or one of its parts
+    ("" means the whole repository)."""
 
     repo: str
     revision: str = ""

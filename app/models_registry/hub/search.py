@@ -22,13 +22,13 @@ from app.models_registry.files.gguf_checks import check_kind
 from app.models_registry.files.model_files import MAX_HEADER, has_weights
 from app.models_registry.files.recognition import SAFETENSORS, refuse_embedder
 from app.models_registry.files.weights import Tensor, Weights, read_weights, tensors
-from app.models_registry.hub.download_plan import DownloadPlan, Repository, count_of, gguf_names
+from app.models_registry.hub.download_plan import DownloadPlan, Repository, count_of, gguf_names, part_names
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.http import read_json, read_part
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HUB_ID, HubId
 from app.values.dataclass_json import parse_json
-from app.values.gguf_header import read_gguf_header
+from app.values.gguf_header import read_gguf_header, read_gguf_part
 from app.values.model import FileProgress, Memory, Precision, RemoteModel, SearchHit
 
 FIRST_BYTES = 100_000
@@ -120,36 +120,38 @@ def inspect_model(
 
 
 def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
-    """Return the GGUF files of a repository, the smallest first; none if it has other weights."""
+    """Return the GGUF models of a repository by their first files, the smallest first; none if it has other
+    weights."""
     sizes = {name: count_of(file.size) for name, file in repository.files.items()}
     names = [] if has_weights(sizes) else gguf_names(sizes)
-    return tuple(sorted((FileProgress(name, sizes[name]) for name in names), key=lambda file: file.size))
+    files = (FileProgress(name, sum(sizes[part] for part in part_names(name))) for name in names)
+    return tuple(sorted(files, key=lambda file: file.size))
 
 
 def remote_gguf(hub: Hub, wanted: HubId, commit: str) -> tuple[ModelConfig, Weights]:
-    """Read the sizes and the tensors of a GGUF file on the hub. Raises ModelError."""
+    """Read the sizes and the tensors of a GGUF model on the hub. Raises ModelError."""
     hub.require_online(wanted.repo)
-    url = hf_hub_url(wanted.repo, wanted.file, revision=commit, endpoint=hub.endpoint)
     with (
         TemporaryDirectory(prefix="foresight-") as folder,
         as_model_errors(wanted.repo, wanted.revision, hub.page(wanted.repo)),
     ):
-        file = Path(folder) / "header.gguf"
-        _read_beginning(url, file, wanted.file)
-        return read_config(file, wanted.file), read_weights(file, wanted.file)
+        files = [Path(folder) / Path(name).name for name in part_names(wanted.file)]
+        for name, file in zip(part_names(wanted.file), files, strict=True):
+            _read_beginning(hf_hub_url(wanted.repo, name, revision=commit, endpoint=hub.endpoint), file, name)
+        check_kind(read_gguf_header(files[0]), wanted.file)
+        return read_config(files[0], wanted.file), read_weights(files[0], wanted.file)
 
 
 def _read_beginning(url: str, file: Path, name: str) -> None:
-    """Write as much of a GGUF file as its header needs into `file`.
-
-    Raises ModelBroken if it is not a text model."""
+    """Write as much of a GGUF file as its header needs into `file`. Raises ModelBroken if it is damaged."""
     content = b""
     while True:
         wanted = min(max(FIRST_GGUF_BYTES, 2 * len(content)), MAX_GGUF_BYTES)
         content += read_part(url, len(content), wanted - len(content))
         file.write_bytes(content)
         try:
-            return check_kind(read_gguf_header(file), name)
+            read_gguf_part(file)
+            return
         except ValueError as error:
             if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # no valid header in the whole file
                 raise ModelBroken(

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from markupsafe import Markup
 
 from app.ui.frame.templates import render_macro
 from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values
+from app.values.gguf_header import PART
 from app.values.messages import ModelChoice
 from app.values.model import (
     DISK_RESERVE,
@@ -184,14 +186,15 @@ def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) 
 
 
 def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, object]:
-    is_here = not known.isdisjoint({f"{repo}:{file.name}", f"{repo}/{file.name.removesuffix('.gguf')}"})
+    is_here = not known.isdisjoint({f"{repo}:{file.name}", f"{repo}/{Path(file.name).stem}"})
     words = packing_of(file.name) or file.name
     return {"name": file.name, "words": words, "size": gigabytes(file.size), "is_here": is_here}
 
 
 def packing_of(name: str) -> str:
     """Return how a GGUF file is quantised, read from its name: "Q4_K_M"; "" if the name does not contain it."""
-    found = QUANTISATION.search(name.removesuffix(".gguf"))
+    part = PART.fullmatch(name)
+    found = QUANTISATION.search(part[1] if part else name.removesuffix(".gguf"))
     return found[1].upper() if found else ""
 
 

@@ -7,6 +7,7 @@ from typing import cast, get_args
 
 from markupsafe import Markup
 
+from app.models_registry import hub_name
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
@@ -177,6 +178,7 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
         "model": model,
         "is_loaded": is_loaded,
         "can_delete": model.origin in DELETABLE and not is_loaded,
+        "resumed": hub_name(model) if model.state == "incomplete" else "",
         "load": ("Reload…" if is_loaded else "Load…") if model.state == "ready" else "",
         "verdict": one.fit.verdict.capitalize() if one.fit else "",
         "colour": COLOURS[one.fit.verdict] if one.fit else "",

@@ -122,8 +122,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "a config that cannot be": (without(**{"config.json": CONFIG.replace(b": 2,", b": 99999999,", 1)}), "cannot"),
     "a config that is none": (without(**{"config.json": b"<html>"}), "is not JSON"),
     "a config without end": (without(**{"config.json": b" " * 3_000_000}), "is far too long"),
-    "GGUF in parts": ({"x-00001-of-00002.gguf": b"x", "x-00002-of-00002.gguf": b"x"}, "models in several files"),
-    "GGUF in parts in folders": ({"Q8/x-00001-of-00002.gguf": b"x"}, "only GGUF models in several files"),
+    "one part of a GGUF": ({"x-00001-of-00002.gguf": b"x"}, "is not a model"),
 }  # fmt: skip
 
 

@@ -13,13 +13,14 @@ from app.models_registry import (
     SavedDownloads,
     delete,
     freed_by,
+    hub_name,
     inspect_model,
     installed,
     locate,
     search,
 )
 from app.values.model import Memory, SearchHit
-from tests.gguf_models import write_gguf
+from tests.gguf_models import split_gguf, write_gguf
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent
@@ -128,7 +129,7 @@ def files(server: FakeHub, content: bytes) -> dict[str, bytes]:
     """The repository's files on the hub; a test may change them."""
     server.models[REPO.repo] = {
         "README.md": b"x", Q4: content, Q8: content + bytes(64), "mmproj-tiny-f16.gguf": b"x",
-        "big-Q8_0-00001-of-00002.gguf": b"x", "big-Q8_0-00002-of-00002.gguf": b"x",
+        "half-00001-of-00002.gguf": b"x",
     }  # fmt: skip
     return server.models[REPO.repo]
 
@@ -158,11 +159,8 @@ def test_without_a_file_it_says_which_to_choose(hub: Hub) -> None:
         hub.plan(REPO)
     with pytest.raises(ModelNotFound, match=r"has no file other\.gguf: choose one from the model's page"):
         hub.plan(HubId(REPO.repo, "", "other.gguf"))
-    with pytest.raises(
-        ModelBroken,
-        match=r"is one part of a model in several files\. Foresight downloads GGUF models of one file",
-    ):
-        hub.plan(HubId(REPO.repo, "", "big-Q8_0-00001-of-00002.gguf"))
+    with pytest.raises(ModelNotFound, match=r"has no file half-00002-of-00002\.gguf: choose one"):
+        hub.plan(HubId(REPO.repo, "", "half-00001-of-00002.gguf"))
 
 
 @pytest.mark.parametrize(
@@ -215,6 +213,49 @@ def test_deleting_one_file_leaves_the_other(hub: Hub) -> None:
     one, other = installed(hub)[1:]
     assert delete(one, hub) == one.size
     assert installed(hub)[1:] == [other] and other.path.stat().st_size == other.size
+
+
+BIG = "Q8_0/big-00001-of-00003.gguf"
+
+
+@pytest.fixture
+def parts(server: FakeHub, tmp_path: Path) -> dict[str, bytes]:
+    """The files of a repository with a model in three files."""
+    whole = write_gguf(tmp_path / "tiny.gguf")
+    paths = split_gguf(whole, tmp_path, 3)
+    server.models[REPO.repo] = {f"Q8_0/{path.name}": path.read_bytes() for path in paths}
+    return server.models[REPO.repo]
+
+
+def test_a_model_in_several_files_is_one_model_with_their_sizes(hub: Hub, parts: dict[str, bytes]) -> None:
+    size = sum(map(len, parts.values()))
+    found = inspect_model(hub, REPO, PLENTY, "float32", 100)
+    assert [(file.name, file.size) for file in found.ggufs] == [(BIG, size)] and found.problems == ()
+    with pytest.raises(ModelBroken, match=f"choose one of them, such as {REPO}:{BIG}"):
+        hub.plan(REPO)
+    chosen = inspect_model(hub, HubId(REPO.repo, "", BIG), PLENTY, "float32", 100)
+    assert chosen.size == size and len(chosen.files) == 3
+    assert chosen.parameters == found.parameters and found.fit
+    assert found.fit.need.weights == 4 * found.parameters, "the tensors of all files are counted"
+
+
+def test_a_missing_part_is_fetched_and_the_others_are_not(
+    server: FakeHub, hub: Hub, parts: dict[str, bytes]
+) -> None:
+    wanted = f"{REPO}:{BIG}"
+    path = locate(wanted, silent, hub).path
+    (model,) = installed(hub)[1:]
+    assert (model.path, model.state, model.size) == (path, "ready", sum(map(len, parts.values())))
+    lost = path.with_name("big-00002-of-00003.gguf")
+    lost.resolve().unlink()
+    (model,) = installed(hub)[1:]
+    assert model.state == "incomplete" and hub_name(model) == wanted
+    server.asked.clear()
+    assert locate(hub_name(model), silent, hub).path == path
+    fetched = {name for name in parts if any("resolve" in line and name in line for line in server.asked)}
+    assert fetched == {f"Q8_0/{lost.name}"}
+    assert freed_by(installed(hub)[1], hub) == sum(map(len, parts.values()))
+    assert delete(installed(hub)[1], hub) and installed(hub)[1:] == []
 
 
 def test_models_in_either_format_are_found_once_each(server: FakeHub, hub: Hub) -> None:
