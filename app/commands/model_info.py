@@ -1,9 +1,11 @@
 """`python run.py models info`: what a model is, and whether it fits this machine."""
 
+from contextlib import closing
 from pathlib import Path
 
 from app.commands.console import print_json, print_text
 from app.commands.services import hub_of, model_settings
+from app.engine.text.sandbox import Sandbox
 from app.errors import ModelError
 from app.models_registry import (
     Hub,
@@ -34,13 +36,25 @@ def print_info(name: str, precision: Precision, context: int, data_dir: Path | N
     found = here or locate(name, lambda *_: None)
     path, label = found.path, found.name
     fit = judge_folder(path, label, memories()[0], precision, context)
+    template = template_here(str(path), hub)
+    levels = _thinking_levels(template) if template else []
     if as_json:
-        return print_json({"model": here or {"name": label, "path": path}, "fit": fit})
+        return print_json({"model": here or {"name": label, "path": path}, "fit": fit, "thinking": levels})
     print_text(f"{label}: {path}")
     print_text(_fit_lines(fit))
-    if not template_here(str(path), hub):
+    if len(levels) > 1:
+        print_text(f"--thinking can be {', '.join(levels)}; without it, the model has its own: {levels[0]}.")
+    if not template:
         print_text("Its files have no chat template: messages are written in a form that its tokens suggest.")
     return None
+
+
+def _thinking_levels(template: str) -> list[str]:
+    """Return the levels of thinking that a chat template has, its own choice first."""
+    with closing(Sandbox()) as sandbox:
+        return [
+            mode.level for mode in sandbox.chat_format(template, {"bos_token": "", "eos_token": ""}).modes
+        ]
 
 
 def _remote(hub: Hub, hub_id: HubId, precision: Precision, context: int) -> RemoteModel:
@@ -79,7 +93,7 @@ def _print_remote(model: RemoteModel, as_json: bool) -> None:
     )
     at = model.commit and f" at {model.commit[:12]}"
     print_text(f"{model.repo}{at}: {', '.join(filter(None, facts))}")
-    for file in model.files:
+    for file in (*model.files, *model.ggufs):
         print_text(f"  {file.name}  {gigabytes(file.size)}")
     for problem in model.problems:
         print_text(problem)

@@ -138,6 +138,17 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     assert run("logout").returncode == 0
 
 
+def test_the_levels_of_thinking_are_told(run: Run, tmp_path: Path) -> None:
+    thinks = "{{ messages[0].content }}{% if enable_thinking is false %}<think></think>{% endif %}"
+    place = write(
+        tmp_path / "thinks", {**model_files(), "config.json": CONFIG, "chat_template.jinja": thinks.encode()}
+    )
+    assert (
+        "--thinking can be on, off; without it, the model has its own: on." in run("info", str(place)).stdout
+    )
+    assert seen(run("info", str(place), "--json"))["thinking"] == ["on", "off"]
+
+
 def test_a_folder_of_that_name_comes_before_the_hub(
     server: FakeHub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
