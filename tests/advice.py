@@ -113,6 +113,9 @@ KINDS = {
         keep models on another
         another token
     """,
+    "tests/ui/chat/test_view.py": r"""
+        Load it as it was then
+    """,
     "tests/ui/test_key_in_browser.py": r"""
         Start without --no-token
         this address is not Foresight's

@@ -189,6 +189,7 @@ def after_step(before: Statistics, origins: Sequence[Origin]) -> Statistics:
         rows=before.rows + (21 if drafted else 1),
         pool_size=before.pool_size + 3 * drafted,
         seconds=before.seconds + 0.02,
+        cost=before.cost + 1.0,
     )
 
 

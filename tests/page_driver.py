@@ -80,9 +80,12 @@ class PageDriver:
         return str(self.page.locator(f"{LAST} .said").inner_text()).strip()
 
     def press(self, words: str) -> None:
-        """Press a button below the last answer."""
+        """Press a button below the last answer, or in its menu."""
         self.page.hover(LAST)
-        self.page.click(f"{LAST} footer button >> text={words}")
+        button = self.page.locator(f"{LAST} footer button", has_text=words)
+        if not button.is_visible():
+            self.page.click(f"{LAST} footer summary")
+        button.click()
 
     def regenerate(self) -> None:
         """Have the last answer written again by the same settings, which is asked about at temperature 0."""

@@ -44,7 +44,7 @@ def use_everything(browser: Any, app: AppProcess) -> None:
         ):
             person.page.click(f"#to-{view}")
             person.page.wait_for_selector(shown)
-        person.page.click("#settings-nav [data-section=privacy]")
+        person.page.click("#settings-nav [data-section=data]")
         person.page.click("#self-check")
         person.page.wait_for_selector("#checks li")
 

@@ -332,7 +332,7 @@ def test_a_server_is_added_its_model_talked_to_and_the_server_removed(
         page.fill("#server-key :is(input, textarea)", "sk-far")
         page.click("#add-server")
         page.click(button("Use org/far-away", "#servers"))
-        wait_for(person, "#status", "org/far-away · remote")
+        wait_for(person, "#status", "far-away · remote")
         assert grave_by_day_and_by_night(page) == []
         if screenshots:
             page.screenshot(path=screenshots / "remote-models.png")

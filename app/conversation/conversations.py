@@ -18,7 +18,7 @@ from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
-from app.conversation.turn import ReplySettings, Turn, context_of
+from app.conversation.turn import ReplySettings, Turn, TurnContext, context_of
 from app.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
@@ -99,7 +99,7 @@ class Conversations:
                 settings = replace(settings, overflow="oldest")  # the user has agreed to that earlier
             prepared = self._prompts.prepare(context, retrieved, settings)
             version, message = turn.save(self.stores)
-            self._submit(version.chat, message, prepared, context.written)
+            self._submit(version.chat, message, prepared, context)
             return version
 
     def stop(self, chat: int) -> None:
@@ -197,22 +197,20 @@ class Conversations:
 
     # Private methods
 
-    def _submit(
-        self, chat: int, message: int, prepared: PreparedReply, written: MessageContent | None
-    ) -> None:
+    def _submit(self, chat: int, message: int, prepared: PreparedReply, context: TurnContext) -> None:
         """Hands the prompt to the engine and records the reply. An answer of the app itself is only stored."""
         store = self.stores.of(chat)
         if prepared.answer:
             store.write(message, prepared.answer)
             return
         reply, settings = Reply(), prepared.settings
-        before = written or MessageContent(sources=prepared.sources)
+        before = context.written or MessageContent(sources=prepared.sources)
         self._leaving_out |= {chat} if prepared.left_out else set()
         # The finished logs of other chats are stored, so they are dropped; a page that still reads a log holds it.
         others = {other: known for other, known in self._started.items() if self.is_writing(other)}
         first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
         self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}
-        draft = ReplyDraft(settings.options, before, prepared.grammar)
+        draft = ReplyDraft(settings.options, before, prepared.grammar, context.compared)
         self._recorders[chat] = ReplyRecorder(
             reply,
             draft,
@@ -222,9 +220,11 @@ class Conversations:
             lambda problem: self._recorded(chat, UnsavedReply(message, draft.content(), problem)),
         )
         logits = LogitsSettings(grammar=prepared.grammar)
+        # A comparison is cold: what the pool has learned from the first reply would be an advantage.
         request = Request(
-            settings.model, prepared.prompt, settings.options, prepared.documents, logits=logits
-        )
+            settings.model, prepared.prompt, settings.options, prepared.documents,
+            is_cold=context.compared is not None, logits=logits,
+        )  # fmt: skip
         self._engine.submit(request, reply)
 
     def _recorded(self, chat: int, reply: UnsavedReply) -> None:

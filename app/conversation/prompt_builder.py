@@ -117,9 +117,10 @@ class PromptBuilder:
     def retrieve(self, context: TurnContext, options: Options) -> RetrievedContext:
         """Searches the chat's collections and returns the question with what was found. May wait for an embedding.
 
-        A continuation gets its earlier passages again. Raises DocumentNotFound if a passage's document is gone."""
-        if context.written:
-            sources = context.written.sources
+        A continuation and a comparison get the earlier passages again. Raises DocumentNotFound if a passage's
+        document is gone."""
+        if earlier_reply := context.written or context.compared:
+            sources = earlier_reply.sources
             return (
                 reload(self._documents, sources, context.question)
                 if sources

@@ -8,9 +8,11 @@ write is reported to the user.
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from time import monotonic
 
 from app import __version__
+from app.conversation.comparison import comparison_in_words
 from app.conversation.reply import Reply, ReplySoFar
 from app.errors import AppError
 from app.values.chat import MessageContent, Provenance, WritingState
@@ -69,12 +71,19 @@ class ReplyRecorder:
 
 
 class ReplyDraft:
-    """A reply in the form in which it is stored. A continued reply starts with the text written before."""
+    """A reply in the form in which it is stored. A continued reply starts with the text written before.
+
+    A reply that is `compared` with another one says at its end how they compare."""
 
     def __init__(
-        self, options: Options, before: MessageContent | None = None, grammar: Grammar | None = None
+        self,
+        options: Options,
+        before: MessageContent | None = None,
+        grammar: Grammar | None = None,
+        compared: MessageContent | None = None,
     ) -> None:
         self._options = options
+        self._compared = compared
         self._grammar = grammar
         self._before = before or MessageContent()
         self._reply = ReplySoFar(self._before)
@@ -99,7 +108,7 @@ class ReplyDraft:
                 finished.model, self._options, finished.decoder, finished.reason, finished.statistics,
                 __version__, self._grammar,
             )  # fmt: skip
-        return MessageContent(
+        content = MessageContent(
             reply.text,
             state,
             reply.note if has_failed else "",
@@ -108,3 +117,6 @@ class ReplyDraft:
             reply.thought,
             self._before.sources,
         )
+        if self._compared and state == "done":
+            return replace(content, note=comparison_in_words(self._compared, content))
+        return content

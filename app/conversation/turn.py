@@ -39,13 +39,14 @@ class TurnContext:
     """What a reply is built from: the chat's settings, the messages before the question, and the question itself.
 
     `written` is the text to continue, for a continuation. `is_search_skipped` if the user asked for this reply
-    without a search of the documents."""
+    without a search of the documents. `compared` is the answer with which the reply is compared, if it is."""
 
     chat_settings: ChatSettings
     history: Messages
     question: str
     written: MessageContent | None = None
     is_search_skipped: bool = False
+    compared: MessageContent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,18 @@ class NewQuestion(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Regeneration(Turn):
-    """Another version of the answer `message`; with `is_search_skipped` without a search of the documents."""
+    """Another version of the answer `message`; with `is_search_skipped` without a search of the documents.
+
+    With `is_compared` it has the same passages, and ends in a line that compares it with the answer."""
 
     message: int
     is_search_skipped: bool = False
+    is_compared: bool = False
 
     def context(self, stores: ChatStores) -> TurnContext:
         context = context_of(stores, self.version.chat, self.message)
-        return replace(context, is_search_skipped=self.is_search_skipped)
+        compared = stores.of(self.version.chat).message(self.message).content if self.is_compared else None
+        return replace(context, is_search_skipped=self.is_search_skipped, compared=compared)
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
         return stores.of(self.version.chat).regenerate(self.version, self.message)

@@ -1,8 +1,8 @@
 """The page: builds the bar at the top and all views, connects them with their events, and makes a web app of them.
 
-top      brand  status                       Chat  Models  Documents  Race  Settings
+top      brand  model                        Chat  Models  Documents  Race  Settings
 #notice  what the user must know first, if anything
-#main    sidebar | thread, message box | the panel's tabs: settings, live numbers, X-ray
+#main    sidebar | thread, message box | the panel's tabs: live numbers, this chat, X-ray
 #models, #documents, #race, #settings    the other views;   #reading opens beside any, questions over them
 
 All views are built, but only one is shown at a time: see assets/ui/foresight.js.
@@ -67,7 +67,7 @@ from app.ui.sidebar.view import SidebarActions, build_sidebar
 from app.ui.welcome.view import ModelGetter, OfferActions, WelcomeRenderer
 from app.values.messages import Options
 
-TABS = (("settings", "Settings"), ("live", "Live"), ("xray", "X-ray"))
+TABS = (("live", "Live"), ("settings", "This chat"), ("xray", "X-ray"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _hidden(name: str, script: str) -> gr.HTML:
 
 
 def _build_side_panel(options: Options) -> tuple[OptionPanel, ChatSettingsPanel, XrayView]:
-    """Build the panel beside the chat: tabs with the settings of replies, the live numbers, and the X-ray.
+    """Build the panel beside the chat: tabs with the live numbers, the settings of replies, and the X-ray.
 
     assets/ui/side.js switches between the tabs, closes the panel and remembers its width."""
     with gr.Column(elem_id="side", scale=0, min_width=256):
@@ -175,7 +175,9 @@ def connect_page(
     _connect_chat(page, services, events)
     _connect_options(page, services, events)
     events.on(page.top.to_models.click, (models := ModelsActions(services, inventory, toast)).open)
-    page.models.connect(models, LoadActions(services, inventory), page.top.picker, events)
+    page.models.connect(
+        models, LoadActions(services, inventory), [page.top.picker, page.decoder.model], events
+    )
     race = RaceActions(
         services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
     )

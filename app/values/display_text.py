@@ -42,6 +42,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def seconds_in_words(seconds: float) -> str:
+    """Format a time: 84 ms, 1.2 s, 2 min 5 s."""
+    if seconds >= 60:
+        return f"{int(seconds / 60)} min {int(seconds % 60)} s"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
 def columns(text: str) -> int:
     """Return the width of a text in columns: wide characters take two, combining characters none."""
     return sum(map(_width, text))

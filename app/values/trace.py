@@ -72,7 +72,8 @@ class Split:
 class Statistics:
     """Running statistics of one reply. The first token, from the prefill, counts in neither `tokens` nor `steps`.
 
-    `hits` are steps in which a draft was accepted, `covered` are steps that had drafts."""
+    `hits` are steps in which a draft was accepted, `covered` are steps that had drafts. `cost` is the time of all
+    steps in plain steps, by their measured times; 0 if these are unknown."""
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -85,6 +86,7 @@ class Statistics:
     split: Split = field(default_factory=Split)
     time_to_first_token: float = 0.0
     seconds: float = 0.0
+    cost: float = 0.0
 
     @property
     def tokens_per_step(self) -> float:
@@ -105,6 +107,16 @@ class Statistics:
     def rows_per_step(self) -> float:
         """Mean number of rows (token positions) that a step feeds to the model."""
         return self.rows / self.steps if self.steps else 0.0
+
+    @property
+    def speed_up(self) -> float:
+        """How many times as fast as plain decoding the reply is written; 0.0 if that is unknown."""
+        return self.tokens / self.cost if self.cost else 0.0
+
+    @property
+    def plain_seconds(self) -> float:
+        """The time that plain decoding would have taken, estimated at the pace of this reply's steps."""
+        return self.seconds * self.speed_up
 
     @property
     def tokens_per_second(self) -> float:

@@ -2,8 +2,7 @@
 (() => {
   const KEY = "foresight-live";
 
-  // A low window starts with fewer numbers; what the person chose is remembered.
-  const isLow = () => window.innerHeight < 860;
+  // Few numbers are shown until the person asks for more, which is remembered.
   const showLess = (less) => {
     document.body.dataset.live = less ? "less" : "more";
     const button = document.getElementById("fewer-numbers");
@@ -106,7 +105,7 @@
   const whenBuilt = new MutationObserver(() => {
     if (!document.getElementById("fewer-numbers")) return;
     whenBuilt.disconnect();
-    showLess((localStorage.getItem(KEY) ?? (isLow() ? "less" : "more")) === "less");
+    showLess(localStorage.getItem(KEY) !== "more");
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 })();

@@ -1,7 +1,7 @@
 // The panel beside the chat: its tabs, whether it is closed, and its width. All of that is remembered.
 (() => {
   const KEY = "foresight-side";
-  const TABS = ["settings", "live", "xray"];
+  const TABS = ["live", "settings", "xray"];
   const [LEAST, STEP] = [256, 16]; // pixels
   const kept = { tab: "live", isClosed: false, width: 0 };
   try {
@@ -35,7 +35,9 @@
   window.foresight.toggleSide = () => keep({ isClosed: !kept.isClosed });
 
   document.addEventListener("click", ({ target }) => {
-    const tab = target.closest("[data-side]:not(body)")?.dataset.side;
+    // Beside what a starter writes stand its live numbers, where there is room beside it.
+    const starter = innerWidth > 860 && target.closest("#starters button") && "live";
+    const tab = target.closest("[data-side]:not(body)")?.dataset.side || starter;
     if (tab) {
       keep({ tab, isClosed: false });
       if (side().getBoundingClientRect().top > innerHeight * 0.8) side().scrollIntoView(); // narrow: it is below the chat

@@ -143,7 +143,7 @@ def test_the_other_views(person: PageDriver, view: str) -> None:
         person.page.click("#models-tab-discover")
         person.page.click("#catalogue [data-more]")
     if view == "settings":
-        person.page.click("#settings-nav [data-section=privacy]")
+        person.page.click("#settings-nav [data-section=data]")
         person.page.click("#self-check")
         person.page.wait_for_selector("#checks li")
     assert grave_by_day_and_by_night(person.page) == []

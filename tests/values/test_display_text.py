@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.values.display_text import WIDTH, columns, title_of
+from app.values.display_text import WIDTH, columns, seconds_in_words, title_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,8 @@ def test_a_character_is_not_cut_from_its_marks() -> None:
     family = "👨\u200d👩\u200d👧"
     title = title_of("a" * 40 + family * 5)
     assert not title.removesuffix("…").endswith("\u200d")
+
+
+def test_times_are_told_in_the_unit_that_suits_them() -> None:
+    assert [seconds_in_words(seconds) for seconds in (0.0841, 1.25, 59.9)] == ["84 ms", "1.2 s", "59.9 s"]
+    assert seconds_in_words(125.4) == "2 min 5 s"

@@ -100,6 +100,15 @@ class StepProfile:
         """Return the step times for blocks that are padded to `buckets`; () means without padding."""
         return self.batch_invariant if buckets else self.free
 
+    def cost(self, buckets: Buckets, rows: int) -> float:
+        """Return the time of a step of this many rows, padded to `buckets`, in plain steps; 0.0 if unknown."""
+        times = self.times(buckets)
+        if not times:
+            return 0.0
+        largest = max(buckets, default=rows)
+        step, plain = (times.seconds_for(bucket_for(min(count, largest), buckets)) for count in (rows, 1))
+        return step / plain
+
 
 def is_ascending(buckets: Sequence[int]) -> bool:
     """Return whether all row counts are positive, and each is larger than the one before."""

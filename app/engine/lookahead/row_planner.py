@@ -232,10 +232,10 @@ class Tuner(DraftPlanner):
     def observe(self, step: DraftedStep) -> Split:
         """Update the curve at this bucket, the speed, and the window's price and earnings."""
         tree, window = len(step.reaches), step.window.size
-        split = Split(tree, window, self._drafted_seconds(step.rows) / self._curve.plain)
         self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
         asked = self._budget.settle(step.seconds) if self._budget else 0.0
+        split = Split(tree, window, (self._drafted_seconds(step.rows) + asked) / self._curve.plain)
         self._curve.refine(step.rows, step.seconds - asked)
         self._tokens = MEMORY * self._tokens + step.tokens
         self._time = MEMORY * self._time + self._drafted_seconds(step.rows) + asked

@@ -65,7 +65,9 @@ class Decoder(Protocol):
 class StatisticsMeter:
     """Adds up one reply's steps. Time is measured from the creation of the meter."""
 
-    def __init__(self, prompt_tokens: int) -> None:
+    def __init__(self, prompt_tokens: int, cost_of: Callable[[int], float] = lambda _: 0.0) -> None:
+        """Start the time. `cost_of` estimates a step by its rows, in plain steps, if the decoder did not."""
+        self._cost_of = cost_of
         self._begin = perf_counter()
         self._decoding_since = self._begin
         self.statistics = Statistics(prompt_tokens=prompt_tokens)
@@ -93,6 +95,7 @@ class StatisticsMeter:
             pool_size=step.pool_size,
             split=step.split,
             seconds=perf_counter() - self._decoding_since,
+            cost=before.cost + (step.split.cost or self._cost_of(step.rows)),
         )
         return self.statistics
 

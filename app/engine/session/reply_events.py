@@ -6,6 +6,7 @@ the request's penalties, biases, grammar and sampling settings, and records log 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -75,7 +76,7 @@ def reply_events(
         opens_thought=tokens.opens_thought,
     )
     text = ReplyText(decode, options.stop, before, form, tokens.opens_thought)
-    meter = StatisticsMeter(len(prompt))
+    meter = StatisticsMeter(len(prompt), partial(loaded.profile.cost, buckets))
     reason: StopReason | None = None
     sampler, constraint = make_reply_sampler(loaded, request, tokens)
     recorder = LogprobsRecorder(sampler, request.logits.top_logprobs, len(prompt), texts)

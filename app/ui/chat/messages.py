@@ -15,7 +15,7 @@ from app.ui.chat.provenance import REASONS, coloured_html, provenance_html
 from app.ui.chat.reply_text import cited_html, reply_html, sources_html
 from app.ui.frame.templates import render
 from app.values.chat import MessageContent, StoredMessage, Thread
-from app.values.messages import Role, Statistics
+from app.values.messages import Role
 
 MESSAGE_LIMIT = 50
 """How many messages a page shows at first, and how many more each time the user loads earlier messages."""
@@ -47,14 +47,13 @@ class ThreadOptions:
 @dataclass(frozen=True, slots=True)
 class Button:
     """A quiet button: either the action `do` on the message `name`, or something that the page does itself:
-    `copy`, `show`, or open the tab `side` of the panel."""
+    `copy` or `show`."""
 
     label: str
     do: str = ""
     name: int = 0
     copy: str = ""
     show: str = ""
-    side: str = ""
     about: str = ""
     is_disabled: bool = False
 
@@ -108,7 +107,7 @@ def _ending(written: MessageContent) -> str:
         case "stopped":
             return written.note or "Stopped."
         case "done" if written.provenance and written.provenance.reason in CAN_GO_ON:
-            return f"{REASONS[written.provenance.reason].capitalize()}."
+            return f"{REASONS[written.provenance.reason].capitalize()}. {written.note}".strip()
         case "done" if not written.text:
             return "The model ended its reply without any text."
     return written.note
@@ -116,7 +115,17 @@ def _ending(written: MessageContent) -> str:
 
 def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     """Yield the buttons that are rarely used."""
+    written = message.content
     if message.role == "assistant":
+        if written.provenance and can_compare(written):
+            switched = "with" if written.provenance.decoder == "plain" else "without"
+            yield Button(f"Again {switched} lookahead", "compare", message.id, is_disabled=options.is_busy)
+        if written.provenance:
+            yield Button("Details", show="details")
+        if written.marks and message.id in options.coloured:
+            yield Button("Colours", show="colours")
+        elif written.marks:
+            yield Button("Colours", do="colours", name=message.id)
         yield Button("Edit", show="editor", is_disabled=options.is_busy)
     yield Button("Fork into a new chat", do="fork", name=message.id, is_disabled=options.is_busy)
     yield Button("Delete", do="delete", name=message.id, is_disabled=options.is_busy)
@@ -135,21 +144,17 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
     yield Button("Regenerate", do="regenerate", name=message.id, is_disabled=options.is_busy)
     if can_continue(written):
         yield Button("Continue", do="continue", name=message.id, is_disabled=options.is_busy)
-    if written.marks and message.id in options.coloured:
-        yield Button("Colours", show="colours")
-    elif written.marks:
-        yield Button("Colours", do="colours", name=message.id)
-    if written.provenance:
-        yield Button("Details", show="details")
-        if speed := speed_in_words(written.provenance.statistics):
-            yield Button(speed, side="live", about=f"{speed}: open the live numbers")
 
 
-def speed_in_words(statistics: Statistics) -> str:
-    """Return how fast a reply was written: "1.6 tokens/step · 47 tok/s"; "" if the speed is unknown."""
-    mean = f"{statistics.tokens_per_step:.1f} tokens/step" if statistics.steps else ""
-    speed = f"{statistics.tokens_per_second:,.0f} tok/s" if statistics.tokens_per_second else ""
-    return " · ".join(filter(None, (mean, speed))) if speed else ""
+def can_compare(written: MessageContent) -> bool:
+    """Return whether a reply can be written once more with lookahead switched over, and compared.
+
+    A stopped or continued reply has no time that could be compared, and some models write only plainly."""
+    made = written.provenance
+    if written.state != "done" or made is None or made.model.server or not written.marks:
+        return False
+    is_whole = written.marks[-1].step <= made.statistics.steps
+    return is_whole and (made.decoder == "plain") == (made.options.decoding.decoder == "plain")
 
 
 def can_continue(written: MessageContent) -> bool:

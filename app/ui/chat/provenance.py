@@ -15,9 +15,9 @@ from typing import get_args
 from markupsafe import Markup
 
 from app.ui.frame.templates import render
-from app.ui.live.panel import seconds_in_words
 from app.values.chat import Provenance, TokenMark
 from app.values.chat_format import Thinking
+from app.values.display_text import seconds_in_words
 from app.values.messages import DecoderName, Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
 
 REASONS: dict[StopReason, str] = {

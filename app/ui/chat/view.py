@@ -55,7 +55,7 @@ CHANGES: dict[str, Change] = {
 """The changes of a chat, by the button's name. Each returns the version of the chat to show afterwards."""
 WARMER = 0.7
 """The temperature that is offered for another answer if temperature 0 would repeat the text."""
-ACTIONS = ("regenerate", "answer-anyway", "continue", "edit", *CHANGES)
+ACTIONS = ("regenerate", "compare", "answer-anyway", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
 
@@ -254,6 +254,9 @@ class ChatActions:
                 return Continuation(version, settings, int(pending.name))
             case "answer-anyway":
                 return Regeneration(version, settings, int(pending.name), is_search_skipped=True)
+            case "compare":
+                switched = self._services.asked_switched(version.chat, int(pending.name))
+                return Regeneration(version, switched, int(pending.name), is_compared=True)
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._services.asked_anew(version.chat, answer, options, overflow)

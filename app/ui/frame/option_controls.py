@@ -33,10 +33,6 @@ class OptionValues(NamedTuple):
     same_text: bool
 
 
-SAMPLING = OptionValues._fields[1:8]
-"""The options with boxes both beside the chat and in the settings, in the order of `build_sampling`."""
-
-
 def to_values(options: Options) -> OptionValues:
     """Return what the controls show for these options."""
     sampling, decoding = options.sampling, options.decoding
@@ -113,35 +109,26 @@ def build_lookahead_switch(options: Options) -> gr.Checkbox:
 
 
 def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
-    """Build the other controls inside the current Blocks."""
-    with gr.Column(elem_id="reply-options"):
-        controls, problem = build_sampling(options)
-    return OptionPanel((lookahead, *controls), problem)
-
-
-def build_sampling(
-    options: Options, prefix: str = "", is_open: bool = False
-) -> tuple[tuple[gr.components.Component, ...], gr.HTML]:
-    """Build the boxes of `SAMPLING` and the line that shows what is wrong. Their ids begin with the prefix."""
+    """Build the sampling's boxes inside the current Blocks, and the line that shows what is wrong."""
     now = to_values(options)
-    temperature = gr.Slider(
-        0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
-        elem_id=f"{prefix}temperature",
-    )  # fmt: skip
-    with gr.Row(elem_classes="pair"):
-        max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", f"{prefix}max-tokens", "no limit")
-        seed = _integer_box(now.seed, "Seed", f"{prefix}seed")
-    problem = gr.HTML(elem_id=f"{prefix}problem", elem_classes="problem-line", js_on_load=None)
-    with gr.Accordion("Sampling", open=is_open):
+    with gr.Column(elem_id="reply-options"):
+        gr.HTML("<p class='hint'>In all chats, from the next reply on:</p>", js_on_load=None)
+        temperature = gr.Slider(
+            0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
+            elem_id="temperature",
+        )  # fmt: skip
         with gr.Row(elem_classes="pair"):
-            top_k = _integer_box(now.top_k, "Top-k (0: off)", f"{prefix}top-k")
-            top_p = _fraction_box(now.top_p, "Top-p (1: off)", f"{prefix}top-p")
-        with gr.Row(elem_classes="pair"):
-            min_p = _fraction_box(now.min_p, "Min-p (0: off)", f"{prefix}min-p")
-            penalty = _fraction_box(
-                now.repetition_penalty, "Repetition penalty", f"{prefix}repetition-penalty"
-            )
-    return (temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty), problem
+            max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", "max-tokens", "no limit")
+            seed = _integer_box(now.seed, "Seed", "seed")
+        problem = gr.HTML(elem_id="problem", elem_classes="problem-line", js_on_load=None)
+        with gr.Accordion("More sampling", open=False):
+            with gr.Row(elem_classes="pair"):
+                top_k = _integer_box(now.top_k, "Top-k (0: off)", "top-k")
+                top_p = _fraction_box(now.top_p, "Top-p (1: off)", "top-p")
+            with gr.Row(elem_classes="pair"):
+                min_p = _fraction_box(now.min_p, "Min-p (0: off)", "min-p")
+                penalty = _fraction_box(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
+    return OptionPanel((lookahead, temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty), problem)
 
 
 def _integer_box(value: int | None, label: str, name: str, empty: str | None = None) -> gr.Number:

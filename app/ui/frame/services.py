@@ -14,13 +14,14 @@ from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
 from app.database import Database
 from app.documents import Documents
+from app.errors import BadOption
 from app.remote import Servers
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
 from app.values.chat_format import Thinking
-from app.values.messages import DecoderName, ModelChoice, Options
+from app.values.messages import DecoderName, ModelChoice, ModelInfo, Options
 
 if TYPE_CHECKING:  # the hub's client reads its environment while it is imported: see main
     from app.models_registry import ModelLibrary
@@ -145,6 +146,19 @@ class Services:
             options = with_next_seed(options)
         return self.asked(options, overflow)
 
+    def asked_switched(self, chat: int, message: int) -> ReplySettings:
+        """Return the settings of this answer with lookahead switched over.
+
+        Raises BadOption if another model is loaded, or the same one in another precision."""
+        made = self.conversations.stores.of(chat).message(message).content.provenance
+        model = self.engine.status().model
+        if made is None or (model and not is_same_model(model, made.model)):
+            name = made.model.name if made else "another model"
+            raise BadOption(f"This reply was written by {name}. Load it as it was then to compare.")
+        decoding = made.options.decoding
+        decoding = replace(decoding, decoder="auto" if decoding.decoder == "plain" else "plain")
+        return self.asked(replace(made.options, decoding=decoding))
+
     def choose_options(self, options: Options) -> None:
         """Save these options. If it raises SettingsNotSaved, they still apply until the app ends."""
         self.change_options(lambda _: options)
@@ -232,6 +246,12 @@ class Services:
             if settings != self._settings:
                 self._settings = settings
                 self._file.save(settings)
+
+
+def is_same_model(one: ModelInfo, other: ModelInfo) -> bool:
+    """Return whether two loaded models have the same weights in the same precision."""
+    first, second = ((each.name, each.revision, each.dtype, each.quantisation) for each in (one, other))
+    return first == second
 
 
 def with_next_seed(options: Options) -> Options:

@@ -53,15 +53,18 @@ def describe(model: ModelInfo) -> str:
     return " · ".join(filter(None, (name, size, quantised, model.dtype, model.device, attention)))
 
 
+def short_name(model: ModelInfo) -> str:
+    """Return the model's name without its organisation: Qwen3-0.6B for Qwen/Qwen3-0.6B; a server's is remote."""
+    return model.name.rsplit("/", 1)[-1] + (" · remote" if model.server else "")
+
+
 def status_html(status: EngineStatus) -> str:
-    """Return the status line: the loaded model, or what the worker is doing."""
-    is_plain = status.model is not None and status.phase in ("ready", "busy") and not status.note
-    words = status.note or PHASES[status.phase]
-    if status.model and is_plain:
-        words = describe(status.model)
-        words += " · see Settings → About for features that are off" if status.model.refusals else ""
+    """Return the status line: the loaded model's name, or what the worker is doing."""
+    about = words = status.note or PHASES[status.phase]
+    if status.model and status.phase in ("ready", "busy") and not status.note:
+        words, about = short_name(status.model), describe(status.model)
     kind = status.phase if not status.note or status.model is None else "noted"
-    return render("status.html", kind=kind, words=words)
+    return render("status.html", kind=kind, words=words, about=about)
 
 
 class Notice:

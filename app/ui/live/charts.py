@@ -4,76 +4,73 @@ They are drawn up to 12 times a second on the processor that the engine also use
 here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import ceil
 from operator import add
 
 from markupsafe import Markup
 
-from app.ui.live.step_history import CHART_STEPS, LONGEST, MEAN_STEPS, STRIP_STEPS, StepHistory, StepOrigins
+from app.ui.live.step_history import (
+    CHART_STEPS,
+    LONGEST,
+    MEAN_STEPS,
+    STRIP_STEPS,
+    Mean,
+    StepHistory,
+    StepOrigins,
+)
 from app.ui.live.tokens import ORIGINS
 
 STEP = 2
 """The width of one step, in the chart's units."""
-WIDTH, HEIGHT = CHART_STEPS * STEP + 72, 104
-TOP, PLAIN = 8, 58
-"""The y of the scale of tokens per step: its top, and its bottom (plain decoding)."""
-ALL, NONE = 74, 100
-"""The y of the scale of hits: its top (every step has a hit), and its bottom (no step has)."""
-LABEL = 5
-"""The distance of a label from the end of its line."""
+WIDTH = CHART_STEPS * STEP
+LEAST_STEPS = 24
+"""A chart of this many steps or more fills its width."""
+TOP, BOTTOM = 14, 66
+"""The y of a curve's top and bottom."""
 
-_Y = tuple(f"{half / 2:g}" for half in range(2 * HEIGHT + 1))
-_X = tuple(f"{step * STEP}," for step in range(CHART_STEPS))
+_Y = tuple(f"{half / 2:g}" for half in range(2 * BOTTOM + 1))
+_X = tuple(f" {step * STEP}," for step in range(CHART_STEPS))
 
 
-def average_chart(history: StepHistory) -> Markup:
-    """Draw tokens per step above plain decoding's 1.0, and the share of hits below it, as moving averages.
+def token_chart(means: Sequence[Mean]) -> Markup:
+    """Draw the moving average of tokens per step as an area above the one token of plain decoding.
 
-    The lines grow from the left; after CHART_STEPS steps they move to the left."""
-    top = max(2, ceil(max((tokens for tokens, _ in history.means), default=2.0)))
-    per_token = (PLAIN - TOP) / (top - 1)
-    tokens = [_half(PLAIN - (mean - 1) * per_token) for mean, _ in history.means]
-    hits = [_half(NONE - share * (NONE - ALL)) for _, share in history.means]
-    lines = f"{_line('tokens', tokens)}{_line('hits', hits)}{_labels(history, tokens, hits)}"
+    It grows from the left, then its steps move closer; after CHART_STEPS steps it moves to the left."""
+    top = max(2, ceil(max(tokens for tokens, _ in means)))
+    curve = _curve([(tokens - 1) / (top - 1) for tokens, _ in means])
+    title = f"Tokens per step, each point the mean of {MEAN_STEPS} steps"
+    return _chart(title, curve, f"{top} tokens per step", "1 token: without lookahead")
+
+
+def hit_chart(means: Sequence[Mean]) -> Markup:
+    """Draw the moving average of the share of steps with a hit as an area."""
+    title = f"Share of steps with a right guess, each point the mean of {MEAN_STEPS} steps"
+    return _chart(title, _curve([share for _, share in means]), "100%", "0%")
+
+
+def _chart(title: str, curve: str, top: str, bottom: str) -> Markup:
     return Markup(
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="Tokens per step and hit rate of the last {len(history.means)} steps">'
-        f'{_TITLE}{_GRID}<text x="0" y="{TOP - 4}">{top}</text>{lines}</svg>'
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {BOTTOM + 14}" role="img" aria-label="{title}">{curve}{_GRID}'
+        f'<text x="0" y="{TOP - 4}">{top}</text><text x="0" y="{BOTTOM + 12}">{bottom}</text></svg>'
     )
 
 
-def _half(height: float) -> int:
-    """Return the height in half units. These are few, so that their strings are made once (`_Y`)."""
-    return int(2 * height + 0.5)
-
-
-def _line(name: str, heights: Iterable[int]) -> str:
-    points = " ".join(map(add, _X, map(_Y.__getitem__, heights)))
-    return f'<polyline class="{name}" points="{points}"/>'
-
-
-def _labels(history: StepHistory, tokens: list[int], hits: list[int]) -> str:
-    """Label the ends of the lines with the newest values."""
-    if not history.means:
-        return ""
-    mean, share = history.means[-1]
-    x = (len(tokens) - 1) * STEP + LABEL
-    y = min(tokens[-1] / 2 + 4, PLAIN - 4)  # above the line of plain decoding, whose label is below it
-    # All digits have the same width, so the words after the value do not move.
-    return (
-        f'<text class="tokens" x="{x}" y="{y:g}"><tspan>{mean:.1f}</tspan> tokens</text>'
-        f'<text class="hits" x="{x}" y="{hits[-1] / 2 + 4:g}"><tspan>{share:.0%}</tspan> hits</text>'
-    )
+def _curve(shares: Sequence[float]) -> str:
+    """Return a line through these shares of the height, which begins and ends at the bottom."""
+    # Heights are rounded to half units. These are few, so that their strings are made once.
+    heights = (_Y[int(2 * (BOTTOM - share * (BOTTOM - TOP)) + 0.5)] for share in shares)
+    points = "".join(map(add, _X, heights))
+    width = CHART_STEPS / max(len(shares), LEAST_STEPS)
+    line = f'<polyline points="0,{BOTTOM}{points} {(len(shares) - 1) * STEP},{BOTTOM}"/>'
+    return f'<g transform="scale({width:.3g},1)">{line}</g>'
 
 
 _GRID = "".join(
-    f'<line class="{name}" x1="0" x2="{(CHART_STEPS - 1) * STEP}" y1="{y}" y2="{y}"/>'
-    for name, y in (("rule", TOP), ("plain", PLAIN), ("rule", ALL), ("rule", NONE))
+    f'<line class="{name}" x1="0" x2="{WIDTH}" y1="{y}" y2="{y}"/>'
+    for name, y in (("rule", TOP), ("plain", BOTTOM))
 )
-_GRID += f'<text x="0" y="{PLAIN + 10}">1.0 plain</text>'
-_TITLE = f"<title>Tokens per step and share of steps with a hit, as means over {MEAN_STEPS} steps</title>"
 
 
 BAR, GAP, TOKEN, BARS_HEIGHT = 4, 2, 8, 56

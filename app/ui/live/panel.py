@@ -1,4 +1,5 @@
-"""Renders the live numbers beside the chat: a sentence, charts, tiles, and notes on the model."""
+"""Renders the live numbers beside the chat: the time that lookahead saved, tokens per step and hit rate with a
+curve, and below, where the user opens them, further numbers, charts and notes on the model."""
 
 from collections.abc import Iterator
 
@@ -6,57 +7,94 @@ from markupsafe import Markup
 
 from app.conversation import ReplyState
 from app.ui.frame.templates import render
-from app.ui.live.charts import average_chart, length_histogram, step_bars
+from app.ui.live.charts import hit_chart, length_histogram, step_bars, token_chart
 from app.ui.live.step_history import StepHistory
 from app.ui.live.tokens import ABOUT, ORIGINS
-from app.values.display_text import counted
+from app.values.display_text import counted, seconds_in_words
 from app.values.messages import DecoderName, ModelInfo, Statistics
 
-UNKNOWN = "—"
+SLOWER = 0.95
+"""Below this speed-up a reply is said to have taken longer with lookahead than without."""
+EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
+"""The statistics of a real reply, shown as an example: see the panel's template."""
+EXAMPLE_COURSE = (
+    1.3, 1.3, 1.3, 1.5, 1.8, 1.9, 2.2, 2.4, 2.9, 3.3, 3.6, 3.7, 3.7, 4.2, 4.5, 4.4, 4.2, 4.5, 4.5, 4.5, 4.6, 4.7,
+    4.8, 4.7, 3.0, 1.9, 1.4, 1.1, 1.1, 1.5, 1.6, 2.0, 2.6, 3.2,
+)  # fmt: skip
+"""Tokens per step over the example's course."""
 
 
 def panel_html(
     state: ReplyState, history: StepHistory, decoder: DecoderName, model: ModelInfo | None
 ) -> Markup:
-    """Return the whole panel.
-
-    A low window can hide its part `.more`; before the first step there are no numbers."""
-    numbers, hero = state.statistics, hero_number(state.statistics)
+    """Return the whole panel. Its part `.more` is shown only where the user wants more numbers."""
     writer = state.finished.model if state.finished else model
     is_remote = writer is not None and bool(writer.server)
-    charts = None
-    if history.means:  # a reply that was written before the app started has only its sums
-        drawn = average_chart(history), step_bars(history), length_histogram(history)
-        charts = dict(zip(("averages", "steps", "lengths"), drawn, strict=True))
+    is_local = not is_remote and decoder != "plain"
+    is_example = is_local and state.phase == "finished" and not (state.finished or state.statistics.seconds)
+    numbers = EXAMPLE if is_example else state.statistics
+    means = [(tokens, 0.0) for tokens in EXAMPLE_COURSE] if is_example else history.means
     return render(
         "panel.html",
-        tokens_per_step=hero,
-        sentence=remote_in_words(state) if is_remote else in_words(numbers, decoder),
-        auto_sentence=auto_in_words(numbers, lately(history)) if decoder == "auto" and hero else "",
-        charts=charts,
-        tiles=list(_tiles(numbers, is_remote)) if numbers.steps or is_remote else [],
-        origins=list(_origins(history)),
+        is_example=is_example,
+        speed_up=speed_up_in_words(numbers),
+        saved=saved_in_words(numbers, state.is_done),
+        sentence="" if is_example else remote_in_words(state) if is_remote else in_words(numbers, decoder),
+        why_plain=writer.note("lookahead", "chains") if writer else "",
+        figures=list(_figures(numbers)) if is_local and numbers.steps else [],
+        chart=token_chart(means) if is_local and means else "",
+        pace=pace_in_words(state.statistics),
+        more=_more(state.statistics, history) if state.statistics.steps and not is_remote else {},
+        auto_sentence=auto_in_words(state.statistics) if decoder == "auto" else "",
         notes=list(_notes(writer)),
     )
 
 
-def hero_number(statistics: Statistics) -> str:
-    """Return tokens per step if they exceed plain decoding's 1; else "", and `in_words` explains why."""
-    mean = f"{statistics.tokens_per_step:.2f}" if statistics.steps else ""
-    return mean if mean and float(mean) > 1 else ""
+def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
+    """Return what is shown as more numbers. A reply from before the start of the app has no charts."""
+    drawn = bool(history.means)
+    return {
+        "tiles": list(_tiles(numbers)),
+        "hits": hit_chart(history.means) if drawn else "",
+        "steps": step_bars(history) if drawn else "",
+        "lengths": length_histogram(history) if drawn else "",
+        "origins": list(_origins(history)),
+    }
+
+
+def speed_up_in_words(statistics: Statistics) -> str:
+    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if that is nothing or unknown."""
+    times = f"{statistics.speed_up:.1f}"
+    return times if float(times) > 1 else ""
+
+
+def saved_in_words(statistics: Statistics, is_done: bool) -> str:
+    """Return the time that the reply took and the time that it would have taken without lookahead."""
+    if not speed_up_in_words(statistics):
+        return ""
+    so_far = "" if is_done else " so far"
+    now, plain = map(seconds_in_words, (statistics.seconds, statistics.plain_seconds))
+    return f"{now} instead of {plain}{so_far}"
 
 
 def in_words(statistics: Statistics, decoder: DecoderName) -> str:
-    """Describe in a sentence what the numbers mean."""
+    """Return what there is to say in place of saved time; "" if time was saved."""
     if not statistics.steps:
-        return "Send a message and watch how many tokens each forward pass writes."
+        return (
+            "Without lookahead each step writes one token."
+            if decoder == "plain"
+            else "The reply has not begun."
+        )
     if decoder == "plain":
-        return "Plain decoding: each forward pass wrote exactly one token."
-    if not hero_number(statistics):
-        return _why_one(statistics, decoder)
-    digits = 1 if statistics.tokens_per_step >= 1.05 else 2
-    mean = f"{statistics.tokens_per_step:.{digits}f}"
-    return f"Each forward pass wrote {mean} tokens on average, all of them checked by the model."
+        return "Written without lookahead: each step wrote one token. The reply's menu compares."
+    if not statistics.cost:
+        return "How much time lookahead saved is not known, because steps were not measured."
+    if speed_up_in_words(statistics):
+        return ""
+    if statistics.speed_up >= SLOWER:
+        return f"Lookahead saved no time here: {_why(statistics)}"
+    now, plain = map(seconds_in_words, (statistics.seconds, statistics.plain_seconds))
+    return f"Lookahead took longer here, {now} instead of {plain}: {_why(statistics)}"
 
 
 def remote_in_words(state: ReplyState) -> str:
@@ -69,25 +107,34 @@ def remote_in_words(state: ReplyState) -> str:
     return f"Each forward pass of the server wrote {numbers.tokens_per_step:.1f} tokens on average."
 
 
-def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
-    """Explain why each forward pass wrote a single token although lookahead is on."""
-    one, split = "Each forward pass wrote one token:", statistics.split
-    if decoder == "auto" and split.cost and split.tree + split.window <= 1:
-        return f"{one} on this machine checking several tokens at once costs more time than it saves."
+def _why(statistics: Statistics) -> str:
+    """Explain why lookahead saved no time."""
+    if statistics.split.tree + statistics.split.window <= 1:
+        return "on this machine, checking several tokens at once costs more time than it saves."
     if not statistics.covered:
-        return f"{one} there was nothing in this text to make drafts from. Text that repeats or quotes is faster."
-    return f"{one} the model rejected the drafts in {counted(statistics.covered, 'step')}."
+        return "there was nothing in this text to guess from. Text that repeats or quotes is faster."
+    return "too few guesses were right. Text that repeats or quotes, tables and code are faster."
 
 
-def lately(history: StepHistory) -> float:
-    """Return the mean tokens per step at the chart's end; 0 without a history."""
-    return history.means[-1][0] if history.means else 0.0
+def _figures(statistics: Statistics) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the id, the value, the name and an explanation of the two numbers that the saved time comes from."""
+    mean, rate = f"{statistics.tokens_per_step:.1f}", f"{statistics.hit_rate:.0%}"
+    yield "tokens-per-step", mean, "tokens per step", "Without lookahead each step writes one."
+    hits = f"A guess was right in {statistics.hits:,} of {counted(statistics.steps, 'step')}."
+    yield "hit-rate", rate, "hit rate", hits
 
 
-def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
-    """Describe what auto does now and why that pays; "" before it has measured a step.
+def pace_in_words(statistics: Statistics) -> str:
+    """Return the speed of writing, and when the first token came; "" before that."""
+    if not statistics.tokens_per_second:
+        return ""
+    speed = f"{statistics.tokens_per_second:,.0f} tokens per second"
+    first = statistics.time_to_first_token
+    return f"{speed}, the first one after {seconds_in_words(first)}" if first else speed
 
-    The tree is the newest step's, so the sentence has the `newest` tokens per step if they are known."""
+
+def auto_in_words(statistics: Statistics) -> str:
+    """Describe what auto does now and what its steps cost; "" before it has measured a step."""
     split = statistics.split
     if not statistics.steps or not split.cost:
         return ""
@@ -98,55 +145,32 @@ def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
         )
     parts = [f"tree of {counted(split.tree, 'row')}"] if split.tree > 1 else []
     parts += [f"window of {counted(split.window, 'row')}"] if split.window else []
-    mean = f"{newest or statistics.tokens_per_step:.1f} tokens"
-    return f"Auto: {' and '.join(parts)}. A step costs {split.cost:.2f}x a plain one and writes {mean}."
+    return f"Auto: {' and '.join(parts)}. A step costs as much time as {split.cost:.1f} plain ones."
 
 
 def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
-    """Yield how many of the written tokens each origin proposed. The rows are also the legend of the colours."""
+    """Yield the number of tokens of each origin that occurs. The rows are also the legend of the colours."""
     tokens = sum(history.written) or 1
     for origin, count in zip(ORIGINS, history.written, strict=True):
-        share = count / tokens
-        yield {
-            "origin": origin,
-            "about": ABOUT[origin],
-            "share": f"{share:.3f}" if count else "0",
-            "count": f"{count:,}" if count else "",
-            "percent": f"{share:.0%}",
-        }
+        if count:
+            share = count / tokens
+            yield {
+                "origin": origin,
+                "about": ABOUT[origin],
+                "share": f"{share:.3f}",
+                "count": f"{count:,}",
+                "percent": f"{share:.0%}",
+            }
 
 
-def _tiles(statistics: Statistics, is_remote: bool) -> Iterator[dict[str, str]]:
-    """Yield the tiles; unknown numbers are shown as a dash. A server reports only the first two."""
-
-    def tile(name: str, label: str, value: str, is_known: bool, hint: str) -> dict[str, str]:
-        return {"id": name, "label": label, "value": value if is_known else UNKNOWN, "hint": hint}
-
-    now, decoded = statistics, bool(statistics.steps)
-    speed, first = now.tokens_per_second, now.time_to_first_token
-    hint = "Speed of writing, without the time to read the prompt"
-    yield tile("tokens-per-second", "Tokens/s", f"{speed:,.0f}", speed > 0 or decoded, hint)
-    yield tile("first-token", "First token", seconds_in_words(first), first > 0, "Time until the first token")
-    if is_remote:
-        return
-    hint = "Steps in which at least one drafted token was accepted"
-    yield tile("hit-rate", "Hit rate", f"{now.hit_rate:.0%}", decoded, hint)
+def _tiles(numbers: Statistics) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the id, the name, the value and the tooltip of each further number."""
     hint = "Steps for which there was any drafted token to check"
-    yield tile("coverage", "Coverage", f"{now.coverage:.0%}", decoded, hint)
+    yield "coverage", "Coverage", f"{numbers.coverage:.0%}", hint
     hint = "How many positions each forward pass checked, on average"
-    yield tile("rows-per-step", "Rows per step", f"{now.rows_per_step:.1f}", decoded, hint)
-    yield tile(
-        "pool-size",
-        "Pool size",
-        f"{now.pool_size:,}",
-        decoded,
-        "Stored token sequences (n-grams) from which drafts are made",
-    )
-
-
-def seconds_in_words(seconds: float) -> str:
-    """Format a short time: 84 ms, 1.2 s."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    yield "rows-per-step", "Rows per step", f"{numbers.rows_per_step:.1f}", hint
+    hint = "Stored token sequences (n-grams) from which drafts are made"
+    yield "pool-size", "Pool size", f"{numbers.pool_size:,}", hint
 
 
 def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
@@ -157,7 +181,6 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
     for name, note in (
         ("device-note", model.note("device")),
         ("parts-note", model.note("parts")),
-        ("lookahead-note", model.note("lookahead", "chains")),
         ("attention-note", model.note("attention")),
         ("same-text-note", model.refusals.get("same-text", "")),
         ("graphs-note", graphs),

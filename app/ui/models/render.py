@@ -11,7 +11,7 @@ from app.models_registry import hub_name
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.frame.top_bar import PHASES, describe
+from app.ui.frame.top_bar import PHASES, describe, short_name
 from app.ui.models.discover import Filters, catalogue_html, picks_html
 from app.ui.models.inventory import (
     COLOURS,
@@ -23,7 +23,7 @@ from app.ui.models.inventory import (
     share,
 )
 from app.ui.models.load_dialog import LoadDialog, load_dialog_html, options_here
-from app.values.messages import DType, EngineStatus, ModelChoice
+from app.values.messages import AttentionChoice, DType, EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
 from app.values.quantisation import Quantisation, QuantisationChoice
 from app.values.server import Server
@@ -75,6 +75,7 @@ class ModelsRenderer:
                 **self._lists(inventory, downloads, status),
                 "servers": servers_html(servers, choice),
                 "model-picker": picker_html(inventory, status, choice, servers),
+                "load-choices": load_choices_html(inventory, status, choice),
                 "load-dialog": load_dialog_html(form, status, is_busy),
                 # Not HTML: the page fills the temperature again when it changes.
                 "model": repr(choice),
@@ -228,27 +229,40 @@ def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str
 def picker_html(
     inventory: Inventory | None, status: EngineStatus, choice: ModelChoice, servers: Sequence[Server] = ()
 ) -> Markup:
-    """Render the list that the model's button in the bar opens: installed models, the precision, and Unload.
+    """Render the list that the model's button in the bar opens: installed models, what is loaded, and Unload.
 
     `choice` is the model that the next message goes to."""
+    return render_macro(
+        "model_picker.html",
+        "picker",
+        rows=list(_picker_rows(inventory, status)) if inventory else None,
+        loaded=describe(status.model) if status.model else "",
+        has_refusals=bool(status.model and status.model.refusals),
+        is_local=status.model is not None and not status.model.server,
+        remote=remote_rows(servers, choice),
+    )
+
+
+def load_choices_html(inventory: Inventory | None, status: EngineStatus, choice: ModelChoice) -> Markup:
+    """Render buttons that load the loaded model again with another precision or attention; "" without one."""
+    if status.model is None or status.model.server:
+        return Markup()
     here = options_here(inventory.gpus if inventory else ())
     is_dense = choice.quantisation in ("auto", "none")
     weights = choice.dtype if is_dense else choice.quantisation
     if (choice.dtype, choice.quantisation) == ("auto", "none"):
         weights = "none"
-    is_local = status.model is not None and not status.model.server
-    return render_macro(
-        "model_picker.html",
-        "picker",
-        rows=list(_picker_rows(inventory, status)) if inventory else None,
-        precisions=[
-            (one.value, one.words or one.label, one.value == weights, _with_weights(choice, one.value))
-            for one in (*here.dtype, *here.quantisation[1:])
-            if one.value != "none"
-        ],
-        name=status.model.name if status.model and is_local else "",
-        remote=remote_rows(servers, choice),
-    )
+    precisions = [
+        (one.value, one.words or one.label, one.value == weights, _with_weights(choice, one.value))
+        for one in (*here.dtype, *here.quantisation[1:])
+        if one.value != "none"
+    ]
+    attentions = [
+        (one.value, one.label, one.value == choice.attention, _with_attention(choice, one.value))
+        for one in here.attention
+    ]
+    groups = {"Precision": precisions, "Attention": attentions}
+    return render_macro("model_picker.html", "load_choices", name=short_name(status.model), groups=groups)
 
 
 def _picker_rows(inventory: Inventory, status: EngineStatus) -> Iterator[dict[str, object]]:
@@ -268,3 +282,7 @@ def _with_weights(choice: ModelChoice, weights: str) -> str:
         kind: QuantisationChoice = "auto" if weights == "auto" else "none"
         changed = replace(choice, dtype=cast(DType, weights), quantisation=kind)
     return json.dumps(astuple(changed))
+
+
+def _with_attention(choice: ModelChoice, attention: str) -> str:
+    return json.dumps(astuple(replace(choice, attention=cast(AttentionChoice, attention))))

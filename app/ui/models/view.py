@@ -1,6 +1,6 @@
 """The Models view: the downloads, and two tabs with the installed models and with models to download."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import gradio as gr
@@ -62,15 +62,17 @@ class ModelsView:
     dialog: PageValue[LoadDialog]
 
     def connect(
-        self, actions: ModelsActions, loading: LoadActions, picker: gr.HTML, events: PageEvents
+        self, actions: ModelsActions, loading: LoadActions, others: Sequence[gr.HTML], events: PageEvents
     ) -> None:
-        """Connect events with actions. Buttons in a list arrive as one event: see assets/ui/foresight.js."""
+        """Connect events with actions; `others` are lists of models outside this view.
+
+        Buttons in a list arrive as one event: see assets/ui/foresight.js."""
         here, discover = self.installed, self.discover
         for submitted in (discover.search.click, discover.text.submit):
             events.on(submitted, actions.search, discover.text, [self.found, discover.results])
         lists = (
             self.downloads, here.loaded, here.installed, here.servers, discover.results, discover.picks,
-            discover.catalogue, self.question, picker,
+            discover.catalogue, self.question, *others,
         )  # fmt: skip
         shown = [self.found, discover.results, self.question]
         for one in lists:

@@ -1,14 +1,13 @@
-"""The option controls of the Settings view: Chat defaults, and the decoder that runs while lookahead is on."""
+"""The option controls of the Settings view: what applies to all chats, and the decoder that lookahead uses."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import gradio as gr
 from markupsafe import Markup
 
-from app.ui.frame.event_handlers import EVENT_OPTIONS, LISTEN, UNCHECKED, PageEvents, succeeded, toast
-from app.ui.frame.option_controls import SAMPLING, OptionActions, OptionPanel, OptionValues, build_sampling
+from app.ui.frame.event_handlers import LISTEN, PageEvents, succeeded, toast
+from app.ui.frame.option_controls import OptionPanel, OptionValues
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.values.display_text import counted
@@ -37,36 +36,7 @@ FORMULAS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingDefaults:
-    """A second set of the `SAMPLING` boxes, which always show the same values as those beside the chat."""
-
-    boxes: tuple[gr.components.Component, ...]
-    problem: gr.HTML
-
-    def connect(
-        self, options: OptionActions, controls: Sequence[gr.components.Component], events: PageEvents
-    ) -> None:
-        """Connect the boxes with the settings and with their twins in `controls`, which has all options."""
-        own = dict(zip(SAMPLING, self.boxes, strict=True))
-        values = [own.get(name, other) for name, other in zip(OptionValues._fields, controls, strict=True)]
-        for name, other in zip(OptionValues._fields, controls, strict=True):
-            if box := own.get(name):
-                _follow(box.input, box, other)  # type: ignore[attr-defined]
-                _follow(other.change, other, box)  # type: ignore[attr-defined]
-                save = partial(options.choose_options, (name,))
-                listener = box.input  # type: ignore[attr-defined]
-                events.on(listener, save, values, self.problem, trigger_mode="always_last", **UNCHECKED)
-
-
-def _follow(
-    listener: Callable[..., object], box: gr.components.Component, other: gr.components.Component
-) -> None:
-    """Make the page itself copy each change of `box` to the other box."""
-    listener(None, box, other, js="value => value", **EVENT_OPTIONS)
-
-
-def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefaults:
+def build_chat_defaults(services: Services, events: PageEvents) -> None:
     """Build the controls inside the current Blocks, and connect system prompt and switches with the settings."""
 
     def choose(name: str, value: str | bool) -> None:
@@ -80,9 +50,6 @@ def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefau
             placeholder="You are a careful editor.", info="New chats begin with it",
         )  # fmt: skip
         events.on(system.input, partial(choose, "system"), system, trigger_mode="always_last")
-    with gr.Column(elem_id="default-sampling", elem_classes="part"):
-        gr.HTML("<h3>Replies</h3><p class='hint'>The same settings as beside the chat.</p>", js_on_load=None)
-        sampling = SamplingDefaults(*build_sampling(services.settings.options, "default-", is_open=True))
     with gr.Column(elem_id="chat-defaults", elem_classes="part"):
         gr.HTML("<h3>All chats</h3>", js_on_load=None)
         for name, label, info in SWITCHES:
@@ -91,33 +58,29 @@ def build_chat_defaults(services: Services, events: PageEvents) -> SamplingDefau
                 elem_classes="switch",
             )  # fmt: skip
             events.on(switch.input, partial(choose, name), switch)
-    return sampling
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderControls(OptionPanel):
-    """The decoder's controls (the second half of `OptionValues`), and the components that depend on them."""
+    """The decoder's controls (the second half of `OptionValues`), and the components that depend on them.
+
+    `model` shows with which precision and attention the loaded model runs, and changes them."""
 
     presets: gr.HTML
     cost: gr.HTML
-    sizes: gr.Accordion
+    model: gr.HTML
 
 
 def build_decoder_controls(now: OptionValues) -> DecoderControls:
     """Build the controls inside the current Blocks."""
     with gr.Column(elem_id="decoding", elem_classes="part"):
-        gr.HTML("<h3>Lookahead</h3><p class='hint'>The method used while the switch beside the chat is on.</p>",
+        gr.HTML("<h3>Decoder</h3><p class='hint'>The method used while the switch beside the chat is on.</p>",
                 js_on_load=None)  # fmt: skip
         decoder = gr.Dropdown(
             list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
             elem_id="decoder", filterable=False,
         )  # fmt: skip
         cost = gr.HTML(elem_id="cost", js_on_load=None)
-        same_text = gr.Checkbox(
-            now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
-            info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
-        )  # fmt: skip
-    with gr.Accordion("Advanced", open=now.decoder != "auto", elem_id="advanced") as sizes:
         problem = gr.HTML(elem_id="decoder-problem", elem_classes="problem-line", js_on_load=None)
         rows = _slider(
             0, MAX_ROWS, now.rows, "Rows per step", "How many positions a step checks; 0: automatic", "rows"
@@ -128,7 +91,12 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
         ngram = _slider(2, 16, now.ngram, "N: n-gram", "Tokens per n-gram", "ngram")
         guesses = _slider(0, 128, now.guesses, "G: guesses", "N-grams verified per step", "guesses")
         presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)
-    return DecoderControls((decoder, rows, window, ngram, guesses, same_text), problem, presets, cost, sizes)
+        same_text = gr.Checkbox(
+            now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
+            info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
+        )  # fmt: skip
+    model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
+    return DecoderControls((decoder, rows, window, ngram, guesses, same_text), problem, presets, cost, model)
 
 
 def _slider(least: int, most: int, value: int | None, label: str, info: str, name: str) -> gr.Slider:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from app.settings import Theme
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.option_controls import OptionActions, OptionPanel, OptionValues, to_values
+from app.ui.frame.option_controls import OptionPanel, OptionValues, to_values
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render_macro
@@ -24,12 +24,9 @@ from app.values.model import Precision, RowPrice
 
 SECTIONS = {
     "general": "General",
-    "appearance": "Appearance",
-    "chats": "Chat defaults",
-    "lookahead": "Lookahead",
-    "data": "Data",
+    "advanced": "Advanced",
+    "data": "Data and privacy",
     "connect": "Connect",
-    "privacy": "Privacy",
     "about": "About",
 }
 """The titles of the sections, by the last part of their address, such as #/settings/connect."""
@@ -53,10 +50,6 @@ class SettingsActions:
             return gr.skip()
         model = self._services.engine.status().model
         return cost_html(decoding, self._price(), model.name if model else "")
-
-    def open_sizes(self, decoder: str) -> Any:
-        """Open the sizes if this decoder has any."""
-        return gr.update(open=decoder != "auto")
 
     def preset(self, event: gr.EventData) -> tuple[Any, ...]:
         """Choose and save recommended sizes, and the decoder that uses them."""
@@ -135,25 +128,22 @@ def build_settings_view(
         gr.HTML(links, elem_id="settings-nav", js_on_load="foresight.settingsNav(element)")
         with gr.Column(elem_id="choices", scale=1):
             with _section("general"):
+                with gr.Column(elem_classes="part"):
+                    theme = gr.HTML(theme_html(services.settings.theme), elem_id="theme", js_on_load=LISTEN)
+                    # One after the other, so that the last of several quick choices is saved last.
+                    events.on(theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
+                build_chat_defaults(services, events)
                 restore, restored = _build_general(endpoint, events)
-            with _section("appearance"), gr.Column(elem_classes="part"):
-                theme = gr.HTML(theme_html(services.settings.theme), elem_id="theme", js_on_load=LISTEN)
-                # One after the other, so that the last of several quick choices is saved last.
-                events.on(theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
-            with _section("chats"):
-                sampling = build_chat_defaults(services, events)
-            with _section("lookahead"):
+            with _section("advanced"):
                 decoder = build_decoder_controls(to_values(services.settings.options))
             with _section("data"):
                 build_data(services, app_context.data_dir, opening, events)
+                contacts = build_privacy(about, events)
             with _section("connect"):
                 build_connect(services, app_context.api, endpoint, opening, events)
-            with _section("privacy"):
-                contacts = build_privacy(about, events)
             with _section("about"):
                 build_about(about, contacts, opening, events)
     controls = [*beside_chat.controls, *decoder.controls]
-    sampling.connect(OptionActions(services), controls, events)
     _connect_decoder(actions, beside_chat, decoder, opening, events)
     before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo restores
     events.on(restore.click, actions.restore, outputs=[before, restored, *controls])
@@ -190,7 +180,7 @@ def _connect_decoder(
     actions: SettingsActions, beside_chat: OptionPanel, decoder: DecoderControls, opening: gr.Button,
     events: PageEvents,
 ) -> None:  # fmt: skip
-    """Connect what depends on the decoder: its cost, its sizes and the recommended sizes."""
+    """Connect what depends on the decoder: its cost and the recommended sizes."""
     box, *sizes, _same_text = decoder.controls
     _rows, *recommended = sizes
     given = [beside_chat.controls[0], box, *sizes]
@@ -201,5 +191,4 @@ def _connect_decoder(
         partial(gr.on, changes), actions.cost, given, decoder.cost, trigger_mode="always_last", **UNCHECKED
     )
     events.on(opening.click, actions.cost, given, decoder.cost, **UNCHECKED)
-    events.on(box.input, actions.open_sizes, box, decoder.sizes)  # type: ignore[attr-defined]
     events.on(decoder.presets.click, actions.preset, outputs=[box, *recommended])

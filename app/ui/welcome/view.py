@@ -62,16 +62,16 @@ FOR_DEMO = (
 """Starters for the demo model, like the texts that it was trained on: see assets/demo-model/README.md."""
 FOR_OTHERS = (
     Starter(
-        "Summarise a text", "The hours and prices of a museum, in three sentences",
-        f"Summarize this text in three sentences:\n\n{MUSEUM}",
-    ),
-    Starter(
         "Quote from a text", "The sentence about tickets, word for word",
         f"Copy the sentence about tickets from this text, word for word:\n\n{MUSEUM}",
     ),
     Starter(
         "Write an HTML table", "The opening hours of a shop",
         "Write HTML for a table with the days of the week and opening hours of a shop.",
+    ),
+    Starter(
+        "Summarise a text", "The hours and prices of a museum, in three sentences",
+        f"Summarize this text in three sentences:\n\n{MUSEUM}",
     ),
     Starter(
         "Write a Python class", "A shopping list, and how to use it",
@@ -214,9 +214,9 @@ def minutes_in_words(size: int) -> str:
 
 
 WELCOME = """
-<h2>Several tokens per step, all checked.</h2>
-<p>Foresight chats with a model on this computer. Lookahead decoding lets it write several tokens in one forward
-pass, each checked by the model itself.</p>
+<h2>The same reply, sooner.</h2>
+<p>Foresight chats with a model on this computer. Lookahead guesses what comes next, and the model checks several
+guesses at once: the text stays the same, and where it repeats or quotes, it comes much faster.</p>
 """
 
 

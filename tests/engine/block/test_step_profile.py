@@ -33,6 +33,14 @@ def test_impossible_times_are_refused(buckets: Buckets, seconds: tuple[float, ..
         StepTimes(buckets, seconds)
 
 
+def test_a_step_costs_as_many_plain_ones_as_its_padded_rows_take_longer() -> None:
+    profile = StepProfile(TIMES, TIMES)
+    assert profile.cost((), 1) == profile.cost((4, 16), 3) == profile.cost((4, 16), 4) == 1.0
+    assert profile.cost((), 16) == pytest.approx(1.5)
+    assert profile.cost((4, 16), 5) == profile.cost((4, 16), 99) == pytest.approx(4.5 / 3.3)
+    assert StepProfile().cost((), 8) == 0.0
+
+
 @pytest.mark.parametrize("bucket_sets", [((),), ((4, 1),), ((8,),)])
 def test_a_class_of_widths_that_were_not_measured_is_refused(bucket_sets: tuple[Buckets, ...]) -> None:
     with pytest.raises(ValueError, match="a bucket set holds measured buckets"):

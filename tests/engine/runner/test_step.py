@@ -1,6 +1,7 @@
 """What a step and a reply add up to, and in which order the parts of steps run; the text is the same in each."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import get_args
 
@@ -14,7 +15,7 @@ from app.engine.runner.step import FirstToken, StatisticsMeter, Step, StepInPart
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.reply_events import make_decoder
 from app.engine.text.reply_text import StoppingCriteria
-from app.values.messages import DecoderName, Decoding, Origin, Sampling
+from app.values.messages import DecoderName, Decoding, Origin, Sampling, Split
 from tests.engine.architectures import LLAMA
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 from tests.engine.replies import load
@@ -63,6 +64,15 @@ def test_the_numbers_add_up_and_the_first_token_counts_in_neither_tokens_nor_ste
     assert (numbers.tokens, numbers.steps, numbers.hits, numbers.covered) == (5, 3, 1, 2)
     assert (numbers.rows, numbers.pool_size) == (18, 8)
     assert (numbers.tokens_per_step, numbers.rows_per_step) == (5 / 3, 6.0)
+
+
+def test_the_cost_of_steps_adds_up_in_plain_steps_and_says_how_much_time_was_saved() -> None:
+    meter = StatisticsMeter(prompt_tokens=9, cost_of=lambda rows: 1 + rows / 8)
+    meter.add(Step((1, 2, 3), ("window", "prompt", "model"), rows=10, split=Split(10, 0, 1.5)))
+    numbers = replace(meter.add(Step((4, 5), ("output", "model"), rows=4)), seconds=2.0)
+    assert (numbers.cost, numbers.speed_up, numbers.plain_seconds) == (3.0, 5 / 3, 10 / 3)
+    unknown = StatisticsMeter(prompt_tokens=9).add(Step((1,), ("model",), rows=1))
+    assert (unknown.cost, unknown.speed_up, unknown.plain_seconds) == (0.0, 0.0, 0.0)
 
 
 def test_plain_decoding_is_exactly_one_token_per_step() -> None:

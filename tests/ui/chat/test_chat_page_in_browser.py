@@ -10,7 +10,7 @@ from app.values.logits import Grammar
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
-from tests.page_driver import LAST, PageDriver
+from tests.page_driver import PageDriver
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
@@ -110,10 +110,11 @@ def test_the_panel_has_tabs_closes_and_keeps_its_width(person: PageDriver) -> No
     assert not person.page.is_visible("#side")
     person.reload()
     assert not person.page.is_visible("#side")
-    person.page.click(f"{LAST} .chip")
+    person.page.click("#toggle-side")
+    person.open_tab("live")
     assert person.page.is_visible("#panel")
     assert person.page.locator("#side").bounding_box()["width"] == before + 16
-    person.page.press("#side-tab-live", "ArrowRight")
+    person.page.press("#side-tab-live", "ArrowLeft")
     assert is_focused(person, "#side-tab-xray[aria-selected=true]")
     person.page.wait_for_selector("#xray-picture .xray")
     person.page.click("#xray [data-move=enlarge]")

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from app.settings import assets_dir
-from app.ui.chat.messages import ThreadOptions, can_continue, thread_html
+from app.ui.chat.messages import ThreadOptions, can_compare, can_continue, thread_html
 from app.ui.chat.provenance import coloured_html, provenance_html, sampling_in_words, thinking_in_words
 from app.ui.chat.reply_text import thought_summary
 from app.values.chat import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
@@ -195,10 +195,34 @@ def test_a_thought_says_how_long_it_took(seconds: float, words: str) -> None:
     assert thought_summary(seconds, is_thinking=False) == words
 
 
-def test_a_reply_shows_how_fast_it_was_and_leads_to_the_live_numbers() -> None:
-    html = message_html(replace(ANSWER, content=ended("eos")))
-    words = f"{PROVENANCE.statistics.tokens_per_step:.1f} tokens/step"
-    assert re.search(rf'class="quiet chip" data-side="live"[^>]*>{words} · [\d,]+ tok/s</button>', html)
-    unmeasured = replace(PROVENANCE, statistics=Statistics())
-    content = replace(ANSWER.content, provenance=unmeasured)
-    assert "chip" not in message_html(replace(ANSWER, content=content)), "a reply without a step"
+def test_only_a_whole_reply_of_a_model_that_drafts_is_compared() -> None:
+    whole = replace(ended("eos"), marks=MARKS)
+    assert can_compare(whole)
+    made = whole.provenance
+    assert made
+    plain = replace(made, decoder="plain", options=Options(decoding=Decoding("plain")))
+    assert can_compare(replace(whole, provenance=plain))
+    continued = replace(made, statistics=replace(made.statistics, steps=0))
+    for refused in (
+        replace(made, decoder="plain"),
+        continued,
+        replace(made, model=replace(DEMO, server="x")),
+    ):
+        assert not can_compare(replace(whole, provenance=refused))
+    assert not can_compare(replace(whole, state="stopped")) and not can_compare(ended("eos"))
+
+
+def test_the_row_below_a_reply_has_three_buttons_and_a_menu_with_the_rest() -> None:
+    content = replace(ended("max_tokens"), marks=MARKS)
+    html = str(message_html(replace(ANSWER, content=content)))
+    row, menu = html.split("<footer>")[1].split("</footer>")[0].split("<details")
+    assert re.findall(r">([^<>]+)</button>", row) == ["Copy", "Regenerate", "Continue"]
+    labels = re.findall(r">([^<>]+)</button>", menu)
+    assert labels == [
+        "Again without lookahead",
+        "Details",
+        "Colours",
+        "Edit",
+        "Fork into a new chat",
+        "Delete\N{HORIZONTAL ELLIPSIS}",
+    ]

@@ -2,14 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from app.ui.chat.view import WARMER
 from app.ui.frame.option_controls import to_values
-from app.values.messages import Options, Sampling
-from tests.fakes import ScriptedEngine
+from app.values.messages import EngineStatus, Options, Sampling
+from tests.fakes import DEMO, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, pressed, until
 
 
@@ -282,6 +283,36 @@ def test_regenerating_greedily_changes_no_seed(person: Visitor, engine: Scripted
     person.get("One")
     person.regenerate(person.messages[-1].id)
     assert [request.options.sampling.seed for request in engine.requests] == [0, 0]
+
+
+def test_a_reply_is_written_again_without_lookahead_and_compared(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    person.controls = to_values(SAMPLED)
+    person.get("One")
+    first = person.messages[-1]
+    person.controls = to_values(Options(max_new_tokens=7))
+    assert person.press("compare", first.id) == (SKIPPED, "")
+    person.wait()
+    asked, again = engine.requests
+    decoding = replace(asked.options.decoding, decoder="plain")
+    assert again == replace(asked, options=replace(asked.options, decoding=decoding), is_cold=True)
+    second = person.messages[-1]
+    assert second.versions == (first.id, second.id) and second.content.note.startswith("Same text: ")
+    person.press("compare", second.id)
+    person.wait()
+    assert engine.requests[-1].options.decoding.decoder == "auto"
+    assert len(person.messages[-1].versions) == 3
+
+
+def test_a_comparison_with_another_model_is_refused(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("One")
+    engine.now = EngineStatus("ready", model=replace(DEMO, dtype="bfloat16"))
+    assert person.press("compare", person.messages[-1].id) == KEPT
+    assert person.heard == ["This reply was written by demo. Load it as it was then to compare."]
+    engine.now = EngineStatus("ready", model=DEMO)
+    assert person.press("compare", person.messages[-1].id) == (SKIPPED, "")
+    assert len(engine.requests) == 2
 
 
 def test_another_version_is_shown(person: Visitor, engine: ScriptedEngine) -> None:

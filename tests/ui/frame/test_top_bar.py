@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
 from app.ui.frame.templates import problem_html
 from app.ui.frame.top_bar import describe, status_html
-from app.values.messages import EngineStatus, NoteName
+from app.values.messages import EngineStatus
 from tests.fakes import DEMO
 
 READY = EngineStatus("ready", model=DEMO)
@@ -21,25 +19,16 @@ def test_no_problem_is_nothing() -> None:
     assert problem_html("") == ""
 
 
-def test_the_status_line_describes_the_model() -> None:
-    assert "demo · 7.3M parameters · float32 · cpu" in status_html(READY)
+def test_the_status_line_has_the_short_name_and_its_tooltip_the_rest() -> None:
+    assert "<span>demo</span>" in status_html(READY)
+    assert 'title="demo · 7.3M parameters · float32 · cpu"' in status_html(READY)
+    assert "<span>Qwen3-0.6B</span>" in status_html(
+        replace(READY, model=replace(DEMO, name="Qwen/Qwen3-0.6B"))
+    )
+    remote = replace(DEMO, name="org/far-away", server="https://there")
+    assert "<span>far-away · remote</span>" in status_html(replace(READY, model=remote))
     assert "Loading demo…" in status_html(EngineStatus("loading", "Loading demo…"))
     assert "Starting…" in status_html(EngineStatus("starting"))
-
-
-@pytest.mark.parametrize("note", ["device", "attention", "graphs", "fused", "compiler", "heads"])
-def test_the_status_line_says_where_to_read_what_is_not_used(note: NoteName) -> None:
-    model = DEMO.with_note(note, "triton: it is not installed for this device")
-    assert "see Settings → About for features that are off" in status_html(replace(READY, model=model))
-    assert "see About" not in status_html(READY)
-
-
-def test_layers_and_same_text_are_no_news_where_they_are_used() -> None:
-    notes = {"fused": "Each of these runs as one kernel of our own: 5 norms.", "same-text": "float32"}
-    model = replace(DEMO, fused=True, notes=notes)
-    assert "see About" not in status_html(replace(READY, model=model))
-    for refused in (replace(model, fused=False), replace(model, same_text=False)):
-        assert "see Settings → About for features that are off" in status_html(replace(READY, model=refused))
 
 
 def test_a_label_is_told_beside_another_name() -> None:

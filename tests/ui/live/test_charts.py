@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from app.settings import assets_dir
-from app.ui.live.charts import ALL, HEIGHT, NONE, PLAIN, TOP, average_chart, length_histogram, step_bars
+from app.ui.live.charts import BOTTOM, TOP, hit_chart, length_histogram, step_bars, token_chart
 from app.ui.live.step_history import CHART_STEPS, StepHistory, StepOrigins, extend
 from app.ui.live.tokens import ABOUT, ORIGINS
 from app.values.messages import Origin
@@ -18,11 +18,11 @@ THREE = extend(
 )
 
 
-def heights(html: str, line: str) -> list[float]:
-    """The y of each point of a line of the chart."""
-    points = re.search(f'<polyline class="{line}" points="([^"]*)"', html)
-    assert points
-    return [float(point.split(",")[1]) for point in points[1].split()]
+def heights(html: str) -> list[float]:
+    """The y of each point of a chart's curve, which begins and ends at the bottom."""
+    points = re.search(r'<polyline points="0,(\d+) ([^"]*) \d+,(\d+)"', html)
+    assert points and int(points[1]) == int(points[3]) == BOTTOM
+    return [float(point.split(",")[1]) for point in points[2].split()]
 
 
 def test_every_origin_has_a_word_a_hover_and_a_colour_in_both_themes() -> None:
@@ -44,33 +44,24 @@ def test_step_bars_show_every_token_inside_the_picture(origins: tuple[StepOrigin
         assert all(float(bottom) - float(height) >= -0.01 for _, bottom, height in runs)
 
 
-def test_the_chart_begins_at_plain_and_at_no_hits() -> None:
-    html = average_chart(extend(StepHistory(), [step_of(1, "model")]))
-    assert heights(html, "tokens") == [PLAIN]
-    assert heights(html, "hits") == [NONE]
-    label = re.search(r'class="tokens" x="5" y="(\d+)"', html)
-    assert label and int(label[1]) < PLAIN, "it stands apart from the label of plain decoding"
+def test_the_curves_begin_at_plain_decoding_and_at_no_hits() -> None:
+    means = extend(StepHistory(), [step_of(1, "model")]).means
+    assert heights(token_chart(means)) == heights(hit_chart(means)) == [BOTTOM]
+    assert "1 token: without lookahead" in token_chart(means)
 
 
-def test_the_chart_ends_in_its_newest_values() -> None:
-    html = average_chart(THREE)
-    assert "<tspan>2.0</tspan> tokens" in html
-    assert "<tspan>67%</tspan> hits" in html
-    assert 'aria-label="Tokens per step and hit rate of the last 3 steps"' in html
+def test_the_curves_show_the_newest_means() -> None:
+    assert heights(token_chart(THREE.means)) == [TOP, 40.0, 40.0]
+    assert heights(hit_chart(THREE.means)) == [TOP, 40.0, 31.5]
+    assert "3 tokens per step" in token_chart(THREE.means)
 
 
-def test_the_chart_grows_with_what_it_shows() -> None:
+def test_the_chart_grows_with_what_it_shows_until_it_is_full() -> None:
     events = [step_of(number, *("output",) * 30) for number in range(1, 2 * CHART_STEPS)]
-    html = average_chart(extend(StepHistory(), events))
-    assert heights(html, "tokens") == [TOP] * CHART_STEPS
-    assert heights(html, "hits") == [ALL] * CHART_STEPS
-    assert max(heights(average_chart(THREE), "hits")) < HEIGHT
-
-
-def test_a_chart_without_steps_has_its_axes() -> None:
-    html = average_chart(StepHistory())
-    assert "1.0 plain" in html
-    assert heights(html, "tokens") == []
+    means = extend(StepHistory(), events).means
+    assert heights(token_chart(means)) == heights(hit_chart(means)) == [TOP] * CHART_STEPS
+    assert "scale(1,1)" in token_chart(means) and "scale(2,1)" in token_chart(means[:60])
+    assert "scale(5,1)" in token_chart(means[:3]), "a short reply does not fill the width"
 
 
 def test_the_columns_are_shares_of_steps() -> None:

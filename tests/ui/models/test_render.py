@@ -21,11 +21,12 @@ from app.ui.models.render import (
     downloads_html,
     duration,
     installed_html,
+    load_choices_html,
     loaded_html,
     picker_html,
     token_html,
 )
-from app.values.messages import EngineStatus, ModelChoice
+from app.values.messages import EngineStatus, ModelChoice, NoteName
 from app.values.model import Fit, InstalledModel, RemoteModel
 from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit
 from tests.fakes import DEMO, ScriptedEngine
@@ -270,12 +271,31 @@ def test_it_lists_what_is_installed_and_marks_what_is_loaded(
 
 def test_before_a_model_is_loaded_there_is_nothing_to_unload() -> None:
     html = str(picker_html(None, EngineStatus("starting"), CHOICE))
-    assert "Looking for installed models" in html and "unload" not in html and "precisions" not in html
+    assert "Looking for installed models" in html and "unload" not in html
+
+
+REFUSED = "triton: it is not installed for this device"
+
+
+@pytest.mark.parametrize("note", ["device", "attention", "graphs", "fused", "compiler", "heads"])
+def test_it_says_where_to_read_what_is_not_used(note: NoteName) -> None:
+    status = EngineStatus("ready", model=DEMO.with_note(note, REFUSED))
+    assert "Some features are off" in picker_html(None, status, CHOICE)
+    assert "features" not in picker_html(None, replace(status, model=DEMO), CHOICE)
+
+
+def test_layers_and_same_text_are_no_news_where_they_are_used() -> None:
+    notes = {"fused": "Each of these runs as one kernel of our own: 5 norms.", "same-text": "float32"}
+    model = replace(DEMO, fused=True, notes=notes)
+    assert "features" not in picker_html(None, EngineStatus("ready", model=model), CHOICE)
+    for refused in (replace(model, fused=False), replace(model, same_text=False)):
+        assert "Some features are off" in picker_html(None, EngineStatus("ready", model=refused), CHOICE)
 
 
 def test_a_precision_loads_the_same_model_with_it(services: Services) -> None:
-    html = picker(services)
+    html = str(load_choices_html(None, services.engine.status(), CHOICE))
     assert re.search(r'data-name="float32"[^>]*aria-pressed="true"', html)
+    assert load_choices_html(None, EngineStatus("starting"), CHOICE) == ""
     assert 'title="bfloat16 (half the memory of float32)"' in html
     value = json.dumps(["org/model", "auto", "auto", "int8", "auto"])
     seen: list[str] = []

@@ -42,22 +42,15 @@ def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
         go_to(person, section)
         assert person.page.url.endswith(f"#/settings/{section}")
         assert grave_findings(person.page) == [], section
-    go_to(person, "chats")
-    person.page.fill("#default-top-p input", "7")
-    person.page.wait_for_selector("#default-problem .problem")
-    person.page.fill("#default-top-k input", "17")
+    go_to(person, "general")
     person.page.fill("#default-system textarea", "Be brief.")
     until(lambda: services.settings.chats.system == "Be brief.")
-    until(lambda: services.settings.options.sampling.top_k == 17)
-    assert services.settings.options.sampling.top_p == 1.0
     person.page.go_back()
     person.page.wait_for_selector("#settings-about")
     person.page.click("#to-chat")
     person.page.click("#new-chat")
     person.open_tab("settings")
     person.page.wait_for_function("document.querySelector('#system textarea').value === 'Be brief.'")
-    person.page.click("#reply-options .label-wrap")
-    person.page.wait_for_function("document.querySelector('#top-k input')?.value === '17'")
 
 
 def test_programs_are_connected_by_keyboard_and_refused_once_the_key_is_renewed(
@@ -115,8 +108,7 @@ def choose_lookahead(person: PageDriver) -> None:
 def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
-    go_to(person, "lookahead")
-    person.page.click("#advanced .label-wrap")
+    go_to(person, "advanced")
     person.page.wait_for_selector("#rows")
     assert person.page.is_visible("#rows") and not person.page.is_visible("#window")
     choose_lookahead(person)
@@ -144,7 +136,7 @@ def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
 def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_page(
     person: PageDriver, services: Services
 ) -> None:
-    go_to(person, "appearance")
+    go_to(person, "general")
     person.page.click("#theme label >> text=Dark")
     person.page.wait_for_selector("#theme [data-theme=dark]", state="attached")
     assert person.is_dark()
@@ -172,7 +164,7 @@ def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_pa
 def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     person: PageDriver, running: Running
 ) -> None:
-    go_to(person, "privacy")
+    go_to(person, "data")
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
     assert person.page.locator("#checks i.failed").count() == 0
