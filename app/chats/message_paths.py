@@ -5,7 +5,6 @@ is raised, because the page would change messages that it does not show.
 """
 
 import sqlite3
-from dataclasses import replace
 
 from app.chats import deletion
 from app.chats.chat_table import create, next_use, require_chat, settings_of, suggest_title
@@ -176,7 +175,7 @@ def edit_reply(
     """Adds and shows a version of a reply with the user's own text."""
     above = parent(connection, message_id)
     sources = message(connection, message_id).content.sources
-    unchecked = sources and replace(sources, unsupported=())
+    unchecked = sources and sources.unchecked
     content = MessageContent(text, "done", EDITED, sources=unchecked)
     return _add(connection, now, version, "assistant", content, above)[0]
 

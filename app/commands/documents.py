@@ -291,7 +291,7 @@ def _source_lines(sources: Sources | None, text: str) -> Iterator[str]:
         yield f"[{cited.number}] {cited.title} ({cited.start:,} to {cited.end:,})"
     cited_by = claims(split_thought(text).answer)
     for place in sources.unsupported:
-        yield f"Check [{cited_by[place].number}]: the sentence that cites it has nothing in common with it."
+        yield f"Check [{cited_by[place].number}]: {sources.doubt(place)}"
     if sources.left_out:
         yield f"{sources.left_out:,} more passages were found, but did not fit into the model's context."
 

@@ -1,7 +1,8 @@
-"""Checks whether the words before a marker [n] in an answer have anything in common with source n.
+"""Checks whether source n has what an answer says before a marker [n].
 
     [1] The rent is 740 euros.    [2] Pets are welcome.
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
+    "The rent is 750 euros [1]."  unsupported: 750 is not in source 1 (cited_facts.py)
 
 A word counts less the more sources contain it, because the sources of one question share its subject. A claim
 without words of its own ("Yes [1].") is not judged. docs/notes has the thresholds and how well they separate
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from app.conversation.cited_facts import missing_facts
 from app.conversation.thinking import split_thought
 from app.documents.search.snippets import sentences
 from app.documents.search.terms import STOP_WORDS, folded, indexed, terms
@@ -61,6 +63,13 @@ def claims(answer: str) -> list[Claim]:
     return found
 
 
+def claim_at(reply: str, place: int) -> str:
+    """Returns the claim before the marker with this index (from 0) in a reply; "" if there is none."""
+    return next(
+        (claim.text for index, claim in enumerate(claims(split_thought(reply).answer)) if index == place), ""
+    )
+
+
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
     """Yields sentences with their markers: a marker after the full stop belongs to the sentence before it."""
     before = ""
@@ -77,14 +86,23 @@ def _words(text: str) -> str:
     return MARKER.sub(" ", text).strip()
 
 
-def unsupported(answer: str, sources: Sequence[str], similarities: Similarities) -> tuple[int, ...]:
-    """Returns the indices (from 0) of the markers whose source does not support the claim before the marker."""
+def unsupported(answer: str, sources: Sequence[str], similarities: Similarities) -> dict[int, str]:
+    """Returns the indices (from 0) of the markers whose source does not support the claim before the marker, each
+    with the numbers, dates and names of the claim that the source does not have."""
     judged = [one for one in enumerate(claims(answer)) if 1 <= one[1].number <= len(sources)]
     doubted = [(index, claim) for index, claim in judged if support(claim, sources) < SUPPORTED]
     cosines = similarities([claim.text for _, claim in doubted], sources) if doubted else ()
     pairs = zip(doubted, cosines, strict=False)
     similar = {index for (index, claim), row in pairs if nearness(claim, row) >= SIMILAR}
-    return tuple(index for index, _ in doubted if index not in similar)
+    found = {index: "" for index, _ in doubted if index not in similar}
+    for index, claim in judged:
+        # A claim with several markers may be put together from their sources.
+        together = " ".join(
+            sources[one.number - 1] for _, one in judged if _content(one.text) == _content(claim.text)
+        )
+        if index not in found and (missing := missing_facts(claim.text, together)):
+            found[index] = ", ".join(missing)
+    return dict(sorted(found.items()))
 
 
 def nearness(claim: Claim, cosines: Sequence[float]) -> float:
@@ -131,4 +149,5 @@ def checked(content: MessageContent, sources: Sequence[str], similarities: Simil
 
 def checked_sources(cited: Sources, text: str, sources: Sequence[str], similarities: Similarities) -> Sources:
     """Returns `cited` with the unsupported markers of the reply `text`; `sources` are the sources' texts."""
-    return replace(cited, unsupported=unsupported(split_thought(text).answer, sources, similarities))
+    found = unsupported(split_thought(text).answer, sources, similarities)
+    return replace(cited, unsupported=tuple(found), missing=tuple(found.values()))

@@ -6,7 +6,7 @@ is identified by its position in the text, so that a citation can highlight the 
     text[passage.start : passage.end] == passage.text
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.values.validation import require, require_one_of
@@ -100,6 +100,9 @@ class PassageHit:
     share: float = 0.0
 
 
+NOTHING_IN_COMMON = "The sentence has nothing in common with this source."
+
+
 @dataclass(frozen=True, slots=True)
 class Citation:
     """A source of an answer, stored with the answer: its [number], and the position of the cited words.
@@ -145,7 +148,8 @@ class Sources:
     `searched` is the query, the question made self-contained; `is_whole` if the collections were given whole;
     `left_out` passages were found but did not fit. If `cited` is empty, no passage is near enough to the question,
     or no passage that was found fits, and the app's answer explains it. `unsupported` are the indices (from 0) of
-    the answer's markers [n] whose sentence has nothing in common with source n."""
+    the answer's markers [n] whose sentence source n does not support. `missing` is what each of these sentences has
+    and the source does not ("7:15, Anna"), "" if they have nothing in common; empty in older answers."""
 
     searched: str
     cited: tuple[Citation, ...] = ()
@@ -153,6 +157,21 @@ class Sources:
     left_out: int = 0
     budget: TokenBudget | None = None
     unsupported: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def unchecked(self) -> "Sources":
+        """The sources without any doubt about their citations."""
+        return replace(self, unsupported=(), missing=())
+
+    def doubt(self, place: int) -> str:
+        """Return why the marker at this index is doubtful; "" if it is not."""
+        if place not in self.unsupported:
+            return ""
+        at = self.unsupported.index(place)
+        missing = self.missing[at] if at < len(self.missing) else ""
+        is_one = ", " not in missing
+        return f"{missing} {'is' if is_one else 'are'} not in the source." if missing else NOTHING_IN_COMMON
 
     @property
     def is_empty(self) -> bool:

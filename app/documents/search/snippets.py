@@ -89,11 +89,17 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
 
 def best_start(passage: Passage, question: str) -> int:
     """Returns the start of the sentence that has most of the question's words."""
-    spans = _spans(passage.text)
+    return best_sentence(passage.text, question)[0]
+
+
+def best_sentence(text: str, question: str) -> Span:
+    """Returns the start and end of the sentence that has most of the question's words, without spaces around it."""
+    spans = _spans(text)
     if not spans:
-        return 0
-    begin, end = spans[_best(passage.text, spans, question)]
-    return next(at for at in range(begin, end) if not passage.text[at].isspace())
+        return 0, 0
+    begin, end = spans[_best(text, spans, question)]
+    found = text[begin:end]
+    return end - len(found.lstrip()), begin + len(found.rstrip())
 
 
 def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:

@@ -1,7 +1,6 @@
 """A reply that a page follows: its events are processed once, for the thread, the live numbers and the X-ray."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from app.conversation import CachedTokenReader, ReplySoFar, StartedReply
 from app.ui.chat.reply_text import LiveReplyText, cited_html
@@ -27,7 +26,7 @@ class ReplyProgress(TracedReply):
     def blocks(self) -> tuple[str, ...]:
         """The reply written so far, as blocks of HTML."""
         message, sources = self.writing.message, self.writing.before.sources
-        unchecked = sources and replace(sources, unsupported=())
+        unchecked = sources and sources.unchecked
         return tuple(cited_html(block, message, unchecked) for block in self._text.blocks)
 
     @property

@@ -27,7 +27,6 @@ THOUGHT = '<details class="thought"'
 """The beginning of the HTML of a reply with a thought."""
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")
-UNSUPPORTED = "Not supported: the sentence has nothing in common with this source."
 _UNTOUCHED = ("code", "pre", "math", "a", "button", "summary")
 
 
@@ -100,9 +99,12 @@ def _cited(html: str, message: int, sources: Sources) -> str:
     places = count()
 
     def button(found: re.Match[str], is_checked: bool) -> str:
-        is_supported = not is_checked or next(places) not in sources.unsupported
+        place = next(places) if is_checked else None
         number = int(found[1])
-        return marker_html(message, number, titles[number], is_supported) if number in titles else found[0]
+        if number not in titles:
+            return found[0]
+        doubt = sources.doubt(place) if place is not None else ""
+        return marker_html(message, number, titles[number], doubt, place)
 
     parts = (
         _parts(part, partial(button, is_checked=is_checked))
@@ -122,15 +124,16 @@ def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
         yield part
 
 
-def marker_html(message: int, number: int, title: str, is_supported: bool = True) -> str:
-    """Return the citation [1] as a button, with a question mark if the source does not support its sentence."""
-    spoken = escape(
-        f"Source {number}: {title}" if is_supported else f"Source {number}: {title}. {UNSUPPORTED}"
-    )
-    look, do = ("cite", "source") if is_supported else ("cite unsupported", "unsupported-source")
+def marker_html(message: int, number: int, title: str, doubt: str = "", place: int | None = None) -> str:
+    """Return the citation [1] as a button, with a question mark if there is a doubt about it.
+
+    Its value has the marker's index, too, by which the panel finds the cited sentence."""
+    spoken = escape(f"Source {number}: {title}. {doubt}" if doubt else f"Source {number}: {title}")
+    look, mark = ("cite unsupported", "?") if doubt else ("cite", "")
+    value = number if place is None else f"{number}.{place}"
     return (
-        f'<button type="button" class="{look}" data-do="{do}" data-name="{message}" data-value="{number}"'
-        f' aria-label="{spoken}" title="{spoken}">{number}{"" if is_supported else "?"}</button>'
+        f'<button type="button" class="{look}" data-do="source" data-name="{message}" data-value="{value}"'
+        f' aria-label="{spoken}" title="{spoken}">{number}{mark}</button>'
     )
 
 
@@ -143,16 +146,18 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
         message=message,
         cited=sources.cited,
         facts=list(_facts(sources)),
-        doubt=doubt_words(len(sources.unsupported)),
+        doubt=doubt_words(sources),
     )
 
 
-def doubt_words(places: int) -> str:
+def doubt_words(sources: Sources) -> str:
     """Explain the marked citations in a sentence; "" if no citation is marked."""
+    places = sources.unsupported
     if not places:
         return ""
-    some = "1 citation is" if places == 1 else f"{places:,} citations are"
-    return f"{some} marked with “?”: the sentence has nothing in common with its source. Check it yourself."
+    some = "1 citation is" if len(places) == 1 else f"{len(places):,} citations are"
+    why = " ".join(dict.fromkeys(sources.doubt(place) for place in places))
+    return f"{some} marked with “?”. {why} Check it yourself."
 
 
 def _facts(sources: Sources) -> Iterator[str]:

@@ -15,15 +15,16 @@ from typing import Any
 import gradio as gr
 
 from app.conversation import Conversations
+from app.conversation.citation_check import claim_at
 from app.documents import Documents
+from app.documents.search.snippets import best_sentence
 from app.errors import AppError
-from app.ui.chat.reply_text import UNSUPPORTED
 from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.templates import render_macro
-from app.values.document import Citation, Sources
+from app.values.document import NOTHING_IN_COMMON, Citation, Sources
 from app.values.validation import require
 
 CONTEXT = 4_000
@@ -113,9 +114,9 @@ class DocumentPanelActions:
         match do:
             case "read":
                 return self._show(open_ref(DocumentRef.from_json(value)))
-            case "source" | "unsupported-source":
-                doubt = UNSUPPORTED if do != "source" else ""
-                return self._open_source(chat.version.chat, int(name), int(value), doubt)
+            case "source":
+                number, _, place = value.partition(".")
+                return self._open_source(chat.version.chat, int(name), int(number), int(place or -1))
             case "above" | "below":
                 return self._show(show_more(state, do))
             case "passage":
@@ -146,26 +147,37 @@ class DocumentPanelActions:
             "document_panel.html", "document", state=state, parts=parts, above=first, below=below
         )
 
-    def _open_source(self, chat: int, message: int, number: int, doubt: str) -> Panel:
-        """Open the source that an answer cites by this number, or show why it is gone."""
+    def _open_source(self, chat: int, message: int, number: int, place: int) -> Panel:
+        """Open the source that an answer cites by this number, at the sentence that the marker with this index is
+        about, or show why it is gone."""
         title = "Source"
         try:
-            sources = self._sources(chat, message)
+            text, sources = self._answer(chat, message)
             for cited in sources.cited if sources else ():
-                if cited.number == number:
+                if sources and cited.number == number:
                     title = cited.title
-                    ref = self._ref(cited, is_whole=sources is not None and sources.is_whole)
-                    return self._show(open_ref(replace(ref, doubt=doubt), (chat, message)))
+                    ref = self._ref(cited, sources.is_whole)
+                    ref = replace(ref, doubt=(doubt := sources.doubt(place)))
+                    if ref.end and doubt != NOTHING_IN_COMMON:
+                        ref = self._at_sentence(ref, claim_at(text, place))
+                    return self._show(open_ref(ref, (chat, message)))
         except AppError as error:
             return _missing(open_ref(DocumentRef(0, title), (chat, message)), error)
         return UNCHANGED
 
-    def _sources(self, chat: int, message: int) -> Sources | None:
-        """Return the message's sources. The store may not have those of a reply that is still being written."""
+    def _answer(self, chat: int, message: int) -> tuple[str, Sources | None]:
+        """Return the message's text and sources. The store may not have those of a reply that is being written."""
         newest = self._conversations.newest_reply(chat)
         if newest and newest.message == message and newest.before.sources:
-            return newest.before.sources
-        return self._conversations.stores.of(chat).message(message).content.sources
+            return "", newest.before.sources
+        content = self._conversations.stores.of(chat).message(message).content
+        return content.text, content.sources
+
+    def _at_sentence(self, ref: DocumentRef, claim: str) -> DocumentRef:
+        """Narrow the highlighted passage to the sentence that has most of the claim's words."""
+        text = self._documents.between(ref.document, ref.start, ref.end)
+        start, end = best_sentence(text, claim) if claim else (0, 0)
+        return replace(ref, start=ref.start + start, end=ref.start + end) if end else ref
 
     def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
         """Find the whole document, or where the cited text is now.

@@ -7,10 +7,9 @@ import pytest
 from app.ui import Services
 from app.ui.chat.chat_documents import PRIVATE, ChatDocuments, chosen_collections_html, collection_picker_html
 from app.ui.chat.chat_settings import settings_of
-from app.ui.chat.reply_text import UNSUPPORTED
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from app.ui.documents.view import listed_collections
-from app.values.document import Collection
+from app.values.document import NOTHING_IN_COMMON, Collection
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed
@@ -237,8 +236,10 @@ def test_a_citation_that_its_source_does_not_support_is_marked_and_says_so_where
     sources = visitor.messages[-1].content.sources
     assert sources is not None and sources.unsupported == (0,)
     assert visitor.look().thread.count("cite unsupported") == 1
-    assert UNSUPPORTED in act(visitor, "unsupported-source", 1)[1]
-    assert UNSUPPORTED not in act(visitor, "source", 1)[1]
+    assert NOTHING_IN_COMMON in act(visitor, "source", "1.0")[1]
+    opened = act(visitor, "source", "1.1")[1]
+    assert NOTHING_IN_COMMON not in opened and "<mark>The tenant pays 1,200 euros.</mark>" in opened
+    assert NOTHING_IN_COMMON not in act(visitor, "source", 1)[1]
 
 
 def test_a_document_that_was_read_whole_opens_at_its_beginning(

@@ -6,16 +6,9 @@ from dataclasses import replace
 import pytest
 
 from app.ui.chat.messages import thread_html
-from app.ui.chat.reply_text import (
-    UNSUPPORTED,
-    budget_in_words,
-    cited_html,
-    doubt_words,
-    reply_html,
-    sources_html,
-)
+from app.ui.chat.reply_text import budget_in_words, cited_html, doubt_words, reply_html, sources_html
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread
-from app.values.document import Citation, Sources, TokenBudget
+from app.values.document import NOTHING_IN_COMMON, Citation, Sources, TokenBudget
 
 EVIL = '"><script>alert(1)</script>'
 SOURCES = Sources(
@@ -25,7 +18,7 @@ SOURCES = Sources(
 
 
 def numbers(html: str) -> list[str]:
-    return re.findall(r'class="cite" data-do="source" data-name="7" data-value="(\d+)"', html)
+    return re.findall(r'class="cite" data-do="source" data-name="7" data-value="(\d+)', html)
 
 
 def drawn(text: str, sources: Sources | None = SOURCES) -> str:
@@ -65,11 +58,19 @@ def test_a_citation_that_its_source_does_not_support_has_a_question_mark_and_say
     text: str, places: tuple[int, ...], doubted: list[str]
 ) -> None:
     html = drawn(text, replace(SOURCES, unsupported=places))
-    marked = re.findall(r'class="cite unsupported" data-do="unsupported-source" [^>]*>(\d+)\?<', html)
+    marked = re.findall(r'class="cite unsupported" data-do="source" [^>]*>(\d+)\?<', html)
     assert marked == doubted
-    assert html.count(f'. {UNSUPPORTED}"') == 2 * len(doubted), "in the name and in the tooltip"
-    words = doubt_words(len(places))
+    assert html.count(f'. {NOTHING_IN_COMMON}"') == 2 * len(doubted), "in the name and in the tooltip"
+    words = doubt_words(replace(SOURCES, unsupported=places))
     assert (f'<p class="doubt" role="note">{words}</p>' in html) == bool(doubted)
+
+
+def test_a_doubt_says_which_number_or_name_is_not_in_the_source() -> None:
+    doubtful = replace(SOURCES, unsupported=(0, 2), missing=("7:15", "Anna, 1850"))
+    html = drawn("At 7:15 [1]. It is [1]. Anna, 1850 [2].", doubtful)
+    assert 'title="Source 1: Lease. 7:15 is not in the source."' in html
+    assert "marked with “?”. 7:15 is not in the source. Anna, 1850 are not in the source. Check" in html
+    assert re.findall(r'data-value="([\d.]+)"[^>]*>\d', html)[:3] == ["1.0", "1.1", "2.2"]
 
 
 def test_an_answer_without_sources_is_left_alone() -> None:
