@@ -167,10 +167,10 @@ class DocumentPanelActions:
 
     def _answer(self, chat: int, message: int) -> tuple[str, Sources | None]:
         """Return the message's text and sources. The store may not have those of a reply that is being written."""
-        newest = self._conversations.newest_reply(chat)
-        if newest and newest.message == message and newest.before.sources:
-            return "", newest.before.sources
         content = self._conversations.stores.of(chat).message(message).content
+        newest = self._conversations.newest_reply(chat)
+        if not content.sources and newest and newest.message == message:
+            return "", newest.before.sources
         return content.text, content.sources
 
     def _at_sentence(self, ref: DocumentRef, claim: str) -> DocumentRef:
