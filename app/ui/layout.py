@@ -47,7 +47,7 @@ from app.ui.frame.option_controls import (
 )
 from app.ui.frame.page_connections import Pages, PageSession, PageValue, add_page_socket
 from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
-from app.ui.frame.services import AppContext, Endpoint, Services
+from app.ui.frame.services import AppContext, Endpoint, Services, with_drawn_seed
 from app.ui.frame.theme import asset, head, make_theme
 from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
@@ -179,7 +179,10 @@ def connect_page(
         models, LoadActions(services, inventory), [page.top.picker, page.decoder.model], events
     )
     race = RaceActions(
-        services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
+        services.race,
+        ready_prompts(),
+        lambda: with_drawn_seed(services.settings.options),
+        lambda: services.model,
     )
     page.race.connect(race, events)
 
@@ -200,7 +203,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
         """Return the draft or settings of the chat that is shown now, or the temperature of the new model."""
         draft = temperature = gr.skip()
-        shown = (gr.skip(),) * len(settings)
+        shown: tuple[Any, ...] = (gr.skip(),) * (len(settings) + 1)
         do, left, typed = pressed(event)
         if do == "model":
             temperature = services.settings.options.sampling.temperature
@@ -213,7 +216,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     settings, temperature_at = page.chat_settings.boxes, OptionValues._fields.index("temperature")
     events.on(blocks.load, opened, outputs=[page.session, *page.controls, page.models.discover.is_offline])
     events.on(page.chat.address.click, chat.open_chat, page.chat_state)
-    boxes = [page.chat.message, page.controls[temperature_at], *settings]
+    boxes = [page.chat.message, page.controls[temperature_at], *settings, events.faults]
     events.on(page.fill.click, filled, page.chat_state, boxes)
 
 
@@ -232,16 +235,15 @@ def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
 
 
 def _connect_options(page: Page, services: Services, events: PageEvents) -> None:
-    options = OptionActions(services)
+    options, boxes = OptionActions(services), [control.elem_id or "" for control in page.controls]
     for name, control in zip(OptionValues._fields, page.controls, strict=True):
-        panel = page.options if control in page.options.controls else page.decoder
         # `input` fires only when the user changes a control; `change` would also fire when a page is loaded.
         # While a slider moves, only its last value counts.
         events.on(
             control.input,  # type: ignore[attr-defined]
-            partial(options.choose_options, saved_with(name)),
+            partial(options.choose_options, saved_with(name), boxes),
             page.controls,
-            panel.problem,
+            events.faults,
             trigger_mode="always_last",
             **UNCHECKED,
         )
@@ -315,11 +317,12 @@ def build_blocks(
 ) -> tuple[PageBlocks, Callable[[PageSession], Sequence[PolledRenderer]]]:
     """Return the page as Gradio Blocks, and a function that makes the renderers of a page."""
     inventory, notice = InventoryCache(services), Notice(app_context.note)
-    events, getter = PageEvents(pages, toast), ModelGetter(services, inventory)
+    getter = ModelGetter(services, inventory)
     blocks = PageBlocks(
         check_uploads, analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True
     )
     with blocks:
+        events = PageEvents(pages, toast, _hidden("faults", "foresight.faults(element)"))
         page = build_page(services, app_context, endpoint, notice, events)
         connect_page(blocks, page, services, inventory, events)
         page.chat.welcome.connect(blocks, OfferActions(services, inventory, getter, toast), events)

@@ -98,6 +98,10 @@ COLDEST = 1e-5
 """The lowest temperature above 0; logits divided by a far smaller number overflow float32."""
 
 
+NEW_SEED = 2**63
+"""A seed that stands for a new one for each reply. It is drawn before the reply is requested."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How the next token is sampled; temperature 0 is greedy. Values that mean "off": top_k 0, top_p 1, min_p 0,
@@ -123,7 +127,7 @@ class Sampling:
         require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
         penalty = self.repetition_penalty
         require(0.01 <= penalty <= 100, "repetition penalty must be from 0.01 to 100", penalty)
-        require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
+        require(0 <= self.seed <= NEW_SEED, "seed must be from 0 to 2^63-1", self.seed)
 
 
 MAX_ROWS = 256

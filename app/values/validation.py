@@ -3,10 +3,18 @@
 from typing import Any, get_args
 
 
+class ImpossibleValue(ValueError):
+    """A value breaks a rule, which is a sentence without its capital and its full stop."""
+
+    def __init__(self, rule: str, value: object) -> None:
+        super().__init__(f"{rule}, got {value!r}")
+        self.sentence = f"{rule[:1].upper()}{rule[1:]}."
+
+
 def require(condition: bool, rule: str, value: object) -> None:
-    """Raise ValueError, with the rule and the value, unless the condition is true."""
+    """Raise ImpossibleValue, with the rule and the value, unless the condition is true."""
     if not condition:
-        raise ValueError(f"{rule}, got {value!r}")
+        raise ImpossibleValue(rule, value)
 
 
 def require_one_of(choices: Any, name: str, value: object) -> None:

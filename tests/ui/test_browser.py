@@ -148,19 +148,20 @@ def test_a_starter_is_asked_with_one_click_and_a_new_chat_is_empty_again(person:
     assert person.page.locator("#messages article").count() == 0
 
 
-def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
+def test_a_wrong_value_is_told_at_its_box_and_the_message_is_sent_with_the_last_valid_one(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
     person.open_tab("settings")
+    person.page.fill("#max-tokens input", "7")
     person.page.fill("#max-tokens input", "-1")
-    person.page.wait_for_selector("#problem .problem")
-    assert person.text("#problem") == "Max new tokens must be 0 (no limit) or more, got -1."
-    person.send("Keep me")
-    person.page.wait_for_selector(".toast-body")
-    assert person.page.input_value("#message textarea") == "Keep me"
-    assert engine.requests == []
+    person.page.wait_for_selector("#max-tokens input[aria-invalid=true]")
+    assert person.text("#max-tokens .fault") == "Max new tokens must be 0 (no limit) or more."
+    person.send("Send me")
+    person.wait_for_reply()
+    assert engine.requests[-1].options.max_new_tokens == 7
     person.page.fill("#max-tokens input", "9")
-    person.page.wait_for_selector("#problem .problem", state="detached")
+    person.page.wait_for_selector("#max-tokens input[aria-invalid=false]")
+    assert person.text("#max-tokens .fault") == ""
 
 
 @pytest.mark.thorough

@@ -8,12 +8,22 @@ from typing import Any
 
 import gradio as gr
 
+from app.errors import BadOption
 from app.ui.chat.state import ChatState
-from app.ui.frame.event_handlers import UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
+from app.ui.frame.event_handlers import (
+    UNCHECKED,
+    Notify,
+    PageEvents,
+    done_html,
+    done_line,
+    faults_html,
+    succeeded,
+    try_at_box,
+    try_or_notify,
+)  # fmt: skip
 from app.ui.frame.option_controls import OptionValues, to_options, to_values
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
-from app.ui.frame.templates import problem_html
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.json_answers import JsonAnswers, schema_problem
 
@@ -52,15 +62,14 @@ class ChatSettingsActions:
 
     def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
         """Save whether the chat's answers are JSON, and their schema. Returns what is wrong with it, as HTML."""
-        json_answers, problems = JsonAnswers(is_on, schema), list[str]()
+        json_answers = JsonAnswers(is_on, schema)
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
 
         def check() -> None:
             if grammar := json_answers.grammar:  # raises BadOption if the schema is invalid JSON
                 self._services.engine.check_grammar(grammar)
 
-        succeeded(problems.append, check)
-        return problem_html("".join(problems))
+        return try_at_box("json-schema", check)[1]
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
         """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with it.
@@ -71,7 +80,7 @@ class ChatSettingsActions:
             return (gr.skip(),) * 4
         json_answers = settings.json_answers
         problem = schema_problem(json_answers.schema) if json_answers.is_on else ""
-        return settings.system, json_answers.is_on, json_answers.schema, problem_html(problem)
+        return settings.system, json_answers.is_on, json_answers.schema, faults_html({"json-schema": problem})
 
     def _change(self, state: ChatState, change: Callable[[ChatSettings], ChatSettings]) -> None:
         def save() -> None:
@@ -99,14 +108,19 @@ class ChatSettingsActions:
         succeeded(self._notify, change)
         return (preset.settings.system, *to_values(self._services.settings.options))
 
-    def save_preset(self, name: str | None, system: str, *controls: Any) -> Any:
-        """Save this system prompt and this sampling as a preset. Undo restores the preset that it replaces."""
+    def save_preset(self, name: str | None, system: str, *controls: Any) -> tuple[Any, str, str]:
+        """Save this system prompt and this sampling as a preset. Undo restores the preset that it replaces.
+
+        Returns the box, what was done and what is wrong with the name, both as HTML."""
         stripped = " ".join((name or "").split())
-        if not stripped:
-            self._notify("Type a name for the preset into its box, then save.")
-            return self.list_presets()
-        succeeded(self._notify, lambda: self._save(stripped, system, OptionValues(*controls)))
-        return self.list_presets()
+
+        def save() -> None:
+            if not stripped:
+                raise BadOption("Type a name for the preset, then save.")
+            self._save(stripped, system, OptionValues(*controls))
+
+        is_saved, faults = try_at_box("presets", save)
+        return self.list_presets(), done_html(f"“{stripped}” is saved." if is_saved else ""), faults
 
     def delete_preset(self, name: str | None) -> Any:
         """Delete a preset, which Undo can restore."""
@@ -147,16 +161,16 @@ class ChatSettingsPanel:
 
     system: gr.Textbox
     presets: gr.Dropdown
+    saved: gr.HTML
     save: gr.Button
     delete: gr.Button
     is_json: gr.Checkbox
     schema: gr.Textbox
-    problem: gr.HTML
 
     @property
     def boxes(self) -> list[gr.components.Component]:
-        """The components that show a chat's settings, in the order of `ChatSettingsActions.shown`."""
-        return [self.system, self.is_json, self.schema, self.problem]
+        """The components that show a chat's settings, in the order of `shown`, which returns faults after them."""
+        return [self.system, self.is_json, self.schema]
 
     def connect(
         self,
@@ -170,13 +184,14 @@ class ChatSettingsPanel:
         events.on(system.input, actions.change_system_prompt, [state, system], trigger_mode="always_last")
         for listener in (self.is_json.input, self.schema.input):
             events.on(
-                listener, actions.change_json, [state, self.is_json, self.schema], self.problem,
+                listener, actions.change_json, [state, self.is_json, self.schema], events.faults,
                 trigger_mode="always_last",
             )  # fmt: skip
         events.on(presets.focus, actions.list_presets, outputs=presets)
         events.on(presets.input, actions.apply_preset, [state, presets], [system, *controls])
         saved = [presets, system, *controls]
-        events.on(self.save.click, actions.save_preset, saved, presets, **UNCHECKED)
+        shown = [presets, self.saved, events.faults]
+        events.on(self.save.click, actions.save_preset, saved, shown, **UNCHECKED)
         events.on(self.delete.click, actions.delete_preset, presets, presets)
 
 
@@ -189,6 +204,7 @@ def build_chat_settings() -> ChatSettingsPanel:
             )  # fmt: skip
             save = gr.Button("Save", elem_id="save-preset", size="sm", scale=0, min_width=0)
             delete = gr.Button("Delete", elem_id="delete-preset", size="sm", scale=0, min_width=0)
+        saved = done_line("preset-saved")
         system = gr.Textbox(
             elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
             info="For this chat, from the next message on. A preset keeps it together with the sampling below.",
@@ -201,5 +217,4 @@ def build_chat_settings() -> ChatSettingsPanel:
             elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
             info="Empty: any object",
         )  # fmt: skip
-        problem = gr.HTML(elem_id="json-problem", elem_classes="problem-line", js_on_load=None)
-    return ChatSettingsPanel(system, presets, save, delete, is_json, schema, problem)
+    return ChatSettingsPanel(system, presets, saved, save, delete, is_json, schema)

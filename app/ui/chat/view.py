@@ -27,7 +27,7 @@ from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, s
 from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
 from app.ui.frame.page_connections import PageValue
-from app.ui.frame.services import Services
+from app.ui.frame.services import Services, with_drawn_seed
 from app.ui.frame.templates import render
 from app.ui.welcome.view import WelcomeView, build_welcome
 from app.values.chat import ChatVersion
@@ -221,7 +221,7 @@ class ChatActions:
         services = self._services
         if pending.do != "regenerate" or settings_of(services, state).collections:
             return False  # documents may have changed since
-        options = to_options(OptionValues(*controls), services.settings.options)
+        options = with_drawn_seed(to_options(OptionValues(*controls), services.settings.options))
         model, chat = services.engine.status().model, state.version.chat
         is_greedy = options.sampling.temperature == 0 and not (model and model.server)
         return is_greedy and services.conversations.has_written(chat, int(pending.name), options, model)

@@ -11,7 +11,7 @@ import gradio as gr
 
 from app.documents import Documents
 from app.errors import AppError, impossible_values
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
@@ -142,15 +142,16 @@ class DocumentsActions:
         do, name, value = pressed(event)
         succeeded(self._notify, lambda: self._do(state, do, int(name or 0), value))
 
-    def paste(self, state: DocumentsState, text: str, title: str) -> tuple[Any, Any]:
-        """Add the pasted text as a document. Clears the boxes after it is stored."""
-        if not text.strip():
-            self._notify("There is nothing to add. Paste text into the box, or choose files.")
-            return gr.skip(), gr.skip()
-        is_stored = succeeded(
-            self._notify, lambda: self._documents.paste(self._target_collection(state), text, title.strip())
-        )
-        return ("", "") if is_stored else (gr.skip(), gr.skip())
+    def paste(self, state: DocumentsState, text: str, title: str) -> tuple[Any, Any, str]:
+        """Add the pasted text as a document. Clears the boxes after it is stored, or returns what is wrong."""
+
+        def add() -> None:
+            if not text.strip():
+                raise AppError("There is nothing to add. Paste text here, or choose files.")
+            self._documents.paste(self._target_collection(state), text, title.strip())
+
+        is_stored, faults = try_at_box("paste", add)
+        return ("", "", faults) if is_stored else (gr.skip(), gr.skip(), faults)
 
     def add_files(self, state: DocumentsState, paths: Sequence[str] | None) -> None:
         """Add uploaded files as documents, and delete the uploads, because the documents service keeps copies."""
@@ -258,7 +259,7 @@ def _build_import(actions: DocumentsActions, state: PageValue[DocumentsState], e
             "Drop files here, or click to choose", elem_id="files", file_count="multiple", scale=0, min_width=220,
         )  # fmt: skip
     for submitted in (add.click, title.submit):
-        events.on(submitted, actions.paste, [state, text, title], [text, title])
+        events.on(submitted, actions.paste, [state, text, title], [text, title, events.faults])
     events.on(files.upload, actions.add_files, [state, files], **UPLOADED)
 
 

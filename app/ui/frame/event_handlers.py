@@ -3,10 +3,12 @@
 Handlers may take and return values of their page."""
 
 import inspect
+import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
+from time import time_ns
 from typing import Any, TypeVar, get_type_hints
 
 import gradio as gr
@@ -23,7 +25,7 @@ LISTEN = "foresight.listen(element, trigger)"
 """For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
 component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
 UNCHECKED: dict[str, Any] = {"preprocess": False}
-"""For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
+"""For events that read option controls: `judged` checks their values. Gradio would refuse the whole event for
 one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
 """For events of uploads. Otherwise Gradio would drop an event, and the file with it, while the one before is
@@ -69,6 +71,29 @@ def succeeded(notify: Notify, action: Callable[[], object]) -> bool:
     return try_or_notify(notify, run, False)
 
 
+def faults_html(faults: Mapping[str, str]) -> str:
+    """Return what makes the page tell at each box of these ids what is wrong there, "" if nothing is."""
+    # `data-made` differs each time, or the page would not notice that the same is wrong again.
+    return f'<data data-faults="{escape(json.dumps(dict(faults)))}" data-made="{time_ns()}"></data>'
+
+
+def try_at_box(box: str, action: Callable[[], object]) -> tuple[bool, str]:
+    """Run the action. Returns whether it succeeded, and the `faults_html` of the box from which its text comes."""
+    problems: list[str] = []
+    is_done = succeeded(problems.append, action)
+    return is_done, faults_html({box: "".join(problems)})
+
+
+def done_html(sentence: str) -> str:
+    """Return a line that says what was done; it stays until something else is done there."""
+    return f'<p class="done" role="status">{escape(sentence)}</p>' if sentence else ""
+
+
+def done_line(name: str) -> gr.HTML:
+    """Build a place for `done_html` inside the current Blocks."""
+    return gr.HTML(elem_id=name, elem_classes="problem-line", js_on_load=None)
+
+
 def toast(sentence: str) -> None:
     """Show what went wrong as a toast."""
     # A toast is drawn as HTML.
@@ -82,10 +107,11 @@ def success_toast(sentence: str) -> None:
 
 class PageEvents:
     """Connects events with handlers. Inputs and outputs may include page values, which handlers take and return
-    like any other input or output."""
+    like any other input or output. `faults` is the output for what is wrong in boxes: see `faults_html`."""
 
-    def __init__(self, pages: Pages, notify: Notify) -> None:
+    def __init__(self, pages: Pages, notify: Notify, faults: gr.HTML | None = None) -> None:
         self.pages = pages
+        self.faults = faults
         self._notify = notify
 
     def on(

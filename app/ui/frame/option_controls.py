@@ -1,21 +1,20 @@
 """The controls of the reply options: the panel beside the chat, the values of all controls, and their events."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.errors import AppError, BadOption, impossible_values
+from app.ui.frame.event_handlers import faults_html, succeeded
 from app.ui.frame.services import Services
-from app.ui.frame.templates import problem_html
-from app.values.messages import DecoderName, Decoding, Options, Sampling
+from app.values.messages import NEW_SEED, DecoderName, Options
+from app.values.validation import ImpossibleValue, require
 
 
 class OptionValues(NamedTuple):
-    """The values of the controls, in the order in which events pass them; None for an empty box.
-
-    Without `max_new_tokens` a reply is limited by the context alone."""
+    """The values of the controls, in the order in which events pass them; None for an empty box."""
 
     lookahead: bool
     temperature: float | None
@@ -33,6 +32,10 @@ class OptionValues(NamedTuple):
     same_text: bool
 
 
+EMPTY: Mapping[str, int] = MappingProxyType({"max_new_tokens": 0, "seed": NEW_SEED})
+"""What an empty box stands for: no limit but the context's, and a new seed for each reply. Others need a number."""
+
+
 def to_values(options: Options) -> OptionValues:
     """Return what the controls show for these options."""
     sampling, decoding = options.sampling, options.decoding
@@ -40,7 +43,7 @@ def to_values(options: Options) -> OptionValues:
         lookahead=decoding.decoder != "plain",
         temperature=sampling.temperature,
         max_new_tokens=options.max_new_tokens or None,
-        seed=sampling.seed,
+        seed=None if sampling.seed == NEW_SEED else sampling.seed,
         top_k=sampling.top_k,
         top_p=sampling.top_p,
         min_p=sampling.min_p,
@@ -56,48 +59,56 @@ def to_values(options: Options) -> OptionValues:
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
-    """Return the options for these values. Options without a control are taken from `base`. Raises BadOption."""
-    for name, value in values._asdict().items():
-        if value is None and name != "max_new_tokens":
-            raise BadOption(f"The box for {name.replace('_', ' ')} is empty: type a number.")
-    with impossible_values():
-        sampling = Sampling(
-            temperature=_number(values.temperature),
-            top_k=_integer(values.top_k),
-            top_p=_number(values.top_p),
-            min_p=_number(values.min_p),
-            repetition_penalty=_number(values.repetition_penalty),
-            seed=_integer(values.seed),
-        )
-        decoding = Decoding(
-            decoder=values.decoder if values.lookahead else "plain",
-            window=_integer(values.window),
-            ngram=_integer(values.ngram),
-            guesses=_integer(values.guesses),
-            rows=_integer(values.rows),
-            same_text=values.same_text,
-        )
-        longest = _integer(values.max_new_tokens)
-        return replace(base, sampling=sampling, decoding=decoding, max_new_tokens=longest)
+    """Return the options for these values; without a control or with an impossible value they are those of `base`."""
+    return judged(base, values)[0]
 
 
-def _number(value: float | None) -> float:
-    return float(value or 0)
+def judged(base: Options, values: OptionValues) -> tuple[Options, dict[str, str]]:
+    """Return the options for these values, and the name of each impossible value with what is wrong with it.
+
+    In place of an impossible value the option stays as in `base`."""
+    given = values._asdict()
+    if not given.pop("lookahead"):
+        given["decoder"] = "plain"
+    return changed_options(base, given)
 
 
-def _integer(value: float | None) -> int:
-    number = _number(value)
-    if not number.is_integer():
-        raise ValueError(f"this box takes a whole number, got {value!r}")
-    return int(number) if isinstance(value, float) else int(value or 0)
+def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, dict[str, str]]:
+    """Change the options of these names one by one. Returns them with what is wrong, as `judged` does."""
+    options, faults = base, dict[str, str]()
+    for name, value in given.items():
+        try:
+            options = _with(options, name, value)
+        except ImpossibleValue as error:
+            faults[name] = error.sentence
+    return options, faults
+
+
+def _with(options: Options, name: str, value: Any) -> Options:
+    part = next((part for part in ("sampling", "decoding") if hasattr(getattr(options, part), name)), "")
+    owner: Any = getattr(options, part) if part else options
+    changed = replace(owner, **{name: _typed(name, value, getattr(owner, name))})
+    return replace(options, **{part: changed}) if part else changed
+
+
+def _typed(name: str, value: Any, now: Any) -> Any:
+    """Return the value of a control with the type of the option that it changes. Raises ImpossibleValue."""
+    if isinstance(now, bool | str):
+        return value
+    number = EMPTY.get(name) if value is None else value
+    if not isinstance(number, int | float):
+        raise ImpossibleValue("type a number", value)
+    if isinstance(now, float):
+        return float(number)
+    require(float(number).is_integer(), "type a whole number", value)
+    return int(number)
 
 
 @dataclass(frozen=True, slots=True)
 class OptionPanel:
-    """Some of the controls of `OptionValues`, and the line that shows what is wrong."""
+    """Some of the controls of `OptionValues`."""
 
     controls: tuple[gr.components.Component, ...]
-    problem: gr.HTML
 
 
 def build_lookahead_switch(options: Options) -> gr.Checkbox:
@@ -109,7 +120,7 @@ def build_lookahead_switch(options: Options) -> gr.Checkbox:
 
 
 def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
-    """Build the sampling's boxes inside the current Blocks, and the line that shows what is wrong."""
+    """Build the sampling's boxes inside the current Blocks."""
     now = to_values(options)
     with gr.Column(elem_id="reply-options"):
         gr.HTML("<p class='hint'>In all chats, from the next reply on:</p>", js_on_load=None)
@@ -119,8 +130,7 @@ def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
         )  # fmt: skip
         with gr.Row(elem_classes="pair"):
             max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", "max-tokens", "no limit")
-            seed = _integer_box(now.seed, "Seed", "seed")
-        problem = gr.HTML(elem_id="problem", elem_classes="problem-line", js_on_load=None)
+            seed = _integer_box(now.seed, "Seed", "seed", "new each time")
         with gr.Accordion("More sampling", open=False):
             with gr.Row(elem_classes="pair"):
                 top_k = _integer_box(now.top_k, "Top-k (0: off)", "top-k")
@@ -128,7 +138,7 @@ def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
             with gr.Row(elem_classes="pair"):
                 min_p = _fraction_box(now.min_p, "Min-p (0: off)", "min-p")
                 penalty = _fraction_box(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
-    return OptionPanel((lookahead, temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty), problem)
+    return OptionPanel((lookahead, temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty))
 
 
 def _integer_box(value: int | None, label: str, name: str, empty: str | None = None) -> gr.Number:
@@ -151,16 +161,20 @@ class OptionActions:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
-        """Save the options named in `changed`; returns a message about invalid values of the page, or "".
+    def choose_options(self, changed: Sequence[str], boxes: Sequence[str], *controls: Any) -> str:
+        """Save the options named in `changed`. Returns what is wrong in the boxes of these ids, as HTML.
 
         The page's other values are not saved: another page may have changed these options since, and these boxes
         may be invalid."""
         values = OptionValues(*controls)
-        news = {name: getattr(values, name) for name in changed}
-        try:
-            self._services.change_options(lambda now: to_options(to_values(now)._replace(**news), now))
-            to_options(values, self._services.settings.options)
-        except AppError as error:
-            return problem_html(str(error))
-        return ""
+        news, problems = {name: getattr(values, name) for name in changed}, list[str]()
+
+        def change(now: Options) -> Options:
+            return to_options(to_values(now)._replace(**news), now)
+
+        succeeded(problems.append, lambda: self._services.change_options(change))
+        faults = judged(self._services.settings.options, values)[1]
+        faults |= dict(zip(changed, problems, strict=False))
+        return faults_html(
+            {box: faults.get(name, "") for name, box in zip(values._fields, boxes, strict=True)}
+        )

@@ -21,7 +21,7 @@ from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
 from app.values.chat_format import Thinking
-from app.values.messages import DecoderName, ModelChoice, ModelInfo, Options
+from app.values.messages import NEW_SEED, DecoderName, ModelChoice, ModelInfo, Options
 
 if TYPE_CHECKING:  # the hub's client reads its environment while it is imported: see main
     from app.models_registry import ModelLibrary
@@ -131,6 +131,7 @@ class Services:
         chats = self._settings.chats
         if overflow == "ask" and chats.rolling_context:
             overflow = "oldest"
+        options = with_drawn_seed(options)
         return ReplySettings(self.model, options, overflow, chats.keeps_thoughts, chats.titles_by_model)
 
     def asked_anew(
@@ -141,6 +142,7 @@ class Services:
         The same options would write the same text, because the seed determines what is sampled. So the next seed
         that no version of the answer has is used. If another option was changed (lookahead, for example), the seed
         stays, so that the texts can be compared."""
+        options = with_drawn_seed(options)
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
             options = with_next_seed(options)
@@ -258,3 +260,13 @@ def with_next_seed(options: Options) -> Options:
     """Return the options with the next seed; 0 follows 2^63-1."""
     seed = (options.sampling.seed + 1) % 2**63
     return replace(options, sampling=replace(options.sampling, seed=seed))
+
+
+def with_drawn_seed(options: Options) -> Options:
+    """Return the options with a random seed if they ask for a new one. At temperature 0 it is 0: no seed counts."""
+    sampling = options.sampling
+    if sampling.seed != NEW_SEED:
+        return options
+    return replace(
+        options, sampling=replace(sampling, seed=secrets.randbits(32) if sampling.temperature else 0)
+    )

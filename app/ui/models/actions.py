@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from app.errors import AppError
-from app.ui.frame.event_handlers import Notify, try_or_notify
+from app.ui.frame.event_handlers import Notify, try_at_box, try_or_notify
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
@@ -82,9 +83,11 @@ class ModelsActions:
         name = self._services.models.hub_id(text)
         yield self._shown(self._inspect(SearchResults(name), name) if name else self._search(text))
 
-    def open_path(self, dialog: LoadDialog, path: str) -> None:
-        """Ask how to load the model in this folder or GGUF file."""
-        self._try(lambda: self._loading.open(dialog, self._services.models.open_path(path)))
+    def open_path(self, dialog: LoadDialog, path: str) -> str:
+        """Ask how to load the model in this folder or GGUF file. Returns what is wrong with the path."""
+        return try_at_box("path", lambda: self._loading.open(dialog, self._services.models.open_path(path)))[
+            1
+        ]
 
     def filter(self, filters: Filters, size: Size, task: Task) -> None:
         """Show only models of this size and task in the catalogue."""
@@ -94,25 +97,29 @@ class ModelsActions:
         """Stop or allow requests to the hub."""
         self._change_settings(is_offline=is_offline)
 
-    def add_folder(self, folder: str) -> str:
-        """List the models of this folder. Clears the box."""
+    def add_folder(self, folder: str) -> tuple[str, str]:
+        """List the models of this folder. Clears the box, or returns what is wrong with it."""
         folder, folders = folder.strip(), self._services.settings.library.folders
-        if folder and folder not in folders:
-            self._change_settings(folders=(*folders, folder))
-        return ""
 
-    def add_server(self, address: str, key: str) -> tuple[str, str]:
+        def add() -> None:
+            if not Path(folder).expanduser().is_dir() or not folder:
+                raise AppError("There is no such folder. Type its whole path.")
+            self._list_folders((*folders, folder))
+
+        is_added, faults = try_at_box("folder", add)
+        return "" if is_added else folder, faults
+
+    def add_server(self, address: str, key: str) -> tuple[str, str, str]:
         """Add a server and list its models. Clears the boxes if it answers."""
-        if self._try(lambda: self._services.servers.add(address, key)) is None:
-            return address, key
-        return "", ""
+        is_added, faults = try_at_box("server-address", lambda: self._services.servers.add(address, key))
+        return ("", "", faults) if is_added else (address, key, faults)
 
-    def log_in(self, token: str) -> str:
+    def log_in(self, token: str) -> tuple[str, str]:
         """Save an access token. Clears the box if the hub accepts it."""
-        if self._try(lambda: self._services.models.hub.log_in(token)) is None:
-            return token
-        self.open()
-        return ""
+        is_saved, faults = try_at_box("token", lambda: self._services.models.hub.log_in(token))
+        if is_saved:
+            self.open()
+        return "" if is_saved else token, faults
 
     def log_out(self) -> None:
         """Delete the hub's access token from this machine."""

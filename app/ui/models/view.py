@@ -82,15 +82,15 @@ class ModelsView:
         for control in (discover.size, discover.task):
             events.on(control.input, actions.filter, filters)
         for submitted in (here.open_path.click, here.path.submit):
-            events.on(submitted, actions.open_path, [self.dialog, here.path])
+            events.on(submitted, actions.open_path, [self.dialog, here.path], events.faults)
         for submitted in (here.add_folder.click, here.folder.submit):
-            events.on(submitted, actions.add_folder, here.folder, here.folder)
+            events.on(submitted, actions.add_folder, here.folder, [here.folder, events.faults])
         server = [here.address, here.key]
         for submitted in (here.add_server.click, here.address.submit, here.key.submit):
-            events.on(submitted, actions.add_server, server, server)
+            events.on(submitted, actions.add_server, server, [*server, events.faults])
         events.on(discover.is_offline.input, actions.set_offline, discover.is_offline)
         for submitted in (discover.save_token.click, discover.token.submit):
-            events.on(submitted, actions.log_in, discover.token, discover.token)
+            events.on(submitted, actions.log_in, discover.token, [discover.token, events.faults])
         events.on(discover.forget_token.click, actions.log_out)
 
 

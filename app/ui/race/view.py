@@ -1,19 +1,21 @@
 """The Race view: prompt, lanes and chart on the left, the history of races on the right."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from app.conversation.race.race import Race, next_prompt
-from app.errors import AppError, BadOption, impossible_values
-from app.ui.frame.event_handlers import PageEvents
+from app.errors import AppError, impossible_values
+from app.ui.frame.event_handlers import UNCHECKED, PageEvents, faults_html
 from app.ui.frame.file_export import build_file_output
+from app.ui.frame.option_controls import changed_options
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.templates import problem_html
 from app.ui.race.formatting import KINDS, json_file
-from app.values.messages import Decoding, ModelChoice, Options
+from app.values.messages import DecoderName, Decoding, ModelChoice, Options
 from app.values.race import MOST_LANES, RacePlan, RacePrompt, TextKind
 
 NO_LANE = "none"
@@ -27,15 +29,18 @@ DECODERS = (
 )
 DEFAULT_LANES = ("plain", "auto", NO_LANE)
 DEFAULT_TOKENS = 128
+SIZES = ("window", "ngram", "guesses")
 USED_SIZES = {"lookahead": 3, "jacobi": 1}
 """How many of the sizes W, N and G, in this order, a decoder uses; decoders not listed use none."""
 
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the user's own prompt, which is kept while examples are shown."""
+    """One page's state in this view: the user's own prompt, which is kept while examples are shown, and the last
+    valid sizes of each lane; the length is that of lane 0."""
 
     own_prompt: str = ""
+    options: dict[int, Options] = field(default_factory=dict)
 
 
 class RaceActions:
@@ -65,14 +70,40 @@ class RaceActions:
         """Return the kind of text of a prompt that the user has edited."""
         return "own"
 
-    def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:
-        """Start a race. Returns the HTML of the problem, or "" if it started."""
+    def judge(self, lane: int, ids: Mapping[str, str], state: RaceViewState, *values: Any) -> str:
+        """Keep the valid values of a lane's boxes, whose ids are by option. Returns what is wrong in them."""
+        faults = self._keep(state, lane, dict(zip(ids, values, strict=True)))
+        return faults_html({box: faults.get(name, "") for name, box in ids.items()})
+
+    def _keep(self, state: RaceViewState, lane: int, given: Mapping[str, Any]) -> dict[str, str]:
+        base = state.options.get(lane) or replace(self._options(), max_new_tokens=DEFAULT_TOKENS)
+        state.options[lane], faults = changed_options(base, given)
+        return faults
+
+    def start(
+        self, state: RaceViewState, kind: TextKind, text: str, tokens: float | None, *lanes: Any
+    ) -> tuple[str, str]:
+        """Start a race, with the last valid value of each box. Returns the HTML of the problem and of faults."""
+        if not text.strip():
+            return "", faults_html({"race-text": "There is no prompt. Write one, or choose an example."})
         try:
-            plan = read_plan(self._kind(kind, text), text, tokens, lanes, self._options(), self._model())
+            plan = self._plan(state, RacePrompt(self._kind(kind, text), text.strip()), tokens, lanes)
             self._race.start(plan)
         except AppError as error:
-            return problem_html(str(error))
-        return ""
+            return problem_html(str(error)), ""
+        return "", faults_html({"race-text": ""})
+
+    def _plan(
+        self, state: RaceViewState, prompt: RacePrompt, tokens: float | None, lanes: Sequence[Any]
+    ) -> RacePlan:
+        """Make the plan. `lanes` has a decoder and its sizes for each lane; the rest is as in the chat."""
+        self._keep(state, 0, {"max_new_tokens": tokens})
+        options = replace(self._options(), max_new_tokens=state.options[0].max_new_tokens)
+        each = [lanes[start : start + 4] for start in range(0, len(lanes), 4)]
+        chosen = [(number, *lane) for number, lane in enumerate(each) if lane[0] != NO_LANE]
+        with impossible_values():
+            decodings = tuple(self._decoding(state, *lane) for lane in chosen)
+            return RacePlan(prompt, decodings, options, self._model())
 
     def stop(self) -> None:
         """Stop the race, which is not added to the history."""
@@ -82,6 +113,15 @@ class RaceActions:
         """Return the HTML that makes the page download the finished race as JSON; "" if none has finished."""
         result = self._race.state.result
         return json_file(result) if result else ""
+
+    def _decoding(self, state: RaceViewState, number: int, decoder: DecoderName, *sizes: Any) -> Decoding:
+        """Return a lane's decoding. Sizes that its decoder does not use are those of the chat."""
+        used = SIZES[: USED_SIZES.get(decoder, 0)]
+        self._keep(state, number, dict(zip(used, sizes, strict=False)))
+        known = state.options[number].decoding
+        return replace(
+            self._options().decoding, decoder=decoder, **{name: getattr(known, name) for name in used}
+        )
 
     def _kind(self, kind: TextKind, text: str) -> TextKind:
         """Return the chosen kind, or "own" if the prompt is not one of its examples."""
@@ -127,7 +167,21 @@ class RaceView:
         events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
         for lane in self.lanes:
             events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
-        events.on(self.start.click, actions.start, self.controls, self.problem)
+        groups = [dict(zip(SIZES, lane.numbers, strict=True)) for lane in self.lanes]
+        for number, group in [*enumerate(groups), (0, {"max_new_tokens": self.tokens})]:
+            judge = partial(actions.judge, number, {name: box.elem_id or "" for name, box in group.items()})
+            for box in group.values():
+                events.on(
+                    box.input, judge, [self.state, *group.values()], events.faults, trigger_mode="always_last",
+                    **UNCHECKED,
+                )  # fmt: skip
+        events.on(
+            self.start.click,
+            actions.start,
+            [self.state, *self.controls],
+            [self.problem, events.faults],
+            **UNCHECKED,
+        )
         events.on(self.stop.click, actions.stop)
         events.on(self.export.click, actions.export, None, self.file)
 
@@ -192,41 +246,3 @@ def _lane(number: int, sizes: Decoding) -> LaneControls:
 def _visible_sizes(decoder: str) -> tuple[Any, ...]:
     """Show the row of sizes with W if the decoder uses any, and N and G if it uses all three."""
     return tuple(gr.update(visible=USED_SIZES.get(decoder, 0) > number) for number in range(3))
-
-
-def read_plan(
-    kind: TextKind,
-    text: str,
-    tokens: float | None,
-    lanes: Sequence[Any],
-    options: Options,
-    model: ModelChoice,
-) -> RacePlan:
-    """Make the plan from these values. `lanes` has a decoder, W, N and G for each lane; an empty box is None.
-
-    Sampling and same text are those of the chat. Without tokens only the context limits them. Raises
-    BadOption."""
-    if not text.strip():
-        raise BadOption("There is no prompt. Write one, or choose an example.")
-    each = [lanes[start : start + 4] for start in range(0, len(lanes), 4)]
-    with impossible_values():
-        decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane[0] != NO_LANE)
-        limited = replace(options, max_new_tokens=_integer(tokens or 0, "Tokens"))
-        return RacePlan(RacePrompt(kind, text.strip()), decodings, limited, model)
-
-
-def _decoding(lane: Sequence[Any], chosen: Decoding) -> Decoding:
-    """Make a lane's decoding. Sizes that its decoder does not use stay as in the chat."""
-    decoder, *boxes = lane
-    named = list(zip(("window", "ngram", "guesses"), "WNG", boxes, strict=True))
-    used = named[: USED_SIZES.get(decoder, 0)]
-    sizes: dict[str, Any] = {name: _integer(value, box) for name, box, value in used}
-    return replace(chosen, decoder=decoder, **sizes)
-
-
-def _integer(value: float | None, name: str) -> int:
-    if value is None:
-        raise BadOption(f"The box {name} is empty: type a number.")
-    if not float(value).is_integer():
-        raise BadOption(f"The box {name} takes a whole number, got {value!r}.")
-    return int(value)

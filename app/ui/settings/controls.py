@@ -81,7 +81,6 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             elem_id="decoder", filterable=False,
         )  # fmt: skip
         cost = gr.HTML(elem_id="cost", js_on_load=None)
-        problem = gr.HTML(elem_id="decoder-problem", elem_classes="problem-line", js_on_load=None)
         rows = _slider(
             0, MAX_ROWS, now.rows, "Rows per step", "How many positions a step checks; 0: automatic", "rows"
         )
@@ -96,7 +95,7 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
         )  # fmt: skip
     model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
-    return DecoderControls((decoder, rows, window, ngram, guesses, same_text), problem, presets, cost, model)
+    return DecoderControls((decoder, rows, window, ngram, guesses, same_text), presets, cost, model)
 
 
 def _slider(least: int, most: int, value: int | None, label: str, info: str, name: str) -> gr.Slider:

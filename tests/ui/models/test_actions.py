@@ -124,8 +124,8 @@ def test_a_finished_download_and_a_path_open_the_dialog(
     actions.open_path(loading, "/models/mine")
     assert loading.form.model.name == "mine"
     models.refuses = "The folder /gone does not exist: check the path."
-    actions.open_path(loading, "/gone")
-    assert notified == [models.refuses] and engine.loads == []
+    assert models.refuses in actions.open_path(loading, "/gone")
+    assert notified == [] and engine.loads == []
 
 
 def test_switching_and_unloading_ask_while_a_reply_is_written(
@@ -181,15 +181,18 @@ def test_without_a_hub_a_search_still_finds_what_is_recommended(
 
 
 def test_the_hub_is_switched_off_and_folders_come_and_go(
-    actions: ModelsActions, services: Services, models: ScriptedModels
+    actions: ModelsActions, services: Services, models: ScriptedModels, tmp_path: Path
 ) -> None:
     actions.set_offline(True)
-    assert actions.add_folder(" /models ") == "" and actions.add_folder("/models") == ""
-    assert services.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
-    dialog(actions, "forget-folder", "/models")
+    folder = str(tmp_path)
+    assert actions.add_folder(f" {folder} ")[0] == "" and actions.add_folder(folder)[0] == ""
+    assert services.settings.library == models.used[-1] == ModelSettings((folder,), is_offline=True)
+    box, faults = actions.add_folder("/no/such")
+    assert box == "/no/such" and "There is no such folder." in faults
+    dialog(actions, "forget-folder", folder)
     assert services.settings.library.folders == ()
     services.deletions.undo()
-    assert services.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
+    assert services.settings.library == models.used[-1] == ModelSettings((folder,), is_offline=True)
 
 
 def test_settings_that_cannot_be_saved_are_told_and_hold(
@@ -201,12 +204,10 @@ def test_settings_that_cannot_be_saved_are_told_and_hold(
     assert SettingsNotSaved.__name__ not in notified[0]
 
 
-def test_a_token_leaves_the_box_once_it_is_kept(
-    actions: ModelsActions, models: ScriptedModels, notified: list[str]
-) -> None:
-    assert actions.log_in("hf_bad") == "hf_bad"
-    assert notified == ["The hub does not know this token."]
-    assert (actions.log_in("hf_good"), models.token) == ("", "hf_good")
+def test_a_token_leaves_the_box_once_it_is_kept(actions: ModelsActions, models: ScriptedModels) -> None:
+    box, faults = actions.log_in("hf_bad")
+    assert box == "hf_bad" and "The hub does not know this token." in faults
+    assert (actions.log_in("hf_good")[0], models.token) == ("", "hf_good")
     actions.log_out()
     assert models.token == ""
 

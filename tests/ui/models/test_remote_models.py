@@ -47,7 +47,7 @@ def actions(services: Services, notified: list[str]) -> ModelsActions:
 def test_a_server_is_added_used_and_removed(
     actions: ModelsActions, services: Services, engine: ScriptedEngine, server: FakeServer
 ) -> None:
-    assert actions.add_server(server.address, "sk-1") == ("", "")
+    assert actions.add_server(server.address, "sk-1")[:2] == ("", "")
     assert services.servers.servers()[0].models == ("org/model", "other")
     server.models = ("other", "new")
     dialog(actions, "list-server", server.address)
@@ -66,12 +66,13 @@ def test_a_server_is_added_used_and_removed(
     assert (services.servers.servers(), engine.loads[-1]) == ((kept,), chosen)
 
 
-def test_what_cannot_be_added_stays_in_its_boxes_and_is_told(
-    actions: ModelsActions, server: FakeServer, notified: list[str]
+def test_what_cannot_be_added_stays_in_its_boxes_and_is_told_there(
+    actions: ModelsActions, server: FakeServer
 ) -> None:
-    assert actions.add_server(server.address, "wrong") == (server.address, "wrong")
-    assert actions.add_server("", "") == ("", "")
-    assert "refused the key" in notified[0] and "Enter the address of a server" in notified[1]
+    *boxes, faults = actions.add_server(server.address, "wrong")
+    assert boxes == [server.address, "wrong"] and "refused the key" in faults
+    *boxes, faults = actions.add_server("", "")
+    assert boxes == ["", ""] and "Enter the address of a server" in faults
 
 
 def test_the_lists_show_remote_models_with_their_mark_and_a_warning() -> None:

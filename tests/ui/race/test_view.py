@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from app.conversation.race.race import Race
-from app.errors import BadOption, StoreNotUsable
+from app.errors import StoreNotUsable
 from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.ui.race.render import RaceRenderer
-from app.ui.race.view import NO_LANE, RaceActions, RaceViewState, read_plan
+from app.ui.race.view import DEFAULT_TOKENS, NO_LANE, RaceActions, RaceViewState
 from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
-from app.values.race import RacePrompt, SpeedByKind, TextKind
+from app.values.race import RacePlan, RacePrompt, SpeedByKind, TextKind
 from tests.fakes import DEMO
 from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, run_race
 from tests.ui.streaming import frames
@@ -34,57 +34,73 @@ def actions(engine: LaneEngine) -> RaceActions:
     return make_actions(make_race(engine))
 
 
-def test_the_plan_has_the_chats_sampling() -> None:
-    plan = read_plan("code", " Say it. ", 64, LANES, OPTIONS, MODEL)
+def started(engine: LaneEngine, tokens: float | None = 64, lanes: tuple[Any, ...] = LANES) -> RacePlan:
+    """Start a race and return its plan."""
+    race = make_race(engine)
+    shown = make_actions(race).start(RaceViewState(), "code", " Say it. ", tokens, *lanes)
+    assert shown[0] == ""
+    race.stop()
+    race.wait(10)
+    assert race.state.plan
+    return race.state.plan
+
+
+def test_the_plan_has_the_chats_sampling(engine: LaneEngine) -> None:
+    plan = started(engine)
     plain, lookahead = plan.lanes
     assert (plain.decoder, lookahead.decoder) == ("plain", "lookahead")
     assert (lookahead.window, lookahead.ngram, lookahead.guesses) == (15, 5, 15)
-    assert (plan.options.sampling, plan.options.max_new_tokens, plan.same_text) == (
-        OPTIONS.sampling,
-        64,
-        False,
-    )
+    limits = plan.options.max_new_tokens, plan.same_text
+    assert (plan.options.sampling, *limits) == (OPTIONS.sampling, 64, False)
     assert plan.prompt.text == "Say it."
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("lanes", "problem"),
     [
-        ({"text": "  "}, "no prompt"),
-        ({"tokens": -1}, "no limit. or more"),
-        ({"lanes": (*LANES[:5], None, *LANES[6:])}, "W is empty"),
-        ({"lanes": ("plain", 5, 4, 5, NO_LANE, 5, 4, 5, NO_LANE, 5, 4, 5)}, "two or three lanes"),
-        ({"lanes": (*LANES[:8], "plain", 5, 4, 5)}, "different"),
-        ({"lanes": (*LANES[:6], 99, *LANES[7:])}, "Ngram must be"),
+        (("plain", 5, 4, 5, NO_LANE, 5, 4, 5, NO_LANE, 5, 4, 5), "two or three lanes"),
+        ((*LANES[:8], "plain", 5, 4, 5), "different"),
     ],
 )
-def test_an_impossible_race_is_refused(change: dict[str, Any], problem: str) -> None:
-    asked = {"kind": "code", "text": "Say it.", "tokens": 64, "lanes": LANES} | change
-    with pytest.raises(BadOption, match=problem):
-        read_plan(**asked, options=OPTIONS, model=MODEL)
+def test_an_impossible_race_is_refused(actions: RaceActions, lanes: tuple[Any, ...], problem: str) -> None:
+    assert problem in actions.start(RaceViewState(), "code", "Say it.", 64, *lanes)[0]
 
 
-def test_a_race_without_a_limit_goes_on_to_the_end_of_the_replies() -> None:
-    assert read_plan("own", "Say it.", None, LANES, OPTIONS, MODEL).options.max_new_tokens == 0
+def test_a_race_without_a_limit_goes_on_to_the_end_of_the_replies(engine: LaneEngine) -> None:
+    assert started(engine, None).options.max_new_tokens == 0
 
 
-def test_sizes_that_a_lane_does_not_use_may_be_empty() -> None:
+def test_sizes_that_a_lane_does_not_use_may_be_empty(engine: LaneEngine) -> None:
     lanes = ("plain", None, None, None, "jacobi", 8, None, None, NO_LANE, None, None, None)
-    plan = read_plan("own", "Say it.", 64, lanes, OPTIONS, MODEL)
-    assert plan.lanes[1].window == 8
+    assert started(engine, lanes=lanes).lanes[1].window == 8
 
 
-def test_a_problem_is_shown_and_nothing_starts(actions: RaceActions, engine: LaneEngine) -> None:
-    assert 'role="alert"' in actions.start("own", "", 64, *LANES)
+def test_a_wrong_box_is_told_and_its_last_valid_value_is_used(engine: LaneEngine) -> None:
+    race, state = make_race(engine), RaceViewState()
+    actions = make_actions(race)
+    ids = {"window": "race-W-2", "ngram": "race-N-2", "guesses": "race-G-2"}
+    assert "&quot;race-N-2&quot;: &quot;&quot;" in actions.judge(1, ids, state, 15, 7, 15)
+    assert "Ngram must be from 2 to 16." in actions.judge(1, ids, state, 15, 99, 15)
+    assert "Type a number." in actions.judge(1, ids, state, None, 7, 15)
+    lanes = (*LANES[:5], None, 99, *LANES[7:])
+    actions.start(state, "code", "Say it.", -1, *lanes)
+    race.wait(10)
+    assert race.state.plan
+    lane = race.state.plan.lanes[1]
+    assert (lane.window, lane.ngram, race.state.plan.options.max_new_tokens) == (15, 7, DEFAULT_TOKENS)
+
+
+def test_a_race_without_a_prompt_is_told_at_its_box(actions: RaceActions, engine: LaneEngine) -> None:
+    assert "There is no prompt." in actions.start(RaceViewState(), "own", "", 64, *LANES)[1]
     assert engine.requests == []
-    assert actions.start("own", "Say it.", 64, *LANES) == ""
+    assert actions.start(RaceViewState(), "own", "Say it.", 64, *LANES)[0] == ""
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Say it. ", "code"), ("Say it twice.", "own")])
 def test_an_edited_example_counts_as_ones_own_prompt(engine: LaneEngine, text: str, kind: str) -> None:
     race = make_race(engine)
     actions = make_actions(race, RacePrompt("code", "Say it."))
-    actions.start("code", text, 64, *LANES)
+    actions.start(RaceViewState(), "code", text, 64, *LANES)
     race.wait(10)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
 

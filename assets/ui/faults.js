@@ -1,0 +1,33 @@
+// What is wrong with a box is told at the box: a red border, and a sentence below it. See `faults_html` in event_handlers.py.
+(() => {
+  const NUMBER = "Type a number.";
+  const tell = (id, given) => {
+    const place = document.getElementById(id);
+    const inputs = [...(place?.querySelectorAll("input, textarea") ?? [])];
+    const sentence = given || (inputs.some(({ validity }) => validity.badInput) ? NUMBER : "");
+    let line = document.getElementById(`${id}-fault`);
+    if (!place || (!sentence && !line)) return;
+    if (!line) {
+      line = Object.assign(document.createElement("p"), { id: `${id}-fault`, className: "fault" });
+      line.setAttribute("role", "alert");
+      place.append(line);
+    }
+    line.textContent = sentence;
+    for (const input of inputs) {
+      input.setAttribute("aria-invalid", Boolean(sentence));
+      input.setAttribute("aria-describedby", line.id);
+    }
+  };
+
+  window.foresight.faults = (element) =>
+    new MutationObserver(() => {
+      const { faults } = element.querySelector("[data-faults]")?.dataset ?? {};
+      for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) tell(id, sentence);
+    }).observe(element, { childList: true, subtree: true, attributes: true });
+
+  // A text is judged when it is used: until then it may be right.
+  document.addEventListener("input", ({ target }) => {
+    const place = target.matches("[data-testid=textbox]") && target.closest("[id].block");
+    if (place) tell(place.id, "");
+  });
+})();
