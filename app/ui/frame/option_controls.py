@@ -59,7 +59,7 @@ def to_values(options: Options) -> OptionValues:
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
-    """Return the options for these values; without a control or with an impossible value they are those of `base`."""
+    """Return the options for these values. What has no control, or an impossible value, is as in `base`."""
     return judged(base, values)[0]
 
 

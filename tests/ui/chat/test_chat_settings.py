@@ -101,7 +101,7 @@ def test_answers_are_json_for_this_chat_alone_and_however_they_are_asked_for(
     presets: ChatSettingsActions, person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("One")
-    assert presets.change_json(person.state, True, SCHEMA) .count("&quot;&quot;")
+    assert "&quot;&quot;" in presets.change_json(person.state, True, SCHEMA)
     person.look()
     person.get("Two")
     answer = person.messages[-1].id
@@ -240,9 +240,7 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
 
 
 @pytest.mark.parametrize("name", ["", "  ", None])
-def test_a_preset_without_a_name_is_told(
-    presets: ChatSettingsActions, person: Visitor, name: str | None
-) -> None:
+def test_a_preset_without_a_name_is_told(presets: ChatSettingsActions, name: str | None) -> None:
     _, done, faults = presets.save_preset(name, "Edit this.", *to_values(WARM))
     assert done == "" and "Type a name for the preset, then save." in faults
     assert names(presets.list_presets()) == []
