@@ -23,6 +23,8 @@ OF_THE_APP = (
     "continue_final_message", "return_assistant_tokens_mask",
 )  # fmt: skip
 """Variables of templates that requests set by other fields, or not at all."""
+SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
+"""Variables of templates that are read as a level, too: words, or true and false."""
 Budget = Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -51,8 +53,7 @@ class ThinkingFields(BaseModel):
         reasoning, values = self.reasoning or ReasoningFields(), self.chat_template_kwargs or {}
         budgets = (self.thinking_budget, self.max_thinking_tokens, reasoning.max_tokens)
         budget = next((one for one in budgets if one is not None), None)
-        names = ("reasoning_effort", "enable_thinking", "thinking")
-        asked = (self.reasoning_effort, reasoning.effort, self.enable_thinking, *map(values.get, names))
+        asked = (self.reasoning_effort, reasoning.effort, self.enable_thinking, *map(values.get, SWITCHES))
         usual = "off" if budget == 0 else "default"
         level = next((one for one in asked if isinstance(one, str | bool) and one in LEVELS), usual)
         return Thinking(LEVELS[level], budget or 0)
@@ -64,5 +65,9 @@ class ThinkingFields(BaseModel):
         if taken := [name for name in values if name in OF_THE_APP]:
             raise ApiError(
                 f"chat_template_kwargs: {taken[0]} is set by Foresight: leave it out.", "chat_template_kwargs"
+            )
+        if wrong := [name for name in SWITCHES if not isinstance(values.get(name), str | bool | None)]:
+            raise ApiError(
+                f"chat_template_kwargs: {wrong[0]} must be a word, true or false.", "chat_template_kwargs"
             )
         return json.dumps(values) if values else ""

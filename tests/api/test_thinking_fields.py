@@ -113,3 +113,13 @@ def test_a_request_switches_thinking_and_limits_it(url: str) -> None:
     refused = post(url, reasoning_effort="banana")
     assert refused.status_code == 400
     assert "reasoning_effort" in refused.json()["error"]["message"]
+
+
+def test_a_switch_of_another_type_is_refused() -> None:
+    asked = ChatRequest.model_validate(
+        {"messages": ASKED, "chat_template_kwargs": {"enable_thinking": {"a": 1}}}
+    )
+    with pytest.raises(ApiError, match="chat_template_kwargs: enable_thinking must be a word, true or false"):
+        _ = asked.template_variables
+    empty = {"enable_thinking": None, "thinking": "deep"}
+    assert ChatRequest.model_validate({"messages": ASKED, "chat_template_kwargs": empty}).template_variables
