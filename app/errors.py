@@ -185,6 +185,10 @@ class ReplyFailed(AppError):
     """The engine failed a reply that a race or a command waits for. The message is the engine's."""
 
 
+class LoadCancelled(AppError):
+    """The user has cancelled the loading of a model."""
+
+
 class EngineClosed(AppError):
     """The app is closing and accepts no more requests."""
 

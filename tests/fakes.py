@@ -111,7 +111,7 @@ class ScriptedEngine:
         self.failure = ""
         self.requests: list[Request] = []
         self.loads: list[ModelChoice] = []
-        self.unloads = 0
+        self.unloads = self.cancelled = 0
         self.end_loading: Callable[[bool], None] = lambda _is_loaded: None
         self.now = EngineStatus("ready", model=DEMO)
         self.words = WordReader()
@@ -138,6 +138,9 @@ class ScriptedEngine:
         self.loads.append(choice)
         self.now = EngineStatus("loading", f"Loading {choice.name}…")
         self.end_loading = ended
+
+    def cancel_load(self) -> None:
+        self.cancelled += 1
 
     def unload(self) -> None:
         self.unloads += 1

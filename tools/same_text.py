@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from app.engine.session.session import Session, no_progress
+from app.engine.loading.parts import no_progress
+from app.engine.session.session import Session
 from app.settings import assets_dir
 from app.values.messages import (
     Decoding,

@@ -19,7 +19,8 @@ from time import perf_counter
 
 import torch
 
-from app.engine.session.session import Session, no_progress
+from app.engine.loading.parts import no_progress
+from app.engine.session.session import Session
 from app.settings import assets_dir
 from app.values.messages import (
     DecoderName,

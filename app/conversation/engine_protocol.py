@@ -38,6 +38,9 @@ class ModelEngine(ReplyEngine, Protocol):
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
         """Asks to load this model. `status` reports the progress; `ended` is called with whether it is loaded."""
 
+    def cancel_load(self) -> None:
+        """Asks to end the loading that is going on."""
+
     def unload(self) -> None:
         """Asks to unload the model."""
 

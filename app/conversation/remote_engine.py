@@ -60,6 +60,10 @@ class EngineWithServers:
         self._local.unload()  # takes effect after a model that is being loaded
         ended(True)
 
+    def cancel_load(self) -> None:
+        """Cancel the local engine's loading."""
+        self._local.cancel_load()
+
     def unload(self) -> None:
         """Unload the local model; a model on a server that was chosen stays chosen."""
         self._local.unload()

@@ -14,16 +14,21 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import BinaryIO, NoReturn, Self
+from time import monotonic
+from typing import BinaryIO, NoReturn, Self, TypeVar
 
 from app.errors import AppError, ProcessNotStarted
 from app.system.environment import without_secrets
 from app.system.programs import OWN_FOLDER, settled
 
+T = TypeVar("T")
 SECONDS_TO_END = 5.0
+BEAT_SECONDS = 0.3
+"""Seconds between two calls of `beat` while work is awaited."""
 NO_VARIABLES: Mapping[str, str] = {}
 MARK = b"\x1e"
 """The byte that begins each message, and occurs nowhere else in it."""
@@ -106,6 +111,18 @@ class ChildProcess:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(SECONDS_TO_END)
+
+
+def awaited(work: Callable[[], T], beat: Callable[[float], None]) -> T:
+    """Return the result of `work`, which runs on another thread; meanwhile `beat` gets the seconds so far.
+
+    What `beat` raises is raised at once."""
+    began, pool = monotonic(), ThreadPoolExecutor(1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    while not wait([future], BEAT_SECONDS).done:
+        beat(monotonic() - began)
+    return future.result()
 
 
 def message_in(line: bytes) -> bytes:

@@ -174,6 +174,7 @@ def connect_page(
     _connect_boxes(blocks, page, services, events)
     _connect_chat(page, services, events)
     _connect_options(page, services, events)
+    events.on(page.top.status.click, services.engine.cancel_load)
     events.on(page.top.to_models.click, (models := ModelsActions(services, inventory, toast)).open)
     page.models.connect(
         models, LoadActions(services, inventory), [page.top.picker, page.decoder.model], events

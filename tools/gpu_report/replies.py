@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from app.engine.session.session import Session, no_progress
+from app.engine.loading.parts import no_progress
+from app.engine.session.session import Session
 from app.values.messages import (
     DecoderName,
     Decoding,

@@ -145,9 +145,15 @@ def torchao(load: Callable[[str], Any] = import_module) -> Any:
 
 @torch.inference_mode()
 def quantise(
-    model: PreTrainedModel, quantisation: Quantisation, device: torch.device, find: FindKernel | None = None
+    model: PreTrainedModel,
+    quantisation: Quantisation,
+    device: torch.device,
+    find: FindKernel | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> int:
     """Replace the model's layers by quantised layers on the device; return how many weights they hold.
+
+    `progress` is told how many layers are done after each.
 
     Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape."""
     if quantisation == "none":
@@ -156,7 +162,8 @@ def quantise(
     kernels = _TriedKernels(quantisation, model.dtype, device, find or find_kernel)
     linears = list(_linears(model, quantisation))
     table = _quantise_embedding(model, device) if linears else None
-    for parent, name, bits, is_tied in linears:
+    for done, (parent, name, bits, is_tied) in enumerate(linears):
+        progress(done, len(linears))
         linear: Any = parent.get_submodule(name)
         if is_tied and not table:
             continue

@@ -24,6 +24,7 @@ from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatis
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.loading.head_loading import source_of
 from app.engine.loading.loading import LoadedModel, load
+from app.engine.loading.parts import no_progress
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
@@ -36,7 +37,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
 from app.values.eagle_config import EagleConfig, is_speculator, read_eagle_config
-from app.values.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelChoice, ModelFolder, Progress
 from app.values.tokenizer_vocabulary import digest_of
 
 TEXT = (
@@ -74,6 +75,7 @@ def with_draft_model(
     choice: ModelChoice,
     sandbox: Sandbox | None = None,
     cache: Path | None = None,
+    progress: Progress = no_progress,
 ) -> LoadedModel:
     """Load a draft model with the target's options, or an EAGLE-3 head; return the target with it.
 
@@ -85,7 +87,7 @@ def with_draft_model(
             source = _head_source(target, draft)
         else:
             alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
-            source = _model_source(target, load(draft, alone, sandbox, cache, reads_heads=False))
+            source = _model_source(target, load(draft, alone, sandbox, cache, False, progress=progress))
     except _Misfit as misfit:
         raise BadOption(
             f"{draft.name} cannot draft for {target.info.name}, because {misfit}: choose another draft model, or "

@@ -25,6 +25,7 @@ from app.engine.layers.quantising import BITS, check_can_quantise, quantise, set
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
+from app.engine.loading.parts import LOADED, QUANTISED, READ, counting_weights, no_progress, part_of_load
 from app.engine.loading.text_part import read_config, text_config
 from app.engine.loading.weights import (
     HERE,
@@ -49,7 +50,7 @@ from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.config_parts import unread_parts
-from app.values.messages import ModelChoice, ModelFolder, ModelInfo
+from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
@@ -132,6 +133,7 @@ def load(
     reads_heads: bool = True,
     place: Place = lambda _config, device: placement(device),
     choose: ChooseKernels = choose_kernels,
+    progress: Progress = no_progress,
 ) -> LoadedModel:
     """Read a model from its folder or GGUF file, quantise it if chosen, and choose its kernels.
 
@@ -139,10 +141,12 @@ def load(
     keeps the folders of GGUF files. If a draft model is chosen, the checkpoint's own heads are not read. Raises
     ModelError with a sentence about what is wrong, BadOption for a choice that is not possible here."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache) as whole:
+    with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress) as whole:
         stated = read_config(whole.path)
         config = text_config(stated)
-        quantisation, reason = settled(choice, described_model(whole, config), chosen.device)
+        described = described_model(whole, config)
+        progress("Compiling for this processor", 0, LOADED)
+        quantisation, reason = settled(choice, described, chosen.device)
         choice = replace(choice, quantisation=quantisation)
         device, dtype = prepared(choice, chosen.device)
         check_can_quantise(quantisation, dtype, device)
@@ -150,16 +154,21 @@ def load(
         tokenizer = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
         placed = place(config, device) if quantisation == "none" else {}
-        model = read_weights(whole, config, dtype, placed).requires_grad_(False)
+        reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
+        with counting_weights(described.num_parameters(), reading):
+            model = read_weights(whole, config, dtype, placed).requires_grad_(False)
         heads = CarriedHeads()
         if reads_heads and not choice.draft_model:
             heads = carried_heads(model, whole)
-        quantised = quantise(model, quantisation, device)  # before dense weights take memory there
+        listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
+        # Before dense weights take memory on the device.
+        quantised = quantise(model, quantisation, device, progress=listen)
         ready = model.train(False)
         if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
             ready.to(device)
         template_note = _give_template(tokenizer)
         chat_format = _chat_format(tokenizer, sandbox)
+        progress("Trying kernels for this device", QUANTISED, LOADED)
         loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
         info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     info = info.with_note("device", chosen.note).with_note("template", template_note)

@@ -26,6 +26,7 @@ from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model_chances import LearnedWeights
 from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
 from app.engine.loading.loading import LoadedModel
+from app.engine.loading.parts import LOADED, PREPARED, STEPS, part_of_load
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.model_statistics import (
     ROWS,
@@ -38,14 +39,12 @@ from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_time_curve import CurveShape
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.measuring.profiling import MeasuredRunner, ProgressListener, profile_steps
+from app.engine.measuring.profiling import MeasuredRunner, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Progress
 
 log = logging.getLogger(__name__)
 
-WEIGHTS, STEPS, LOADED = 40, 70, 100
-"""The progress of a load in percent when the weights are read, when the steps are measured, and at the end."""
 NOTHING_COUNTED: dict[int, Counts] = {}
 NO_SHAPES: dict[Buckets, CurveShape] = {}
 NOTHING_SAID = no_successors(0)
@@ -74,7 +73,7 @@ def measured(
     cache_key = cache_key_of(runner.model, loaded.current_info)
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
-        profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
+        profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", PREPARED, STEPS))
         if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
@@ -98,19 +97,6 @@ def measured(
         make_drafter=make_drafter,
     )
     return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)
-
-
-def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
-    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`, never
-    falling."""
-    furthest = begin
-
-    def listen(done: int, total: int) -> None:
-        nonlocal furthest
-        furthest = max(furthest, begin + (end - begin) * done // max(total, 1))
-        progress(what, furthest, LOADED)
-
-    return listen
 
 
 def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:

@@ -78,10 +78,11 @@ def load_in_part(
             f"memory: {_OTHER}."
         )
     if fit.verdict == "fits":
-        return load(folder, choice, sandbox)
+        return load(folder, choice, sandbox, progress=progress)
     check_room(folder, fit, ram().free)
     progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
-    loaded = load(folder, choice, sandbox, reads_heads=False, place=part_on_gpu(fit.room), choose=run_in_part)
+    place = part_on_gpu(fit.room)
+    loaded = load(folder, choice, sandbox, None, False, place, run_in_part, progress)
     note = f"{copying_words(loaded.info.offloaded)}."
     return replace(loaded, info=loaded.info.with_note("device", note))
 

@@ -15,8 +15,9 @@ from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
 from app.engine.loading.draft_loading import check_draft_model, with_draft_model
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.loading.model_measurements import LOADED, IdleMeasurement, keep, measured
+from app.engine.loading.model_measurements import IdleMeasurement, keep, measured
 from app.engine.loading.offloading import check_can_offload, load_in_part
+from app.engine.loading.parts import LOADED, no_progress
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.memory import (
     is_out_of_memory,
@@ -32,7 +33,7 @@ from app.engine.session.reply_events import never_stop, reply_events
 from app.engine.text.prompt import Fill, RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
-from app.errors import BadOption, EngineClosed
+from app.errors import BadOption, EngineClosed, LoadCancelled
 from app.values.eagle_config import refuse_speculator
 from app.values.messages import (
     Device,
@@ -49,10 +50,6 @@ from app.values.messages import (
 from app.values.trace import Margin
 
 log = logging.getLogger(__name__)
-
-
-def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Ignore the progress that is reported."""
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
@@ -113,7 +110,8 @@ class Session:
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
         """Load the chosen model unless it is loaded already.
 
-        If the model is not found, the old one stays; if it cannot be loaded, the old one is loaded again."""
+        If the model is not found, the old one stays; if it cannot be loaded, the old one is loaded again. After
+        LoadCancelled no model is loaded if the new one was begun to be read."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
@@ -125,7 +123,10 @@ class Session:
         except Exception as error:
             if error.__traceback__:
                 clear_frames(error.__traceback__)  # they hold the weights that were read so far
-            self._return_to(*before, progress)
+            if isinstance(error, LoadCancelled):
+                self._drop()
+            else:
+                self._return_to(*before, progress)
             raise
 
     @property
@@ -288,9 +289,9 @@ class Session:
         if here.offload:
             read = load_in_part(folder, drafts, here, self._sandbox, self._estimate, progress)
         else:
-            read = load(folder, here, self._sandbox, self._unpacked)
+            read = load(folder, here, self._sandbox, self._unpacked, progress=progress)
         for draft in drafts:
-            read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
+            read = with_draft_model(read, draft, here, self._sandbox, self._unpacked, progress)
         loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
         self._loaded = self._ranks.join(
             loaded, folder, replace(here, quantisation=loaded.info.quantisation), self._unpacked

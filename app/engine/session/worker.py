@@ -31,7 +31,7 @@ from app.engine.session.jobs import (
 )  # fmt: skip
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
-from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
+from app.errors import AppError, EngineClosed, LoadCancelled, ModelTooLarge, first_line
 from app.values.chat_format import ChatFormat
 from app.values.logits import Grammar
 from app.values.messages import (
@@ -59,6 +59,7 @@ it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C doe
 KEPT_FORMATS = 16
 """Formats of chat templates that are cached."""
 UNLOADED = "No model is loaded: the next message loads it again."
+CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
 """Loggers with warnings that do not help: of missing kernels without CUDA (transformers imports torchao if it
 can), and of weights in main memory, which is where they were meant to be."""
@@ -109,7 +110,7 @@ class Engine:
         self._session: Session | None = None
         self._startup_failure: AppError | None = None
         self._status = EngineStatus("starting", "Starting the engine")
-        self._is_closing = threading.Event()
+        self._is_closing, self._is_cancelled = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
@@ -145,6 +146,12 @@ class Engine:
     def unload(self) -> None:
         """Queue the unloading of the model; the next request loads its model again."""
         self._put(UnloadJob())
+
+    def cancel_load(self) -> None:
+        """End the loading that is going on, if any, as soon as it reports progress again."""
+        self._is_cancelled.set()
+        if self._status.phase == "loading":
+            self._status = EngineStatus("loading", "Cancelling")
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Ask how sure the model is of the next token after a reply's first tokens.
@@ -238,7 +245,8 @@ class Engine:
         except Exception as error:
             failure = app_error(error)
             # If a model is still loaded, only this request has failed, unless the device is lost.
-            can_go_on = session.info and not is_device_fault(error)
+            is_cancelled = isinstance(error, LoadCancelled)
+            can_go_on = is_cancelled or (session.info and not is_device_fault(error))
             self._status = self._ready(session) if can_go_on else EngineStatus("failed", str(failure))
             self._end(job, failure)
 
@@ -278,6 +286,7 @@ class Engine:
         return self._startup_failure
 
     def _dispatch(self, session: "Session", job: AnyJob) -> None:
+        self._is_cancelled.clear()
         match job:
             case LoadJob(choice, ended):
                 self._open(session, choice, ended)
@@ -308,7 +317,8 @@ class Engine:
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
         """Return the status with the loaded model; a problem is added as a note."""
         if (info := session.info) is None:
-            return EngineStatus("failed", problem)
+            is_unloaded = problem in ("", CANCELLED)
+            return EngineStatus("ready", UNLOADED) if is_unloaded else EngineStatus("failed", problem)
         return EngineStatus("ready", problem and f"{problem} {info.name} stays loaded.", info, session.peak)
 
     def _answer(self, session: "Session", asked: TokenisedRequest, reply: EventSink) -> None:
@@ -353,6 +363,8 @@ class Engine:
 
     def _progress(self, listen: Callable[[Loading], None]) -> Progress:
         def progress(what: str, done: int, total: int) -> None:
+            if self._is_cancelled.is_set():
+                raise LoadCancelled(CANCELLED)
             percent = f" ({done * 100 // total}%)" if total else ""
             self._status = EngineStatus("loading", what + percent)
             listen(Loading(what, done, total))

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,12 +24,12 @@ import transformers
 from app.engine.machine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
 from app.settings import assets_dir
-from app.system.child_process import ChildProcess, understanding
+from app.system.child_process import ChildProcess, awaited, understanding
 from app.system.files import sync_file
 from app.system.machine import ram
 from app.values.gguf_header import read_gguf_header
 from app.values.gguf_words import check_vocabulary
-from app.values.messages import ModelFolder
+from app.values.messages import ModelFolder, Progress
 from app.values.model import gigabytes
 
 SECONDS = 300.0
@@ -44,16 +45,18 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
-def unpacked(folder: ModelFolder, cache: Path | None) -> Iterator[ModelFolder]:
+def unpacked(
+    folder: ModelFolder, cache: Path | None, progress: Progress = lambda *_: None
+) -> Iterator[ModelFolder]:
     """Yield the model as a folder; for a GGUF file that folder is written first, into the cache if there is
     one."""
     if not folder.path.is_file():
         yield folder
     elif cache:
-        yield _unpack(folder, cache)
+        yield _unpack(folder, cache, progress)
     else:
         with TemporaryDirectory(prefix="foresight-") as temporary:
-            yield _unpack(folder, Path(temporary))
+            yield _unpack(folder, Path(temporary), progress)
 
 
 def check_memory(folder: ModelFolder, dtype: torch.dtype) -> None:
@@ -69,7 +72,7 @@ def check_memory(folder: ModelFolder, dtype: torch.dtype) -> None:
         )
 
 
-def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
+def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder:
     file = folder.path.absolute()
     status = file.stat()
     parts = FORM, transformers.__version__, str(file.resolve()), str(status.st_size), str(status.st_mtime_ns)
@@ -78,7 +81,7 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache, prefix="unfinished-") as unfinished:
             made = Path(unfinished) / "model"
-            _convert(folder, made)
+            _convert(folder, made, progress)
             for written in filter(Path.is_file, made.rglob("*")):
                 sync_file(written)  # after a power cut an empty file would be mistaken for a complete one
             made.replace(target)
@@ -86,12 +89,13 @@ def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
     return replace(folder, path=target, gguf=file)
 
 
-def _convert(folder: ModelFolder, target: Path) -> None:
+def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
     # tells what is wrong in better words than the process
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
-        line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
+        asked = partial(process.ask, json.dumps(request).encode() + b"\n", SECONDS)
+        line = awaited(asked, lambda seconds: progress(f"Unpacking {folder.name}, {seconds:.0f} s", 0, 0))
     with understanding(_unreadable(folder, "its reader ended unexpectedly")):
         answer = json.loads(line or b"{}")
         refused = str(answer["refused"]) if answer else "it takes too much time or memory"

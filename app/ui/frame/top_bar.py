@@ -88,6 +88,7 @@ class Notice:
 class TopBar:
     """The components of the bar that have events."""
 
+    status: gr.HTML
     picker: gr.HTML
     to_models: gr.Button
     to_settings: gr.Button
@@ -101,7 +102,7 @@ def build_top_bar() -> TopBar:
             elem_id="brand",
             js_on_load=None,
         )
-        gr.HTML(elem_id="status", js_on_load=None)
+        status = gr.HTML(elem_id="status", js_on_load=LISTEN)
         _view_button("Chat")
         to_models = _view_button("Models")
         _view_button("Documents")
@@ -109,7 +110,7 @@ def build_top_bar() -> TopBar:
         to_settings = _view_button("Settings")
         gr.HTML(TOGGLE_SIDE, elem_id="side-switch", js_on_load=None)
     picker = gr.HTML(elem_id="model-picker", js_on_load=f"foresight.modelPicker(element, trigger); {LISTEN}")
-    return TopBar(picker, to_models, to_settings)
+    return TopBar(status, picker, to_models, to_settings)
 
 
 def _view_button(view: str) -> gr.Button:

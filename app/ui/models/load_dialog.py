@@ -195,9 +195,11 @@ class LoadActions:
         """Handle a changed control or a pressed button."""
         do, name, value = pressed(event)
         form = dialog.form
+        if do == "cancel-load":
+            return self._services.engine.cancel_load()
         if do == "close-load" or form is None:
             dialog.form = None
-            return
+            return None
         try:
             form = replace(form, choice=choice_from(form.choice, form_values(value)), problem="")
             dialog.form = self._judged(form)

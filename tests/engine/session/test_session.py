@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
-from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
+from app.errors import BadOption, LoadCancelled, ModelBroken, ModelNotFound, PromptTooLong
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (
     Decoding,
@@ -86,6 +86,25 @@ def test_loading_runs_once_from_0_to_100(places: Places, tmp_path: Path) -> None
         assert percents == sorted(percents) and {total for _, total in seen} <= {0, 100}
         assert (percents[0], percents[-1], len(set(percents)) > 10) == (0, 100, True)
         seen.clear()
+
+
+def test_loading_tells_its_steps_by_name_and_ends_where_it_is_cancelled(
+    places: Places, tmp_path: Path
+) -> None:
+    steps, session = list[str](), Session(places, tmp_path)
+    session.open(CPU, lambda what, _done, _total: steps.append(what))
+    named = list(dict.fromkeys(step.partition(" ")[0] for step in steps))
+    assert named == ["Looking", "Loading", "Compiling", "Reading", "Trying", "Measuring"]
+    assert steps.count("Reading tiny") > 5
+
+    def cancel(what: str, _done: int, _total: int) -> None:
+        if what.startswith("Reading"):
+            raise LoadCancelled("Cancelled.")
+
+    with pytest.raises(LoadCancelled):
+        session.open(replace(CPU, dtype="bfloat16"), cancel)
+    assert session.info is None
+    assert session.open(CPU, silent).info.name == "tiny"
 
 
 def ids_of(events: Sequence[Event]) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from time import monotonic
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from app.conversation import Reply
 from app.engine import Engine
 from app.engine.session.session import Session
-from app.engine.session.worker import CLOSING
+from app.engine.session.worker import CLOSING, UNLOADED
 from app.engine.text.sandbox import Sandbox
 from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
 from app.values.messages import (
@@ -124,6 +125,19 @@ def test_a_reply_stopped_in_the_queue_writes_nothing_much_and_the_next_one_all(e
     assert reason(first) == "max_tokens"
     assert (reason(queued), ids_of(queued)) == ("stopped", [])
     assert len(ids_of(third)) == SHORT.max_new_tokens
+
+
+def test_a_cancelled_load_keeps_the_old_model_until_the_new_one_is_read(gated: Engine, gate: Gate) -> None:
+    ended = SimpleQueue[bool]()
+    gated.load(CPU, ended.put)
+    assert gate.entered.wait(SECONDS)
+    wait_for(lambda: gated.status().note == "Downloading (25%)")
+    gated.cancel_load()
+    gate.opened.set()
+    assert ended.get(timeout=SECONDS) is False
+    wait_for(lambda: gated.status() == EngineStatus("ready", UNLOADED))
+    gated.load(CPU, ended.put)
+    assert ended.get(timeout=SECONDS) is True, "an old cancellation is forgotten"
 
 
 def test_a_reply_stops_while_its_model_is_fetched(gated: Engine, gate: Gate) -> None:

@@ -210,6 +210,8 @@ def test_the_dialog_waits_for_the_load_and_closes(
     assert engine.loads == [ModelChoice(NAME, quantisation="int8")]
     html = shown(dialog, engine.status())
     assert f"Loading {NAME}…" in html and "fieldset disabled" in html and "load-form" not in html
+    press(actions, dialog, "cancel-load")
+    assert engine.cancelled == 1
     engine.end_loading(True)
     assert dialog.form is None and shown(dialog, engine.status()) == ""
 

@@ -1,0 +1,55 @@
+"""The parts of a load, each of which reports its share of the progress, and the counting of weights that are read.
+
+reading   quantising   trying kernels   measuring steps   measuring successors
+0 to 20   to 35        to 45            to 70             to 100 percent
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from app.values.messages import Progress
+
+READ, QUANTISED, PREPARED, STEPS, LOADED = 20, 35, 45, 70, 100
+"""The progress of a load in percent at the end of each part."""
+Listener = Callable[[int, int], None]
+
+
+def no_progress(_what: str, _done: int, _total: int) -> None:
+    """Ignore the progress that is reported."""
+
+
+def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listener:
+    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`, never
+    falling."""
+    furthest = begin
+
+    def listen(done: int, total: int) -> None:
+        nonlocal furthest
+        furthest = max(furthest, begin + (end - begin) * done // max(total, 1))
+        progress(what, furthest, LOADED)
+
+    return listen
+
+
+@contextmanager
+def counting_weights(total: int, listen: Listener) -> Iterator[None]:
+    """Tell `listen` how many of `total` numbers have got their values in this block, after each weight.
+
+    transformers reports no progress, but torch reports each parameter that a module gets. What `listen` raises ends
+    the reading."""
+    done = 0
+
+    def given(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal done
+        if parameter is not None and not parameter.is_meta:
+            done += parameter.numel()
+            listen(min(done, total), total)
+
+    handle = register_module_parameter_registration_hook(given)
+    try:
+        yield
+    finally:
+        handle.remove()
