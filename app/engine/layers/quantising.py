@@ -153,7 +153,7 @@ def quantise(
 ) -> int:
     """Replace the model's layers by quantised layers on the device; return how many weights they hold.
 
-    `progress` is told how many layers are done after each.
+    `progress` is called with the number of layers that are done, and of all layers.
 
     Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape."""
     if quantisation == "none":
