@@ -10,7 +10,7 @@ that no second copy of the model is in memory.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -35,6 +35,7 @@ SUFFIX = re.compile(r"[._](weight|bias)$")
 NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
 """The end of the name of a weight that is one of several in a tensor."""
 LAYER = re.compile(r"blk\.(\d+)\.")
+KEYS_AND_VALUES = re.compile(r"\.attn_[kv](_norm)?\.")
 FREQUENCIES = re.compile(r"rope_freqs|rope_factors|rot_embd")
 NAMES = (
     (r"\.experts\.(gate_up|up|down)_proj$", r"ffn_\1_exps"),
@@ -102,14 +103,14 @@ def stored_weights(header: GgufHeader, model: PreTrainedModel, dtype: torch.dtyp
     found = _activations(header)
     for name, wanted in model.state_dict().items():
         item = NUMBERED.search(name)
-        parts, changes = finder.find(name.replace(item[0], item[2]) if item else name)
+        parts, changes = finder.find(name.replace(item[0], item[2]) if item else name, wanted.shape)
         if parts:
             number = int(item[1]) if item else -1
             found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
             _require_size(found[name])
         elif name.endswith("bias") and name not in found:
             found[name] = torch.zeros(wanted.shape)
-    _require_used(header, found, model.config.num_hidden_layers)
+    _require_used(header, found, model.config)
     return found
 
 
@@ -122,18 +123,21 @@ def _require_size(weight: StoredWeight) -> None:
         )
 
 
-def _require_used(header: GgufHeader, found: Mapping[str, Any], layers: int) -> None:
+def _require_used(header: GgufHeader, found: Mapping[str, Any], config: PreTrainedConfig) -> None:
     """Raise ValueError if the file holds a tensor that no weight of the model uses, because without it the model
     would write a different text.
 
-    Exempt are tensors of layers after the model's last layer, which only serve for drafting, and RoPE frequencies,
-    which are in the config."""
+    Exempt are tensors of layers after the model's last layer, which only serve for drafting, RoPE frequencies,
+    which are in the config, and keys and values of layers that use those of earlier layers (Gemma 3n and 4)."""
+    layers = config.num_hidden_layers
+    shared = layers - (getattr(config, "num_kv_shared_layers", 0) or 0)
     used = {
         part.name for weight in found.values() if isinstance(weight, StoredWeight) for part in weight.parts
     }
     for name in (tensor.name for tensor in header.tensors if tensor.name not in used):
         layer = LAYER.match(name)
-        if not FREQUENCIES.search(name) and not (layer and int(layer[1]) >= layers):
+        last = shared if KEYS_AND_VALUES.search(name) else layers
+        if not FREQUENCIES.search(name) and not (layer and int(layer[1]) >= last):
             raise ValueError(f"its tensor {name[:60]} is not known in a model of this architecture")
 
 
@@ -173,11 +177,11 @@ class _Finder:
         self._table = _table(header)
         self._changes = ARCHITECTURES[header.architecture].changes
 
-    def find(self, name: str) -> tuple[tuple[GgufTensor, ...], tuple[Change, ...]]:
+    def find(self, name: str, shape: Sequence[int]) -> tuple[tuple[GgufTensor, ...], tuple[Change, ...]]:
         stem, suffix = SUFFIX.sub("", name), SUFFIX.search(name)
         for base in self._names(stem):
             for ending in ("." + suffix[1], "") if suffix else (".weight", ".bias", ""):
-                if parts := self._parts(base, ending):
+                if parts := self._parts(base, ending, shape):
                     changes = (
                         change for form, change in self._changes.items() if re.search(form, base + ending)
                     )
@@ -193,12 +197,25 @@ class _Finder:
             if layer and (match := re.search(form, stem)):
                 yield f"blk.{layer[1]}.{match.expand(name)}"
 
-    def _parts(self, base: str, ending: str) -> tuple[GgufTensor, ...]:
+    def _parts(self, base: str, ending: str, shape: Sequence[int]) -> tuple[GgufTensor, ...]:
         if base + ending in self._stored:
             return (self._stored[base + ending],)
         block, _, leaf = base.rpartition(".")
+        if leaf in JOINED["attn_qkv"] and (joined := self._stored.get(f"{block}.attn_qkv{ending}")):
+            return _rows(joined, leaf, shape[0])
         names = [f"{block}.{one}{ending}" for one in JOINED.get(leaf, ())]
         return tuple(self._stored[one] for one in names) if self._stored.keys() >= set(names) else ()
+
+
+def _rows(joined: GgufTensor, leaf: str, count: int) -> tuple[GgufTensor, ...]:
+    """Return the queries, the keys or the values of a tensor that has all three; () if their sizes do not fit."""
+    rows = joined.shape[0]
+    first = {"attn_q": 0, "attn_k": rows - 2 * count, "attn_v": rows - count}[leaf]
+    if not 0 <= first <= rows - count:
+        return ()
+    size = joined.size // rows
+    shape, begin = (count, *joined.shape[1:]), joined.begin + first * size
+    return (replace(joined, shape=shape, begin=begin, size=count * size),)
 
 
 def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:

@@ -84,6 +84,7 @@ FLAGS: Mapping[str, Sequence[str]] = {
     "qk_layernorm": ("blk.#.attn_q_norm.weight",),
     "mlp_bias": ("blk.#.ffn_up.bias",),
     "lm_head_bias": ("output.bias",),
+    "mamba_rms_norm": ("blk.#.ssm_norm.weight",),
 }
 """Switches of transformers' configs, and the tensors that a file has if they are on."""
 SCORES = {1: "softmax", 2: "sigmoid"}
@@ -102,7 +103,7 @@ def config_of(header: GgufHeader) -> PreTrainedConfig:
     values |= {**_heads(header, usual, values), **_layers(header, known), **_recurrent(header, usual, values)}
     if rule := RULES.get(usual.model_type):
         values |= rule(header)
-    values |= {**known.config, **rotary(header, usual, values, partial(_numbers, header))}
+    values = {**known.config, **values, **rotary(header, usual, values, partial(_numbers, header))}
     return kind(**{usual.attribute_map.get(name, name): value for name, value in values.items()})
 
 
@@ -125,6 +126,8 @@ def _model_type(header: GgufHeader, usual: str) -> str:
         return "falcon_mamba"
     if usual == "olmo2" and header.value("attention.sliding_window"):
         return "olmo3"
+    if usual == "ministral3" and header.value("rope.scaling.type") != "yarn":
+        return "llama"
     is_sigmoid = header.value("expert_gating_func") == 2 or header.shape("blk.#.exp_probs_b.bias")
     if usual == "deepseek_v3" and not is_sigmoid:
         return "deepseek_v2"
@@ -155,7 +158,9 @@ def _flags(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, bool]:
 
 def _experts(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
     score = SCORES.get(header.value("expert_gating_func") or 0)
-    return {"scoring_func": score} if score and "scoring_func" in names_of(usual) else {}
+    method = "group_limited_greedy" if (header.value("expert_group_count") or 1) > 1 else "greedy"
+    found = {"scoring_func": score, "topk_method": method}
+    return {name: value for name, value in found.items() if value and name in names_of(usual)}
 
 
 def _tokens(header: GgufHeader) -> dict[str, int | None]:
@@ -225,6 +230,12 @@ def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
         "num_hidden_layers": count,
         "layer_types": [kind if one else "full_attention" for one in pattern[:count]],
     }
+
+
+def _exaone4(header: GgufHeader) -> dict[str, Any]:
+    """Return that all layers see and rotate the whole text, if the file has no window."""
+    all_full = {"sliding_window": None, "layer_types": ["full_attention"] * _layer_count(header)}
+    return {} if header.value("attention.sliding_window") else all_full
 
 
 def _falcon(header: GgufHeader) -> dict[str, Any]:
@@ -318,7 +329,8 @@ def _llama4(header: GgufHeader) -> dict[str, Any]:
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {
-    "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma, "gemma3n_text": _gemma3n, "gemma4_text": _gemma4,
-    "granitemoehybrid": _granite_hybrid, "jamba": _jamba, "llama4_text": _llama4, "nemotron_h": _nemotron_h,
+    "exaone4": _exaone4, "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma, "gemma3n_text": _gemma3n,
+    "gemma4_text": _gemma4, "granitemoehybrid": _granite_hybrid, "jamba": _jamba, "llama4_text": _llama4,
+    "nemotron_h": _nemotron_h,
 }  # fmt: skip
 """Rules for single architectures, by transformers' name."""

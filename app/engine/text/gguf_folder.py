@@ -39,7 +39,7 @@ KEPT = 20
 """Folders that the cache keeps; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """The name of a folder in the cache."""
-FORM = "4"
+FORM = "5"
 """The version of what the child process writes; it is part of a folder's name."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 

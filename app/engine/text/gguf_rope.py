@@ -32,7 +32,7 @@ def rotary(
         return {}
     full = known.get("full_attention", known)
     scaling = _scaling(header)
-    alike = full if full.get("rope_type") == scaling.get("rope_type", full.get("rope_type")) else {}
+    alike = full if full.get("rope_type") in ("proportional", scaling.get("rope_type", "default")) else {}
     rope = {"rope_type": "default", **alike, "rope_theta": _base(header, "rope.freq_base", full), **scaling}
     if header.shape(LONG):
         rope |= _long(header, read)
@@ -87,7 +87,9 @@ def _scaling(header: GgufHeader) -> dict[str, Any]:
     }
     found = {name: header.value(f"rope.scaling.{key}") for name, key in given.items()}
     if strength := header.value("rope.scaling.yarn_log_multiplier"):
-        found |= dict.fromkeys(("mscale", "mscale_all_dim"), strength)
+        # of DeepSeek's models, the converter stores a tenth
+        strength *= 10 if header.value("attention.kv_lora_rank") else 1
+        found |= dict.fromkeys(("mscale", "mscale_all_dim"), round(strength, 6))
     if scale := header.value("attention.temperature_scale"):
         found["llama_4_scaling_beta"] = scale
     return {**rope, **{name: shortest(value) for name, value in found.items() if value is not None}}

@@ -179,6 +179,15 @@ def recurrent(weights: Mapping[str, Tensor]) -> Stored:
     return found
 
 
+def joined(weights: Mapping[str, Tensor]) -> Stored:
+    """A model whose queries, keys and values were joined, in this order, when it was converted."""
+    found = llama(weights)
+    for number in range(2):
+        parts = [found.pop(f"blk.{number}.attn_{one}.weight") for one in "qkv"]
+        found[f"blk.{number}.attn_qkv.weight"] = torch.cat(parts)
+    return found
+
+
 MOE = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
 MOE_VALUES = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 16}
 LONG = {
@@ -188,6 +197,7 @@ LONG = {
 CASES: dict[str, Case] = {
     "pairs": ("llama", "llama", {"head_dim": 8}, {"attention.key_length": 8}, llama),
     "factors": ("llama", "llama", {"rope_parameters": LONG}, {}, llama3),
+    "joined": ("llama", "llama", {"head_dim": 8}, {"attention.key_length": 8}, joined),
     "minus one": ("gemma", "gemma", {"head_dim": 8}, {"attention.key_length": 8}, gemma),
     "experts": (
         "qwen3moe", "qwen3_moe", {**MOE, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True},
@@ -290,6 +300,20 @@ def test_layers_that_only_draft_are_left_out(tmp_path: Path) -> None:
     values = {**VALUES, "block_count": 3, "nextn_predict_layers": 1}
     file = write_tensors(tmp_path / "x.gguf", "llama", values, {**stored, **extra})
     assert read(file).config.num_hidden_layers == 2
+
+
+def test_keys_and_values_of_layers_that_share_them_are_left_out(tmp_path: Path) -> None:
+    kinds = ["sliding_attention", "full_attention"] * 2
+    config = {"num_hidden_layers": 4, "layer_types": kinds, "num_kv_shared_layers": 2, "head_dim": 8}
+    model = random_model("gemma4_text", {**config, "hidden_size_per_layer_input": 0, "sliding_window": 8})
+    tensors = {
+        f"blk.{layer}.attn_{one}.weight": torch.ones(4, 4) for layer in (2, 3) for one in ("k", "v", "k_norm")
+    }
+    header = read_gguf_header(write_tensors(tmp_path / "x.gguf", "gemma4", VALUES, tensors))
+    assert not stored_weights(header, model, torch.float32)
+    model.config.num_kv_shared_layers = 1
+    with pytest.raises(ValueError, match="blk.2.attn_k.weight is not known"):
+        stored_weights(header, model, torch.float32)
 
 
 def test_a_large_tensor_is_read_in_the_models_type(tmp_path: Path) -> None:

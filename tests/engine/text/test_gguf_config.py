@@ -18,6 +18,18 @@ VALUES: dict[str, Any] = {
     "block_count": 4, "context_length": 64, "embedding_length": 32, "feed_forward_length": 48,
     "attention.head_count": 4, "attention.head_count_kv": 2, "attention.layer_norm_rms_epsilon": 1e-5,
 }  # fmt: skip
+GEMMA4 = {
+    "attention.key_length": 8, "attention.key_length_swa": 8, "attention.sliding_window": 8,
+    "attention.sliding_window_pattern": [True, True, True, False],
+}  # fmt: skip
+YARN = {
+    "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
+}  # fmt: skip
+YARN_ROPE = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}
+LATENT = {
+    "attention.kv_lora_rank": 16, "attention.key_length": 24, "attention.value_length": 16,
+    "attention.key_length_mla": 16, "attention.value_length_mla": 8, "rope.dimension_count": 8,
+}  # fmt: skip
 EMBEDDING = {"token_embd.weight": torch.zeros(96, 32)}
 
 
@@ -65,7 +77,21 @@ def test_scaled_frequencies_of_llama_3_are_known_by_their_result(tmp_path: Path)
             {"layer_types": ["conv", "full_attention"] * 2, "num_key_value_heads": 2, "conv_L_cache": 3},
         ),
         ("granite", {"attention.scale": 0.5}, {"attention_multiplier": 0.5}),
+        ("afmoe", {"attention.sliding_window": 8}, {"mup_enabled": True}),
+        ("bitnet", {}, {"hidden_act": "silu"}),
+        ("exaone4", {}, {"sliding_window": None, "layer_types": ["full_attention"] * 4}),
+        ("exaone4", {"attention.sliding_window": 8}, {"sliding_window": 8}),
+        ("falcon-h1", {}, {"mamba_norm_before_gate": False}),
+        ("gemma4", {**GEMMA4}, {"final_logit_softcapping": 30.0}),
+        ("gemma4", {**GEMMA4, "final_logit_softcapping": 20.0}, {"final_logit_softcapping": 20.0}),
+        ("mistral3", {}, {"model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}),
+        ("qwen3vl", {}, {"model_type": "qwen3"}),
         ("deepseek2", {"expert_gating_func": 1}, {"model_type": "deepseek_v2"}),
+        (
+            "deepseek2",
+            {"expert_gating_func": 1, "expert_group_count": 8},
+            {"n_group": 8, "topk_method": "group_limited_greedy"},
+        ),
         ("deepseek2", {"expert_gating_func": 2}, {"model_type": "deepseek_v3"}),
     ],
 )  # fmt: skip
@@ -84,13 +110,14 @@ def test_values_of_a_file(
             {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
             {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0},
         ),
+        (YARN, YARN_ROPE),
         (
-            {
-                "rope.scaling.type": "yarn",
-                "rope.scaling.factor": 4.0,
-                "rope.scaling.original_context_length": 16,
-            },
-            {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16},
+            {**YARN, "rope.scaling.yarn_log_multiplier": 0.7},
+            {**YARN_ROPE, "mscale": 0.7, "mscale_all_dim": 0.7},
+        ),
+        (
+            {**YARN, **LATENT, "rope.scaling.yarn_log_multiplier": 0.0707},  # a tenth of DeepSeek's value
+            {**YARN_ROPE, "mscale": 0.707, "mscale_all_dim": 0.707},
         ),
         (
             {"rope.dimension_count": 4},
@@ -99,4 +126,5 @@ def test_values_of_a_file(
     ],
 )
 def test_rotary_embeddings_of_a_file(values: dict[str, Any], rope: dict[str, Any], tmp_path: Path) -> None:
-    assert config(tmp_path, "llama", values).rope_parameters == rope
+    architecture = "deepseek2" if values.keys() >= LATENT.keys() else "llama"
+    assert config(tmp_path, architecture, values).rope_parameters == rope
