@@ -312,7 +312,7 @@ def test_keys_and_values_of_layers_that_share_them_are_left_out(tmp_path: Path) 
     header = read_gguf_header(write_tensors(tmp_path / "x.gguf", "gemma4", VALUES, tensors))
     assert not stored_weights(header, model, torch.float32)
     model.config.num_kv_shared_layers = 1
-    with pytest.raises(ValueError, match="blk.2.attn_k.weight is not known"):
+    with pytest.raises(ValueError, match=r"blk\.2\.attn_k\.weight is not known"):
         stored_weights(header, model, torch.float32)
 
 
