@@ -2,16 +2,18 @@
 
 A chat's row holds its title, folder, pin and settings, and when it was last used. A folder is made by hand or with
 the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet;
-chat 0 is the chat that has not begun yet. A preset is a chat's settings with a name.
+chat 0 is the chat that has not begun yet. A queued message was sent while a reply was being written, and waits. A
+preset is a chat's settings with a name.
 """
 
 import json
 import sqlite3
 from collections.abc import Sequence
+from itertools import pairwise
 
 from app.chats.message_table import ROOT, tree_of, value_from_json, value_to_json
 from app.errors import ChatNotFound
-from app.values.chat import ChatPreset, ChatSettings, ChatSummary, ChatVersion
+from app.values.chat import ChatPreset, ChatSettings, ChatSummary, ChatVersion, QueuedMessage
 from app.values.dataclass_json import parse_json
 from app.values.display_text import numbered, title_of
 from app.values.json_answers import JsonAnswers
@@ -215,6 +217,40 @@ def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
             " WHERE ?1 = 0 OR EXISTS (SELECT 1 FROM chat WHERE id = ?1 AND (deleted IS NULL OR deleted > 0))",
             (chat, storable(text)),
         )
+
+
+# Messages that wait to be sent
+
+
+def queued(connection: sqlite3.Connection, chat: int) -> tuple[QueuedMessage, ...]:
+    """Returns the chat's messages that wait to be sent, in their order."""
+    rows = connection.execute("SELECT id, text FROM queued WHERE chat = ? ORDER BY id", (chat,))
+    return tuple(QueuedMessage(row["id"], row["text"]) for row in rows)
+
+
+def add_queued(connection: sqlite3.Connection, chat: int, text: str) -> None:
+    """Adds a message after the chat's waiting messages. Raises ChatNotFound."""
+    require_chat(connection, chat)
+    connection.execute("INSERT INTO queued (chat, text) VALUES (?, ?)", (chat, storable(text)))
+
+
+def replace_queued(connection: sqlite3.Connection, message: int, text: str = "") -> str:
+    """Gives a waiting message another text; "" removes it. Returns its former text, "" if it waits no more."""
+    row = connection.execute("SELECT text FROM queued WHERE id = ?", (message,)).fetchone()
+    if text:
+        connection.execute("UPDATE queued SET text = ? WHERE id = ?", (storable(text), message))
+    else:
+        connection.execute("DELETE FROM queued WHERE id = ?", (message,))
+    return str(row["text"]) if row else ""
+
+
+def advance_queued(connection: sqlite3.Connection, chat: int, message: int) -> None:
+    """Exchanges a waiting message with the one before it."""
+    waiting = queued(connection, chat)
+    for before, after in pairwise(waiting):
+        if after.id == message:
+            replace_queued(connection, before.id, after.text)
+            replace_queued(connection, after.id, before.text)
 
 
 # Settings and presets

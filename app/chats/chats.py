@@ -15,7 +15,7 @@ from threading import Lock
 from time import monotonic, sleep
 
 from app.chats import chat_table, deletion, exporting, importing, message_paths, message_table, search
-from app.database import Database, Store, reads, writes, writes_now
+from app.database import Database, Store, reads, writes, writes_now, writes_unnoticed
 from app.errors import ChatNotFound, StoreError
 from app.values.chat import ChatSummary, ChatVersion, ImportResult
 
@@ -64,7 +64,11 @@ class Chats(Store):
     save_preset = writes(chat_table.save_preset)
     delete_preset = writes(chat_table.delete_preset)
     draft = reads(chat_table.draft)
-    set_draft = writes(chat_table.set_draft)
+    set_draft = writes_unnoticed(chat_table.set_draft)
+    queued = reads(chat_table.queued)
+    add_queued = writes(chat_table.add_queued)
+    replace_queued = writes(chat_table.replace_queued)
+    advance_queued = writes(chat_table.advance_queued)
 
     # Messages
 

@@ -88,6 +88,7 @@ def erase_some(connection: sqlite3.Connection) -> bool:
     chat = row["id"]
     if not _delete_newest(connection, chat):
         connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
+        connection.execute("DELETE FROM queued WHERE chat = ?", (chat,))
         connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
         connection.execute(
             "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, json_answers = NULL, shown = 0,"

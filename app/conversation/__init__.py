@@ -1,8 +1,9 @@
 """Replies from end to end: building the prompt, decoding, recording, and event logs with any number of readers."""
 
 from app.chats import ChatStores, is_private
-from app.conversation.conversations import Conversations, StartedReply, StillWriting
+from app.conversation.conversations import Conversations, StartedReply
 from app.conversation.engine_protocol import ModelEngine, ReplyEngine
+from app.conversation.message_queue import StillWriting
 from app.conversation.prompt_builder import ChatTooLong, ContextFit
 from app.conversation.reply import Reply, ReplySoFar, ReplyState
 from app.conversation.turn import (

@@ -12,7 +12,9 @@ from time import monotonic
 
 from app.chats import ChatStores
 from app.conversation.citation_check import checked
+from app.conversation.drafts import Drafts
 from app.conversation.engine_protocol import ModelEngine
+from app.conversation.message_queue import MessageQueue, StillWriting
 from app.conversation.prompt_builder import ContextFit, PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
@@ -26,16 +28,7 @@ from app.values.logits import LogitsSettings
 from app.values.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
-SAVE_SECONDS = 1.0
-"""Minimum seconds between two saves of drafts, because every change of the database makes the pages reread it."""
 log = logging.getLogger(__name__)
-
-
-class StillWriting(AppError):
-    """The chat's reply is not complete yet."""
-
-    def __init__(self) -> None:
-        super().__init__("A reply is still being written. Wait until it ends, or stop it first.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +60,7 @@ class Conversations:
     def __init__(self, engine: ModelEngine, stores: ChatStores, documents: Documents) -> None:
         self.stores = stores
         self.drafts = Drafts(stores)
+        self.queue = MessageQueue(stores, self.start, self.is_writing)
         self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
         self._engine = engine
         self._documents = documents
@@ -103,7 +97,8 @@ class Conversations:
             return version
 
     def stop(self, chat: int) -> None:
-        """Asks this chat's reply to stop, if there is one. The text written so far stays."""
+        """Asks this chat's reply to stop, if there is one. The text written so far stays, and so does the queue."""
+        self.queue.hold(chat, "Stopped.")
         if chat in self._recorders:
             self._started[chat].reply.stop()
 
@@ -123,6 +118,7 @@ class Conversations:
 
         A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
         self.drafts.close()
+        self.queue.close()
         deadline = monotonic() + CLOSING_SECONDS
         for recorder in tuple(self._recorders.values()):
             recorder.join(max(0.0, deadline - monotonic()))
@@ -235,6 +231,9 @@ class Conversations:
         started = self._started.get(chat)
         if started and started.settings.titles_chats and self._is_first(chat, reply.message):
             self._titles.begin(chat, started.settings)
+        if reply.problem or reply.content.state != "done":
+            self.queue.hold(chat, "The reply was not finished.")
+        self.queue.send_next(chat)
 
     def _is_first(self, chat: int, message: int) -> bool:
         """Returns whether this message is the chat's first answer, and complete."""
@@ -254,60 +253,3 @@ class Conversations:
         if unsaved := self._unsaved.get(chat):
             self.stores.of(chat).write(unsaved.message, unsaved.content)
             del self._unsaved[chat]
-
-
-class Drafts:
-    """Texts that are typed and not sent yet, by chat. They are saved, so that a reload or a restart finds them.
-
-    Safe to use from any thread."""
-
-    def __init__(self, stores: ChatStores, seconds: float = SAVE_SECONDS) -> None:
-        self._stores = stores
-        self._seconds = seconds
-        self._unsaved: dict[int, str] = {}
-        self._timer: threading.Timer | None = None
-        self._is_closed = False
-        self._lock = threading.RLock()
-
-    def of(self, chat: int) -> str:
-        """Returns the chat's draft, "" for none. Chat 0 stands for the chat that has not begun yet."""
-        with self._lock:
-            if chat in self._unsaved:
-                return self._unsaved[chat]
-            return self._stores.of(chat).draft(chat)
-
-    def keep(self, chat: int, text: str) -> None:
-        """Remembers the text typed in a chat, and saves it a moment later."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._unsaved[chat] = text
-            if self._timer is None:
-                self._timer = threading.Timer(self._seconds, self.save)
-                self._timer.daemon = True
-                self._timer.start()
-
-    def close(self) -> None:
-        """Saves all unsaved drafts. Text typed afterwards is not kept."""
-        with self._lock:
-            self.save()
-            self._is_closed = True
-
-    def clear(self) -> None:
-        """Forgets all drafts that are not saved yet."""
-        with self._lock:
-            self._unsaved.clear()
-
-    def save(self) -> None:
-        """Saves all unsaved drafts. If that fails, they are saved again together with the next draft."""
-        with self._lock:
-            if self._timer:
-                self._timer.cancel()
-            self._timer = None
-            for chat, text in tuple(self._unsaved.items()):
-                try:
-                    self._stores.of(chat).set_draft(chat, text)
-                    del self._unsaved[chat]
-                except StoreError as error:
-                    log.warning("A draft could not be saved: %s", error)
-                    return

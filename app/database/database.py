@@ -42,6 +42,7 @@ class Database:
         require_sqlite(sqlite3.sqlite_version_info, available_modules())
         self.path = Path(path)
         self.note = ""
+        self._unnoticed = 0
         self._is_memory = str(path) == MEMORY
         self._busy_seconds = busy_seconds
         self._migrations = read_migrations(migrations) if migrations else shipped_migrations()
@@ -56,7 +57,7 @@ class Database:
         # Without the lock of transactions: pages poll this counter and must not wait for them.
         with self._counting, store_errors(str(self.path)):
             elsewhere = self._connection.execute("PRAGMA data_version").fetchone()[0]
-            return int(self._connection.total_changes + elsewhere)
+            return int(self._connection.total_changes - self._unnoticed + elsewhere)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -70,6 +71,14 @@ class Database:
         with self._lock, store_errors(str(self.path)), transaction(self._connection, "BEGIN IMMEDIATE"):
             self._require_there()
             yield self._connection
+
+    @contextmanager
+    def writing_unnoticed(self) -> Iterator[sqlite3.Connection]:
+        """Runs a write transaction that `changes` does not count, for what no page has to draw again."""
+        with self.writing() as connection:
+            before = connection.total_changes
+            yield connection
+            self._unnoticed += connection.total_changes - before
 
     def is_healthy(self) -> str:
         """Checks every page and every index. Returns a sentence about the damage, or "" if there is none.
@@ -250,6 +259,13 @@ def reads(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable
 def writes(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
     """Makes a method that runs this function in a write transaction."""
     return _within(Database.writing, function)
+
+
+def writes_unnoticed(
+    function: Callable[Concatenate[sqlite3.Connection, P], R],
+) -> Callable[Concatenate[Store, P], R]:
+    """Makes a method that runs this function in a write transaction that `changes` does not count."""
+    return _within(Database.writing_unnoticed, function)
 
 
 def _within(

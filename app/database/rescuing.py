@@ -45,6 +45,7 @@ IN_LEAVES = (
 IN_TREES = {
     "folder": "SELECT * FROM folder ORDER BY name {0}",
     "draft": "SELECT * FROM draft ORDER BY chat {0}",
+    "queued": "SELECT * FROM queued ORDER BY id {0}",
     "race_lanes": "SELECT * FROM race_lanes ORDER BY race {0}, lane {0}",
 }
 """Queries for small tables whose rows look like those of other tables, or that are not stored in table leaves."""

@@ -202,22 +202,22 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return the draft or settings of the chat that is shown now, or the temperature of the new model."""
-        draft = temperature = gr.skip()
+        """Return the settings of the chat that is shown now, or the temperature of the new model."""
+        temperature = gr.skip()
         shown: tuple[Any, ...] = (gr.skip(),) * (len(settings) + 1)
         do, left, typed = pressed(event)
         if do == "model":
             temperature = services.settings.options.sampling.temperature
         elif do == "draft":
-            draft = chat.fill_draft(state, left, typed)
+            chat.turn_to(state, left, typed)
         else:
             shown = chat_settings.shown(state)
-        return draft, temperature, *shown
+        return temperature, *shown
 
     settings, temperature_at = page.chat_settings.boxes, OptionValues._fields.index("temperature")
     events.on(blocks.load, opened, outputs=[page.session, *page.controls, page.models.discover.is_offline])
     events.on(page.chat.address.click, chat.open_chat, page.chat_state)
-    boxes = [page.chat.message, page.controls[temperature_at], *settings, events.faults]
+    boxes = [page.controls[temperature_at], *settings, events.faults]
     events.on(page.fill.click, filled, page.chat_state, boxes)
 
 

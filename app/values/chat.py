@@ -78,6 +78,14 @@ class ChatSearchResult:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedMessage:
+    """A message that was typed while a reply was being written, and is to be sent later."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TokenMark:
     """A token in a reply: its end in the text, who proposed it, and its step (0: the prefill)."""
 

@@ -50,14 +50,28 @@
 
   // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
   const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
-  const box = () => document.querySelector("#message textarea")?.value ?? "";
-  // What stands in the message box belongs to the chat that is left; events of single keys may come too late.
-  const fillBox = (leaving) => window.foresight.fill("click", { do: "draft", name: leaving, value: box() });
+  // What is typed belongs to the chat that is left; events of single keys may come too late. It outlives a reload, and
+  // the end of the app, in the tab: only a private chat's does not.
+  const KEPT = "foresight-typed"; // [chat, text]
+  const FIRST_PRIVATE = 2 ** 40;
+  const isSecret = () => Number(chat) >= FIRST_PRIVATE || (chat === "0" && document.body.hasAttribute("data-is-private"));
+  const keepTyped = () => sessionStorage.setItem(KEPT, JSON.stringify(isSecret() ? [] : [chat, window.foresight.typed()]));
+  const keptOf = (shown) => {
+    const [of, text] = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+    if (of === shown) sessionStorage.removeItem(KEPT);
+    return of === shown ? text : "";
+  };
+  const showDraft = (leaving, [, draft]) => {
+    const typed = window.foresight.typed();
+    const kept = typed && leaving === "" ? "" : keptOf(chat);
+    window.foresight.fill("click", { do: "draft", name: leaving, value: typed || (leaving === "" ? kept : "") });
+    if (leaving !== "" || !typed) window.foresight.fillMessage(kept || draft);
+  };
   const fill = (name, value, leaving) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
     if (!hasChanged) return;
-    if (name === "draft") fillBox(leaving);
+    if (name === "draft") showDraft(leaving, JSON.parse(value));
     else window.foresight.fill("click", { do: name });
   };
 
@@ -71,12 +85,8 @@
   let problem = "";
   let chat = ""; // "" before one is drawn
   const draw = (parts) => {
-    const isSecret = chat === "0" && document.body.hasAttribute("data-is-private");
-    const leaving = isSecret ? "private" : chat;
-    const isLeft = !["", "0", parts["chat-id"] ?? chat].includes(chat);
+    const leaving = chat === "0" && isSecret() ? "private" : chat;
     chat = parts["chat-id"] ?? chat;
-    // The app does not know yet what was typed last: its draft is the same before and after.
-    if (isLeft && !("draft" in parts) && box() !== filled.draft) fillBox(leaving);
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
       if (name in filled) fill(name, value, leaving);
@@ -128,8 +138,9 @@
       if (socket !== mine || isOver) return;
       if (code === UNKNOWN_PAGE) {
         isOver = true;
-        return showNote("Foresight was restarted since this page was opened. Copy what you have typed, then reload.", reloadButton());
+        return showNote("Foresight was restarted since this page was opened. Reload it: what you have typed stays.", reloadButton());
       }
+      window.foresight.giveBack();
       explain();
       retry = setTimeout(connect, RETRY_MS[Math.min(losses++, RETRY_MS.length - 1)]);
     });
@@ -165,6 +176,7 @@
   }
 
   addEventListener("pagehide", () => {
+    keepTyped();
     isOver = true;
     socket?.close(1000);
   });

@@ -2,7 +2,7 @@
 // chat lead back to the end, and so does a button that stands there meanwhile. The message box has the focus.
 (() => {
   const NEAR = 48;
-  const SENDS = "#send, #begin button, [data-do]:is([data-do=starter], [data-do=regenerate], [data-do=continue], [data-do=edit], [data-do=open])";
+  const SENDS = "#begin button, [data-do]:is([data-do=starter], [data-do=regenerate], [data-do=continue], [data-do=edit], [data-do=open])";
   const box = () => document.querySelector("#message textarea");
 
   window.foresight.focusMessage = () => box()?.focus();
@@ -35,9 +35,7 @@
       // Later: the list of chats gives the focus back when it closes.
       if (target.closest("#begin button, #skip-to-message")) setTimeout(window.foresight.focusMessage);
     });
-    document.addEventListener("keydown", ({ target, key, shiftKey }) => {
-      if (key === "Enter" && !shiftKey && target === box()) toEnd();
-    });
+    document.addEventListener("foresight-sent", toEnd);
     // Gradio builds some of the page anew until the server has drawn it; and the button of an offered model is gone
     // once that is loaded.
     let isDrawn = false;

@@ -4,7 +4,9 @@ Rendering costs next to nothing while nothing happens, because the stores count 
 events of a reply are read.
 """
 
-from dataclasses import replace
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, replace
 
 from app.conversation import ReplyState, is_private
 from app.errors import ChatNotFound
@@ -21,7 +23,7 @@ from app.ui.frame.templates import problem_html, render
 from app.ui.frame.top_bar import status_html
 from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
-from app.values.chat import ChatVersion, StoredMessage, Thread
+from app.values.chat import ChatVersion, QueuedMessage, StoredMessage, Thread
 from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo
 
@@ -39,7 +41,8 @@ class ChatRenderer:
         self._key: tuple[object, ...] = ()
         self._thread = Thread(ChatVersion())
         self._is_writing, self._problem, self._setting_changes = False, "", 0
-        self._messages = self._collections = ""
+        self._messages = self._collections = self._queue = ""
+        self._drafted, self._draft = -1, ""
         self._cut = (0, True)
         self._meter = ContextMeter(services, count_seconds)
         self._status: EngineStatus | None = None
@@ -75,7 +78,8 @@ class ChatRenderer:
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
             state.opened, state.message_limit, state.coloured, state.is_private, state.settings,
-            self._services.documents.changes, self._thinking,
+            self._services.documents.changes, self._thinking, state.box_changes,
+            conversations.queue.is_sending(chat),
         )  # fmt: skip
 
     @property
@@ -103,6 +107,7 @@ class ChatRenderer:
         chosen = self._thread.settings.collections
         self._collections = chosen_collections_html(self._services.documents, chosen)
         self._follow_reply(chat)
+        self._read_typed(chat)
         self._key = key
         return True
 
@@ -113,6 +118,15 @@ class ChatRenderer:
         if self._state.version.chat == chat:  # no other chat was opened while this one was read
             self._state.version = thread.version  # what the page is about to show is what it may change
         return thread
+
+    def _read_typed(self, chat: int) -> None:
+        """Read the draft of a chat that was opened, and the messages that wait to be sent."""
+        conversations, state = self._services.conversations, self._state
+        if self._drafted != (opened := state.opened):
+            draft = conversations.drafts.of(chat) if chat or not state.is_private else ""
+            self._drafted, self._draft = opened, json.dumps([opened, draft])
+        queue = conversations.queue
+        self._queue = queue_html(queue.of(chat), queue.is_sending(chat), queue.reason(chat))
 
     def _follow_reply(self, chat: int) -> None:
         newest, reply = self._services.conversations.newest_reply(chat), self._state.reply
@@ -168,7 +182,10 @@ class ChatRenderer:
             "collection-picker": self._collections,
             "thinking": thinking_html(status.model.chat_format, self._thinking) if status.model else "",
             "chat-id": str(chat),
-            "draft": str(state.opened),
+            "draft": self._draft,
+            "box": json.dumps([astuple(change) for change in state.box_changes]),
+            "queue": self._queue,
+            "send": "Send next" if self._is_writing else "Send",
             "is-busy": self._is_writing,
             "is-empty": not thread.messages and not thread.earlier,
             "is-private": is_private(chat) if chat else state.is_private,
@@ -182,6 +199,11 @@ class ChatRenderer:
         chosen = self._services.asked_decoder(self._state.version.chat)
         history = reply.history if reply else StepHistory()
         return panel_html(numbers, history, decoder_of(numbers, chosen, model), model)
+
+
+def queue_html(waiting: Sequence[QueuedMessage], is_sending: bool, reason: str) -> str:
+    """Return the messages that wait to be sent; "" if there are none. A queue that is held has a button."""
+    return render("queue.html", waiting=waiting, is_sending=is_sending, reason=reason) if waiting else ""
 
 
 def latest_answer(thread: Thread) -> StoredMessage | None:

@@ -10,6 +10,8 @@ from app.values.chat import ChatSettings, ChatVersion
 
 CHAT_LIMIT = 100
 """How many chats the sidebar lists at first."""
+MOST_CHANGES = 8
+"""How many changes of the message box are sent again, because a page may have missed some."""
 
 
 class SentTexts:
@@ -39,6 +41,16 @@ class SentTexts:
         return is_own
 
 
+@dataclass(frozen=True, slots=True)
+class BoxChange:
+    """A change of the message box that the page has to make once: `taken` goes from its beginning, where it still
+    stands there, and `given` is put before what is typed. Changes are numbered from 1 on."""
+
+    number: int
+    taken: str = ""
+    given: str = ""
+
+
 @dataclass(slots=True)
 class ChatState:
     """One page's chat, its sidebar, and the reply that it follows; used by the page's events and its renderers.
@@ -46,8 +58,9 @@ class ChatState:
     `version` is the version of the chat that the page shows, so that actions of an outdated page are noticed. A
     chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
     often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
-    `filled` is the value of `opened` when the message box was filled. `expanded` holds which folders the user
-    expanded or collapsed. `new_settings` makes the settings of a new chat."""
+    `filled` is the value of `opened` when the message box was filled; `box_changes` are its last changes by the
+    app. `expanded` holds which folders the user expanded or collapsed. `new_settings` makes the settings of a new
+    chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -58,6 +71,7 @@ class ChatState:
     draft: str = ""
     sent: str = ""
     filled: int = 0
+    box_changes: tuple[BoxChange, ...] = ()
     sent_settings: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
     search: str = ""
@@ -76,9 +90,14 @@ class ChatState:
         self.open_chat(ChatVersion())
         self.is_private = is_private
 
+    def change_box(self, taken: str = "", given: str = "") -> None:
+        """Change what stands in the message box, without touching what is typed meanwhile."""
+        number = self.box_changes[-1].number + 1 if self.box_changes else 1
+        self.box_changes = (*self.box_changes, BoxChange(number, taken, given))[-MOST_CHANGES:]
+
     def finish(self, version: ChatVersion, opened: int) -> bool:
         """Show the result of an action that began at `opened`; returns False if the chat was changed since."""
         if self.opened != opened:
             return False
-        self.version, self.draft = version, ""
+        self.version = version
         return True

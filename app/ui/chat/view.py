@@ -15,6 +15,7 @@ from app.conversation import (
     NewQuestion,
     Overflow,
     Regeneration,
+    ReplySettings,
     Turn,
 )
 from app.ui.chat.chat_documents import ChatDocuments
@@ -31,7 +32,6 @@ from app.ui.frame.services import Services, with_drawn_seed
 from app.ui.frame.templates import render
 from app.ui.welcome.view import WelcomeView, build_welcome
 from app.values.chat import ChatVersion
-from app.values.messages import Options
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
 PRIVATE = (
@@ -55,8 +55,10 @@ CHANGES: dict[str, Change] = {
 """The changes of a chat, by the button's name. Each returns the version of the chat to show afterwards."""
 WARMER = 0.7
 """The temperature that is offered for another answer if temperature 0 would repeat the text."""
-ACTIONS = ("regenerate", "compare", "answer-anyway", "continue", "edit", *CHANGES)
-"""The buttons below a message that change the chat."""
+ACTIONS = ("regenerate", "compare", "answer-anyway", "continue", "edit", "queue-send", *CHANGES)
+"""The buttons that change the chat."""
+QUEUED = ("queue-edit", "queue-earlier", "queue-remove")
+"""The buttons of a message that waits to be sent."""
 
 
 class ChatActions:
@@ -81,39 +83,35 @@ class ChatActions:
             state.new_chat()
             self._services.chat = 0
 
-    def fill_draft(self, state: ChatState, left: str, typed: str) -> Any:
-        """Save the draft of the chat that the page left, and return the draft of the chat that it shows now.
+    def turn_to(self, state: ChatState, left: str, typed: str) -> None:
+        """Save the draft of the chat that the page left, now that the box has the draft of the chat that it shows.
 
         `left` is "" for a new page, which keeps what was typed before it was drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
         state.filled = state.opened
         if left == "" and typed:
-            state.draft = typed
-            return gr.skip()
+            self.type(state, typed)
+            return
         if left.isdecimal() and typed.strip() != state.sent:
             drafts.keep(int(left), typed)
         # A private chat that has not begun cannot store a draft.
         is_kept = chat or not state.is_private
         state.draft = try_or_notify(self._notify, lambda: drafts.of(chat), "") if is_kept else ""
-        # If the box is skipped, it keeps what is typed in the meantime.
-        return gr.skip() if state.draft == typed else state.draft
 
-    def send(self, state: ChatState, message: str, *controls: Any) -> tuple[Any, str]:
-        """Send the message. Empties its box only after the message was accepted."""
-        if not message.strip():
-            return gr.skip(), NO_QUESTION
-        question = self._try(state, Press("ask", "", message.strip()), controls)
-        return (gr.skip() if question is None or question else ""), question or NO_QUESTION
-
-    def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
-        """Handle a button in the thread or in a question. Returns the message box and the next question."""
-        do, name, value = pressed(event)
+    def act(self, state: ChatState, event: gr.EventData, *controls: Any) -> str:
+        """Handle a sent message, or a button in the thread or in a question. Returns the next question."""
+        press = pressed(event)
+        do, name, value = press
         if do in ANSWERS:
             return self._answer(state, do, Press(*json.loads(value)), controls)
+        if do == "ask":
+            return self._send(state, value, controls)
         if do == "starter":
             # Starters were chosen for the text that models write at temperature 0.
             cold = OptionValues(*controls)._replace(temperature=0)
-            return gr.skip(), self._try(state, Press("ask", "", value), cold) or NO_QUESTION
+            return self._try(state, Press("ask", "", value), cold) or NO_QUESTION
+        if do in ACTIONS:
+            return self._try(state, press, controls) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
         elif do == "delete":
@@ -122,27 +120,48 @@ class ChatActions:
             state.message_limit += MESSAGE_LIMIT
         elif do == "colours":
             state.coloured |= {int(name)}
-        elif do in ACTIONS:
-            return gr.skip(), self._try(state, Press(do, name, value), controls) or NO_QUESTION
-        return gr.skip(), NO_QUESTION
+        elif do in QUEUED:
+            try_or_notify(self._notify, lambda: self._change_queue(state, press), None)
+        return NO_QUESTION
 
-    def _answer(
-        self, state: ChatState, answer: str, pending: Press, controls: tuple[Any, ...]
-    ) -> tuple[Any, str]:
+    def _send(self, state: ChatState, message: str, controls: tuple[Any, ...]) -> str:
+        """Send what was taken from the box, and give it back if it was not accepted."""
+        if not message.strip():
+            return NO_QUESTION
+        opened = state.opened
+        question = self._try(state, Press("ask", "", message.strip()), controls)
+        if state.opened == opened:
+            state.change_box(**{"taken" if question == NO_QUESTION else "given": message})
+        return question or NO_QUESTION
+
+    def _change_queue(self, state: ChatState, press: Press) -> None:
+        """Change a waiting message. One that is edited changes places with what stands in the message box."""
+        chat, message = state.version.chat, int(press.name)
+        store = self._services.conversations.stores.of(chat)
+        if press.do == "queue-earlier":
+            store.advance_queued(chat, message)
+        elif press.do == "queue-remove":
+            store.replace_queued(message)
+        elif text := store.replace_queued(message, press.value.strip()):
+            state.change_box(press.value, text)
+
+    def _answer(self, state: ChatState, answer: str, pending: Press, controls: tuple[Any, ...]) -> str:
         """Apply the answer to a question, and continue the action that waited for it."""
         match answer:
             case "cut":
                 return self._send_beginning(state, pending.value, controls)
             case "attach":
-                is_attached = self.documents.attach_text(state, pending.value)
-                return ("" if is_attached else gr.skip()), NO_QUESTION
+                if self.documents.attach_text(state, pending.value):
+                    state.change_box(pending.value)
+                return NO_QUESTION
             case "warmer" | "same":
                 values = OptionValues(*controls)
                 values = values._replace(temperature=WARMER) if answer == "warmer" else values
-                return gr.skip(), self._try(state, pending, values, is_meant=True) or NO_QUESTION
+                return self._try(state, pending, values, is_meant=True) or NO_QUESTION
         question = self._try(state, pending, controls, OVERFLOWS[answer])
-        is_sent = question == NO_QUESTION and pending.do == "ask"
-        return ("" if is_sent else gr.skip()), question or NO_QUESTION
+        if question == NO_QUESTION and pending.do == "ask":
+            state.change_box(pending.value)
+        return question or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
         """Store the draft that is being typed, so that it is counted and kept."""
@@ -167,13 +186,15 @@ class ChatActions:
         state.new_chat(is_private=True)
         self._services.chat = 0
 
-    def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> tuple[Any, str]:
+    def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> str:
         """Send as much of the message's beginning as fits. The rest stays in the box."""
         options = to_options(OptionValues(*controls), self._services.settings.options)
         settings = settings_of(self._services, state)
         sent = beginning_that_fits(self._services.conversations, settings, text, options)
         question = self._try(state, Press("ask", "", sent), controls, "oldest") if sent else None
-        return (text[len(sent) :].lstrip() if question == NO_QUESTION else gr.skip()), question or NO_QUESTION
+        if question == NO_QUESTION:
+            state.change_box(text, text[len(sent) :].lstrip())
+        return question or NO_QUESTION
 
     def _try(
         self,
@@ -228,24 +249,40 @@ class ChatActions:
 
     def _do(self, state: ChatState, pending: Press, controls: tuple[Any, ...], overflow: Overflow) -> None:
         version, opened = state.version, state.opened
-        asked = version.chat
+        asked, is_secret = version.chat, state.is_private and not version.chat
+        conversations = self._services.conversations
         if change := CHANGES.get(pending.do):
-            version = change(self._services.conversations.stores, version, int(pending.name), pending.value)
+            version = change(conversations.stores, version, int(pending.name), pending.value)
         else:
             options = to_options(OptionValues(*controls), self._services.settings.options)
-            version = self._services.conversations.start(self._turn(state, pending, options, overflow))
+            settings = self._services.asked(options, overflow)
+            if pending.do == "ask" and conversations.queue.takes(asked):
+                conversations.queue.add(asked, pending.value, settings)
+            else:
+                version = conversations.start(self._turn(state, pending, settings))
+            if pending.do == "queue-send":
+                conversations.stores.of(asked).replace_queued(int(pending.name))
+                conversations.queue.send(asked, settings)
         if pending.do == "ask":
-            self._services.conversations.drafts.keep(asked, "")
-            state.sent = pending.value.strip()
+            self._drop_draft(state, version.chat if is_secret else asked, version.chat, pending.value.strip())
         if version.chat != asked and asked:
             state.open_chat(version)
             self._services.chat = version.chat
         elif state.finish(version, opened):  # the user may have opened another chat meanwhile
             self._services.chat = version.chat
 
-    def _turn(self, state: ChatState, pending: Press, options: Options, overflow: Overflow) -> Turn:
+    def _drop_draft(self, state: ChatState, asked: int, chat: int, sent: str) -> None:
+        """Forget the draft that was sent; what was typed meanwhile is the chat's draft."""
+        drafts, typed = self._services.conversations.drafts, state.draft
+        state.sent = sent
+        if sent.startswith(typed.strip()):  # its last keys may come late
+            state.draft = ""
+        if asked != chat:
+            drafts.keep(asked, "")
+        drafts.keep(chat, state.draft)
+
+    def _turn(self, state: ChatState, pending: Press, settings: ReplySettings) -> Turn:
         version = state.version
-        settings = self._services.asked(options, overflow)
         match pending.do:
             case "edit":
                 parent = self._services.conversations.stores.of(version.chat).parent(int(pending.name))
@@ -259,7 +296,7 @@ class ChatActions:
                 return Regeneration(version, switched, int(pending.name), is_compared=True)
             case "regenerate":
                 answer = int(pending.name)
-                anew = self._services.asked_anew(version.chat, answer, options, overflow)
+                anew = self._services.asked_anew(version.chat, answer, settings)
                 return Regeneration(version, anew, answer)
         if version.chat:
             return NewQuestion(version, settings, pending.value)
@@ -274,7 +311,8 @@ class ChatView:
     live: gr.HTML
     welcome: WelcomeView
     message: gr.Textbox
-    send: gr.Button
+    composer: gr.HTML
+    queue: gr.HTML
     stop: gr.Button
     collection_picker: gr.HTML
     thinking: gr.HTML
@@ -290,11 +328,10 @@ class ChatView:
         events: PageEvents,
     ) -> None:
         """Connect the chat's events with their actions; `question` shows what must be answered first."""
-        inputs, outputs = [state, self.message, *controls], [self.message, question]
-        for sending in (self.send.click, self.message.submit):
-            events.on(sending, actions.send, inputs, outputs, **UNCHECKED)
-        for buttons in (self.thread, self.welcome.starters, question):
-            events.on(buttons.click, actions.act, inputs, outputs, **UNCHECKED)
+        inputs = [state, *controls]
+        for buttons in (self.thread, self.welcome.starters, self.queue, question):
+            events.on(buttons.click, actions.act, inputs, question, **UNCHECKED)
+        events.on(self.composer.click, actions.act, inputs, question, trigger_mode="multiple", **UNCHECKED)
         events.on(self.message.input, actions.type, [state, self.message], trigger_mode="always_last")
         events.on(self.stop.click, actions.stop, state)
         events.on(self.collection_picker.click, actions.documents.choose_collection, state)
@@ -316,15 +353,19 @@ def build_chat() -> ChatView:
                 elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
             )
             thinking = gr.HTML(elem_id="thinking", js_on_load=LISTEN)
-        attach, message, send, stop = _build_composer()
+        queue = gr.HTML(elem_id="queue", js_on_load=LISTEN)
+        attach, message, stop = _build_composer()
+        composer = gr.HTML(
+            elem_id="sending", elem_classes="hidden-output", js_on_load="foresight.composer(trigger)"
+        )
         gr.HTML(elem_id="meter", js_on_load=None)
         address = gr.HTML(
             elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
         )
-    return ChatView(thread, live, welcome, message, send, stop, picker, thinking, address, attach)
+    return ChatView(thread, live, welcome, message, composer, queue, stop, picker, thinking, address, attach)
 
 
-def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button]:
+def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button]:
     with gr.Row(elem_id="composer"):
         attach = gr.UploadButton(
             "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
@@ -333,6 +374,6 @@ def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button
             elem_id="message", show_label=False, label="Message", container=False, lines=1, max_lines=8,
             autofocus=True, placeholder="Write a message", scale=1,
         )  # fmt: skip
-        send = gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
+        gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
         stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
-    return attach, message, send, stop
+    return attach, message, stop

@@ -134,19 +134,17 @@ class Services:
         options = with_drawn_seed(options)
         return ReplySettings(self.model, options, overflow, chats.keeps_thoughts, chats.titles_by_model)
 
-    def asked_anew(
-        self, chat: int, message: int, options: Options, overflow: Overflow = "ask"
-    ) -> ReplySettings:
+    def asked_anew(self, chat: int, message: int, settings: ReplySettings) -> ReplySettings:
         """Return the settings for another answer to the same question.
 
         The same options would write the same text, because the seed determines what is sampled. So the next seed
         that no version of the answer has is used. If another option was changed (lookahead, for example), the seed
         stays, so that the texts can be compared."""
-        options = with_drawn_seed(options)
+        options = settings.options
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
             options = with_next_seed(options)
-        return self.asked(options, overflow)
+        return replace(settings, options=options)
 
     def asked_switched(self, chat: int, message: int) -> ReplySettings:
         """Return the settings of this answer with lookahead switched over.

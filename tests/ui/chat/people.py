@@ -13,7 +13,7 @@ from app.errors import StoreNotUsable
 from app.ui import Services
 from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.render import ChatRenderer
-from app.ui.chat.state import ChatState
+from app.ui.chat.state import BoxChange, ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.frame.option_controls import OptionValues, to_values
 from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
@@ -77,7 +77,7 @@ class Visitor:
 
     def ask(self, text: str) -> tuple[Any, str]:
         """Send a message: what becomes of the box, and the question to be answered first."""
-        return self.actions.send(self.state, text, *self.controls)
+        return self.press("ask", "", text)
 
     def get(self, text: str) -> None:
         """Send a message and have it answered."""
@@ -85,8 +85,11 @@ class Visitor:
         self.wait()
 
     def press(self, do: str, name: object = "", value: str = "") -> tuple[Any, str]:
-        """Press a button in the thread or in a question."""
-        return self.actions.act(self.state, "", pressed(do, name, value), *self.controls)
+        """Press a button in the thread or in a question: what becomes of the box, and the question."""
+        before = self.state.box_changes
+        question = self.actions.act(self.state, pressed(do, name, value), *self.controls)
+        change = self.state.box_changes[-1] if self.state.box_changes != before else BoxChange(0)
+        return (change.given if change.taken else SKIPPED), question
 
     def regenerate(self, message: int) -> None:
         """Have the answer written anew, even if it will be the same."""
@@ -122,6 +125,13 @@ class Visitor:
 
         until(is_done)
         return seen
+
+    @property
+    def draft(self) -> str:
+        """What the page puts into the box of the chat that it shows."""
+        draft = json.loads(str(self.look().parts["draft"]))[1]
+        assert isinstance(draft, str)
+        return draft
 
     @property
     def settings(self) -> ChatSettings:

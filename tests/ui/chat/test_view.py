@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -101,19 +102,21 @@ def test_each_chat_has_its_own_draft(person: Visitor) -> None:
     person.actions.type(person.state, "For this")
     person.actions.new_chat(person.state)
     person.actions.type(person.state, "For this chat")  # its event comes late
-    assert person.actions.fill_draft(person.state, str(chat), "For this chat") == ""
+    assert person.draft == ""
+    person.actions.turn_to(person.state, str(chat), "For this chat")
     person.actions.type(person.state, "For a new one")
     person.actions.open_chat(person.state, pressed("open", chat))
-    assert (
-        person.actions.fill_draft(person.state, "0", "For a new one") == "For this chat" == person.state.draft
-    )
+    assert person.draft == "For this chat"
+    person.actions.turn_to(person.state, "0", "For a new one")
+    assert person.state.draft == "For this chat"
     person.actions.open_chat(person.state, pressed("open", 0))
-    assert person.actions.fill_draft(person.state, str(chat), "For this chat") == "For a new one"
+    assert person.draft == "For a new one"
 
 
 def test_what_is_typed_before_a_new_page_is_drawn_stays(person: Visitor) -> None:
     person.state.opened += 1  # as a new page opens the last chat
-    assert person.actions.fill_draft(person.state, "", "Too early") == SKIPPED
+    person.actions.turn_to(person.state, "", "Too early")
+    assert person.services.conversations.drafts.of(0) == "Too early"
     person.actions.type(person.state, "Too early?")
     assert person.services.conversations.drafts.of(0) == "Too early?"
 
@@ -129,11 +132,13 @@ def test_what_was_sent_is_no_draft_even_if_its_last_key_comes_late(person: Visit
 def test_a_private_chat_that_is_not_begun_keeps_no_draft(person: Visitor) -> None:
     person.actions.new_private_chat(person.state)
     person.actions.type(person.state, "A secret")
-    assert person.actions.fill_draft(person.state, "0", "") == SKIPPED, "the box is empty already"
+    assert person.draft == ""
+    person.actions.turn_to(person.state, "0", "")
     person.actions.type(person.state, "A secret")
     assert person.services.conversations.drafts.of(0) == ""
     person.actions.new_chat(person.state)
-    assert person.actions.fill_draft(person.state, "private", "A secret") == ""
+    person.actions.turn_to(person.state, "private", "A secret")
+    assert person.draft == ""
 
 
 KEPT = (SKIPPED, "")
@@ -172,9 +177,8 @@ def test_a_chat_begins_with_its_first_message_and_goes_on_with_the_next(person: 
 
 
 def test_an_example_is_a_message_at_temperature_0(person: Visitor, engine: ScriptedEngine) -> None:
-    starter = pressed("starter", "0", "An example?")
     person.controls = person.controls._replace(temperature=0.7)
-    assert person.actions.act(person.state, "half a thought", starter, *person.controls) == (SKIPPED, "")
+    assert person.press("starter", "0", "An example?") == (SKIPPED, "")
     assert person.texts[0] == "An example?"
     assert engine.requests[0].options.sampling.temperature == 0
 
@@ -195,13 +199,86 @@ def test_a_wrong_box_stops_no_message_and_its_last_valid_value_is_used(
     assert engine.requests[0].options.max_new_tokens == 7
 
 
-def test_a_message_during_a_reply_stays_in_the_box(person: Visitor, engine: ScriptedEngine) -> None:
+def test_messages_during_a_reply_wait_and_are_sent_one_after_the_other(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.01, "word " * 20
+    person.ask("one")
+    assert person.ask("two") == person.ask("three") == SENT
+    assert "2 messages will be sent" in queue_of(person) and len(engine.requests) == 1
+    until(lambda: len(person.messages) == 6 and not person.look().is_busy)
+    assert person.texts[::2] == ["one", "two", "three"] and queue_of(person) == ""
+    assert person.heard == []
+
+
+def test_a_stop_keeps_the_queue_which_goes_on_when_it_is_sent(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.01, "word " * 200
+    person.ask("one")
+    person.ask("two")
+    person.ask("three")
+    person.actions.stop(person.state)
+    person.wait()
+    assert "Stopped. 2 messages wait until you send them." in queue_of(person)
+    assert len(engine.requests) == 1
+    first, _ = person.services.conversations.queue.of(person.state.version.chat)
+    engine.text = "word"
+    assert person.press("queue-send", first.id, first.text) == KEPT
+    until(lambda: len(person.messages) == 6 and not person.look().is_busy)
+    assert person.texts[::2] == ["one", "two", "three"]
+
+
+def test_what_waits_is_edited_in_the_box_moved_and_removed(person: Visitor, engine: ScriptedEngine) -> None:
     engine.pause, engine.text = 0.01, LONG
     person.ask("one")
-    assert person.ask("two") == KEPT
-    assert "stop it first" in person.heard[0]
-    assert len(engine.requests) == 1
+    for text in ("two", "three", "four"):
+        person.ask(text)
+    chat = person.state.version.chat
+    two, three, four = (one.id for one in person.services.conversations.queue.of(chat))
+    person.press("queue-earlier", three)
+    assert [one.text for one in person.services.conversations.queue.of(chat)] == ["three", "two", "four"]
+    assert person.press("queue-edit", three, "half a thought") == ("two", "")
+    assert [one.text for one in person.services.conversations.queue.of(chat)] == [
+        "three",
+        "half a thought",
+        "four",
+    ]
+    assert person.press("queue-edit", two) == (SKIPPED, ""), "the box was empty"
+    assert person.state.box_changes[-1].given == "three"
+    person.press("queue-remove", four)
+    assert [one.text for one in person.services.conversations.queue.of(chat)] == ["half a thought"]
     person.actions.stop(person.state)
+
+
+def test_what_is_typed_while_a_message_is_sent_is_the_next_draft(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    submit = engine.submit
+
+    def type_first(*request: Any) -> None:
+        person.actions.type(person.state, "Typed meanwhile")
+        submit(*request)
+
+    engine.submit = type_first  # type: ignore[method-assign]
+    person.actions.type(person.state, "One")
+    person.get("One")
+    drafts = person.services.conversations.drafts
+    assert drafts.of(person.state.version.chat) == person.state.draft == "Typed meanwhile"
+    assert drafts.of(0) == ""
+
+
+def test_a_private_message_leaves_the_draft_of_the_new_chat(person: Visitor) -> None:
+    person.actions.type(person.state, "For a new chat")
+    person.actions.turn_to(person.state, "0", "For a new chat")
+    person.actions.new_private_chat(person.state)
+    person.get("Secret")
+    assert person.services.conversations.drafts.of(0) == "For a new chat"
+
+
+def queue_of(person: Visitor) -> str:
+    """The messages that wait, as the page shows them."""
+    return str(person.look().parts["queue"])
 
 
 def test_what_was_typed_counts_no_more_once_it_is_sent(person: Visitor) -> None:

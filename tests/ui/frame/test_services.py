@@ -35,7 +35,7 @@ def anew(services: Services, first: Options, options: Options) -> Options:
     """With which options the answer of a new chat, written with `first`, is regenerated."""
     chat = begin(services, first)
     answer = services.conversations.thread(chat, 1).messages[0].id
-    return services.asked_anew(chat, answer, options).options
+    return services.asked_anew(chat, answer, services.asked(options)).options
 
 
 def test_regenerating_a_sampled_reply_unchanged_takes_the_next_seed(services: Services) -> None:

@@ -1,0 +1,91 @@
+"""Messages that were typed while a reply was being written. They are sent one after the other, each when the reply
+before it has ended."""
+
+import threading
+from collections.abc import Callable
+
+from app.chats import ChatStores
+from app.conversation.turn import NewQuestion, ReplySettings, Turn
+from app.errors import AppError
+from app.values.chat import ChatVersion, QueuedMessage
+
+
+class StillWriting(AppError):
+    """The chat's reply is not complete yet."""
+
+    def __init__(self) -> None:
+        super().__init__("A reply is still being written. Wait until it ends, or stop it first.")
+
+
+class MessageQueue:
+    """The queues of all chats. They are stored; after a restart they wait until the user sends them.
+
+    A queue also waits after a reply that was stopped or failed, and after a message that could not be sent. Safe to
+    use from any thread."""
+
+    def __init__(
+        self, stores: ChatStores, start: Callable[[Turn], ChatVersion], is_writing: Callable[[int], bool]
+    ) -> None:
+        self._stores = stores
+        self._start = start
+        self._is_writing = is_writing
+        self._settings: dict[int, ReplySettings] = {}  # of the queues that are being sent
+        self._reasons: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    def of(self, chat: int) -> tuple[QueuedMessage, ...]:
+        """Returns the chat's messages that wait to be sent, in their order."""
+        return self._stores.of(chat).queued(chat) if chat else ()
+
+    def is_sending(self, chat: int) -> bool:
+        """Returns whether the chat's messages are sent when its reply ends."""
+        return chat in self._settings
+
+    def reason(self, chat: int) -> str:
+        """Returns why the chat's messages wait until the user sends them, as a sentence; "" after a restart."""
+        return self._reasons.get(chat, "")
+
+    def takes(self, chat: int) -> bool:
+        """Returns whether a message that is sent now has to wait."""
+        return self._is_writing(chat) or (self.is_sending(chat) and bool(self.of(chat)))
+
+    def add(self, chat: int, text: str, settings: ReplySettings) -> None:
+        """Adds a message to the chat's queue, which waits for the end of the reply with these settings."""
+        if self.is_sending(chat) or not self.of(chat):
+            self._settings[chat] = settings
+        self._stores.of(chat).add_queued(chat, text)
+        self.send_next(chat)  # the reply may have ended meanwhile
+
+    def send(self, chat: int, settings: ReplySettings) -> None:
+        """Sends a queue that was waiting for the user."""
+        self._settings[chat] = settings
+        self.send_next(chat)
+
+    def hold(self, chat: int, reason: str) -> None:
+        """Makes the chat's queue wait until the user sends it. Does nothing to a queue that waits already."""
+        if self._settings.pop(chat, None):
+            self._reasons[chat] = reason
+
+    def close(self) -> None:
+        """Makes all queues wait, because the app ends."""
+        self._settings.clear()
+
+    def send_next(self, chat: int) -> None:
+        """Sends the chat's first waiting message, unless the queue waits or a reply is being written."""
+        with self._lock:
+            while (settings := self._settings.get(chat)) and not self._is_writing(chat):
+                try:
+                    if not self._send_first(chat, settings):
+                        return
+                except StillWriting:
+                    return  # another page was faster, and the end of its reply comes here again
+                except AppError as error:
+                    self.hold(chat, str(error))
+
+    def _send_first(self, chat: int, settings: ReplySettings) -> bool:
+        """Sends the first message. Returns whether there was one."""
+        store, waiting = self._stores.of(chat), self.of(chat)
+        if waiting:
+            self._start(NewQuestion(store.thread(chat, 1).version, settings, waiting[0].text))
+            store.replace_queued(waiting[0].id)
+        return bool(waiting)

@@ -1,0 +1,84 @@
+// The message box. What is sent leaves it at once, and comes back if it is not accepted: before what was typed meanwhile,
+// which is never overwritten. See BoxChange in app/ui/chat/state.py.
+(() => {
+  const WAIT_MS = 30000; // an answer that takes longer will not come
+  let onItsWay = null; // what was sent and is not answered yet
+  let isDue = false; // Enter was pressed again meanwhile
+  let seen = 0; // the last change of the box
+  let waiting = 0;
+  let tell = () => {};
+  const box = () => document.querySelector("#message textarea");
+
+  // An event that bubbles tells the server, too: see foresight.js.
+  const write = (text, bubbles = false) => {
+    if (!box() || box().value === text) return;
+    box().value = text;
+    box().dispatchEvent(new Event("input", { bubbles }));
+  };
+  const joined = (first, rest) => [first, rest].filter(Boolean).join("\n");
+  const answered = () => {
+    onItsWay = null;
+    clearTimeout(waiting);
+  };
+
+  const send = () => {
+    const text = box().value.trim();
+    if (!text) return;
+    if (onItsWay !== null) return (isDue = true);
+    onItsWay = text;
+    write("");
+    waiting = setTimeout(giveBack, WAIT_MS);
+    tell("click", { do: "ask", name: "", value: onItsWay });
+    document.dispatchEvent(new CustomEvent("foresight-sent"));
+  };
+  // Nobody will answer: the connection is lost.
+  const giveBack = () => {
+    if (onItsWay === null) return;
+    write(joined(onItsWay, box().value), true);
+    answered();
+    isDue = false;
+  };
+  const change = ([, taken, given]) => {
+    const isAnswer = onItsWay !== null && onItsWay === (taken || given);
+    if (isAnswer) answered();
+    const typed = box().value;
+    const rest = taken && !isAnswer && typed.startsWith(taken) ? typed.slice(taken.length).trimStart() : typed;
+    write(joined(given, rest), true);
+    if (given) isDue = false;
+    else if (isAnswer && isDue) {
+      isDue = false;
+      send();
+    }
+  };
+
+  // Call with the trigger of the component that sends.
+  window.foresight.composer = (trigger) => (tell = trigger);
+  window.foresight.giveBack = giveBack;
+  // All that is typed, whether it stands in the box or is on its way.
+  window.foresight.typed = () => joined(onItsWay, box()?.value);
+  window.foresight.fillMessage = (text) => {
+    answered();
+    isDue = false;
+    write(text);
+  };
+
+  document.addEventListener("foresight-drawn", ({ detail }) => {
+    for (const one of JSON.parse(detail.box ?? "[]").filter(([number]) => number > seen)) {
+      seen = one[0];
+      change(one);
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.target !== box()) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!event.repeat) send();
+  }, true);
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("#send")) send();
+    // A waiting message that is edited changes places with what stands in the box.
+    const edit = target.closest("[data-do=queue-edit]");
+    if (edit) edit.dataset.value = box().value;
+    if (edit) box().focus();
+  }, true);
+})();

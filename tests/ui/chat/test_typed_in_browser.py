@@ -1,0 +1,140 @@
+"""Nothing that is typed is lost: while it is sent, while a reply is written, through a reload and a kill."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversation import Reply
+from app.ui import Running
+from app.values.messages import Request
+from tests.accessibility import grave_by_day_and_by_night
+from tests.fakes import ScriptedEngine
+from tests.page_driver import PageDriver
+from tests.support.app_process import AppProcess
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+BOX = "#message textarea"
+SECONDS = 30
+
+
+class HesitantEngine(ScriptedEngine):
+    """Takes no request before it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = threading.Event()
+        self.may.set()
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        assert self.may.wait(SECONDS)
+        super().submit(request, reply)
+
+
+@pytest.fixture
+def engine() -> HesitantEngine:
+    return HesitantEngine()
+
+
+@pytest.fixture
+def person(browser: Any, running: Running) -> Iterator[PageDriver]:
+    with PageDriver(browser, running.url) as driver:
+        yield driver
+        assert driver.complaints == []
+
+
+def shown(person: PageDriver, box: str) -> None:
+    """Wait until this stands in the box."""
+    script = "text => document.querySelector('#message textarea')?.value === text"
+    person.page.wait_for_function(script, arg=box, timeout=SECONDS * 1000)
+
+
+def test_what_is_typed_while_a_message_is_sent_stays_and_is_sent_next(
+    person: PageDriver, engine: HesitantEngine
+) -> None:
+    engine.may.clear()
+    person.send("One")
+    assert person.page.input_value(BOX) == ""
+    person.page.type(BOX, "Two")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_timeout(300)
+    assert person.page.input_value(BOX) == "Two", "it is sent when the first one is"
+    engine.may.set()
+    person.page.wait_for_function("document.querySelectorAll('#messages article.user').length === 2")
+    shown(person, "")
+    said = person.page.locator("#messages article.user .said").all_inner_texts()
+    assert said == ["One", "Two"]
+
+
+def test_a_refused_message_comes_back_before_what_was_typed_meanwhile(
+    person: PageDriver, engine: HesitantEngine
+) -> None:
+    person.ask("One")
+    engine.words.context = 20
+    person.page.evaluate("document.querySelector('#message textarea').focus()")
+    person.send("two " * 40)
+    person.page.wait_for_selector("#chat-question .question")
+    person.page.keyboard.press("Escape")
+    shown(person, ("two " * 40).strip())
+
+
+def test_a_queue_is_shown_edited_and_kept_by_a_stop_and_a_reload(
+    person: PageDriver, engine: HesitantEngine
+) -> None:
+    engine.words.context = 100_000
+    engine.pause, engine.text = 0.05, "word " * 2000
+    person.send("One")
+    person.page.wait_for_selector("#stop", state="visible")
+    for text in ("Two\nin two lines", "Three"):
+        person.page.fill(BOX, text)
+        person.page.wait_for_selector("#send >> text=Send next")
+        person.page.click("#send")
+        person.page.wait_for_selector(f".queue li >> text={text.split()[0]}")
+    assert "2 messages will be sent after this reply" in person.text("#queue")
+    assert grave_by_day_and_by_night(person.page) == []
+    person.page.click("#stop")
+    person.page.wait_for_selector("#queue >> text=Stopped. 2 messages wait until you send them.")
+    person.page.fill(BOX, "half a thought")
+    person.reload()
+    person.page.wait_for_selector("#queue >> text=2 messages wait")
+    shown(person, "half a thought")
+    person.page.click(".queue li >> nth=0 >> [data-do=queue-edit]")
+    shown(person, "Two\nin two lines")
+    assert grave_by_day_and_by_night(person.page) == []
+    engine.text = "Yes."
+    person.page.click(".queue [data-do=queue-send]")
+    person.page.wait_for_function("document.querySelectorAll('#messages article.user').length === 3")
+    said = person.page.locator("#messages article.user .said").all_inner_texts()
+    assert said == ["One", "half a thought", "Three"]
+    assert person.page.input_value(BOX) == "Two\nin two lines"
+
+
+def test_the_draft_of_another_chat_never_replaces_what_is_typed(person: PageDriver) -> None:
+    person.ask("One")
+    person.page.fill(BOX, "of the first")
+    person.begin_chat()
+    shown(person, "")
+    person.page.type(BOX, "of the new")
+    person.open_chat("One")
+    shown(person, "of the first")
+    person.begin_chat()
+    shown(person, "of the new")
+
+
+def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path: Path) -> None:
+    with AppProcess(tmp_path) as app:
+        with PageDriver(browser, app.url) as person:
+            person.page.type(BOX, "half a thought, and th", delay=20)
+            app.kill()
+            person.page.type(BOX, "e rest of it")
+            app.start()
+            person.page.goto(app.url)
+            shown(person, "half a thought, and the rest of it")
+            person.page.type(BOX, " and more")
+            person.page.wait_for_timeout(800)
+            app.kill()
+            app.start()
+        with PageDriver(browser, app.url) as person:
+            shown(person, "half a thought, and the rest of it and more")
