@@ -73,6 +73,7 @@ class Chats(Store):
     # Messages
 
     thread = reads(message_paths.thread)
+    count_shown_from = reads(message_paths.count_from)
     message = reads(message_paths.message)
     parent = reads(message_table.parent)
     path_texts = reads(message_paths.path_texts)

@@ -43,6 +43,13 @@ def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Threa
     )
 
 
+def count_from(connection: sqlite3.Connection, chat: int, message: int) -> int:
+    """Returns the number of shown messages from this one on; 0 if it is not on the shown path."""
+    tree = tree_of(connection, chat)
+    path = tree.path_to(_shown_leaf(require_chat(connection, chat), tree))
+    return len(path) - path.index(message) if message in path else 0
+
+
 def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
     """Reads a single message, shown or not. Raises ChatNotFound."""
     tree = tree_of(connection, chat_of(connection, wanted))

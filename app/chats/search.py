@@ -54,7 +54,11 @@ def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tu
         return ()
     rows = connection.execute(FOUND, {"query": query}).fetchall()
     return tuple(
-        ChatSearchResult(summary_of(row), excerpt(_text(connection, row), words) if number < excerpts else "")
+        ChatSearchResult(
+            summary_of(row),
+            excerpt(_text(connection, row), words) if number < excerpts else "",
+            row["message"],
+        )
         for number, row in enumerate(rows)
     )
 

@@ -71,10 +71,13 @@ class ChatSummary:
 
 @dataclass(frozen=True, slots=True)
 class ChatSearchResult:
-    """A chat in which words were found. `excerpt` has each found word between \x02 and \x03."""
+    """A chat in which words were found. `excerpt` has each found word between \x02 and \x03.
+
+    `message` is the newest message with all words, or 0 if only the title has them."""
 
     summary: ChatSummary
     excerpt: str
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True)

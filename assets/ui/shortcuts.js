@@ -19,6 +19,8 @@
     { keys: "Shift+Enter", about: "Start a new line" },
     { keys: "Ctrl+B", about: "Show or hide the sidebar" },
     { keys: "Ctrl+K", about: "Search chats" },
+    { keys: "Ctrl+F", about: "Find in the whole chat" },
+    { keys: "Ctrl+P", about: "Print the whole chat" },
     { keys: "Ctrl+Z", about: "Undo a deletion" },
     { keys: "Escape", about: "Stop the reply" },
     { keys: "Ctrl+Shift+C", about: "Copy the last answer", run: copyLast },

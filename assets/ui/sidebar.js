@@ -140,3 +140,37 @@
     if (isDone) event.preventDefault();
   }, true);
 })();
+// A chat is dragged onto a folder, or out of it to where no folder is. The menu of the chat does the same by the keyboard.
+(() => {
+  let dragged = ""; // the chat's id
+  const place = (target) => target.closest?.("#chats nav") && (target.closest(".folder, .folder + ul") ?? target.closest("#chats nav"));
+  const nameOf = (where) => (where.matches("ul") ? where.previousElementSibling : where).querySelector(":scope .fold")?.dataset.name ?? "";
+  const mark = (where) => {
+    for (const one of document.querySelectorAll("#chats .drop-here")) if (one !== where) one.classList.remove("drop-here");
+    where?.classList.add("drop-here");
+  };
+  document.addEventListener("dragstart", ({ target, dataTransfer }) => {
+    dragged = target.closest?.(".chat-line")?.querySelector(".open").dataset.name ?? "";
+    if (dragged) dataTransfer.setData("text/plain", target.closest(".chat-line").querySelector(".open").title);
+  });
+  document.addEventListener("dragover", (event) => {
+    const where = dragged && place(event.target);
+    if (where) event.preventDefault();
+    if (dragged) mark(where);
+  });
+  document.addEventListener("drop", (event) => {
+    const where = dragged && place(event.target);
+    if (!where) return;
+    event.preventDefault();
+    const folder = where.matches("nav") ? "" : nameOf(where);
+    const button = Object.assign(document.createElement("button"), { hidden: true });
+    Object.assign(button.dataset, { do: "move", name: dragged, value: folder });
+    where.append(button);
+    button.click();
+    button.remove();
+  });
+  document.addEventListener("dragend", () => {
+    dragged = "";
+    mark(null);
+  });
+})();

@@ -19,6 +19,8 @@ from app.values.messages import Role
 
 MESSAGE_LIMIT = 50
 """How many messages a page shows at first, and how many more each time the user loads earlier messages."""
+EVERYTHING = 2**31
+"""The limit of a page that shows a whole chat, to find or print it."""
 LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
 BACK, FORTH = (
     "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",

@@ -21,7 +21,7 @@ from app.conversation import (
 from app.ui.chat.chat_documents import ChatDocuments
 from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.context_meter import beginning_that_fits, overflow_html
-from app.ui.chat.messages import MESSAGE_LIMIT
+from app.ui.chat.messages import EVERYTHING, MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import ThinkingActions
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
@@ -117,7 +117,7 @@ class ChatActions:
         elif do == "delete":
             succeeded(self._notify, lambda: self._delete(state, int(name)))
         elif do == "earlier":
-            state.message_limit += MESSAGE_LIMIT
+            state.message_limit = EVERYTHING if value == "all" else state.message_limit + MESSAGE_LIMIT
         elif do == "colours":
             state.coloured |= {int(name)}
         elif do in QUEUED:

@@ -3,7 +3,10 @@ while."""
 
 import logging
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from app.errors import AppError, ModelError
 from app.settings import ModelSettings
@@ -131,7 +134,7 @@ class InventoryCache:
         free, info = models.memory(self._device()), status.model
         # What will be free after the loaded model is unloaded.
         memory = replace(free, free=min(free.total, free.free + status.peak))
-        installed = tuple(models.installed())
+        installed = self._recent_first(models.installed())
         loaded = next((one for one in installed if info and is_same_model(one, info)), None)
         return Inventory(
             memory,
@@ -143,6 +146,18 @@ class InventoryCache:
             models.hub.is_logged_in(),
             self._fit(loaded, memory) if loaded else None,
         )
+
+    def _recent_first(self, installed: Sequence[InstalledModel]) -> tuple[InstalledModel, ...]:
+        """Return all models, the last loaded ones first, with those that were loaded by their path."""
+        known = {load_name(one): one for one in installed}
+        recent: dict[str, InstalledModel] = {}
+        for name in (one.name for one in self._services.settings.loaded):
+            with suppress(ModelError):  # a file that is no longer there
+                if name in known:
+                    recent[name] = known[name]
+                elif Path(name).is_absolute():
+                    recent[name] = self._services.models.open_path(name)
+        return tuple({**recent, **known}.values())
 
     def _fit(self, model: InstalledModel, memory: Memory) -> Fit | None:
         if model.state != "ready":

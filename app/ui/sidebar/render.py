@@ -98,7 +98,7 @@ def chat_list(services: Services, state: ChatState) -> ChatList:
 def chat_list_html(chats: ChatList, today: date) -> Markup:
     """Return the sidebar's chats as HTML: pinned, by folder and by day, or those that a search found."""
     first, folders, later, hidden = ([], [], [], 0) if chats.search else _groups(chats, today)
-    found = [(result.summary, excerpt_html(result.excerpt)) for result in chats.found[: chats.limit]]
+    found = [(one.summary, excerpt_html(one.excerpt), one.message) for one in chats.found[: chats.limit]]
     return render(
         "chat_list.html",
         first=first,

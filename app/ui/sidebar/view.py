@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import gradio as gr
 
+from app.ui.chat.messages import EVERYTHING
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, try_or_notify
@@ -31,7 +32,8 @@ class SidebarActions:
         self._stores = services.conversations.stores
         self._notify = notify
         self._chat_actions: dict[str, Callable[[ChatState, int, str], None]] = {
-            "open": lambda state, chat, _: self._open(state, chat),
+            "open": lambda state, chat, message: self._open(state, chat, int(message or 0)),
+            "print": lambda state, chat, _: self._open_whole(state, chat),
             "rename": lambda _, chat, title: self._stores.of(chat).rename(chat, title),
             "pin": lambda _, chat, __: self._stores.of(chat).pin(chat, True),
             "unpin": lambda _, chat, __: self._stores.of(chat).pin(chat, False),
@@ -73,9 +75,20 @@ class SidebarActions:
             return file_html(f"{self._title(chat)}.json", text, "application/json")
         return NO_FILE
 
-    def _open(self, state: ChatState, chat: int) -> None:
+    def _open(self, state: ChatState, chat: int, message: int = 0) -> None:
+        """Open a chat, with at least the messages from `message` on. A version that is not shown is shown then."""
+        store = self._stores.of(chat)
+        if message and not store.count_shown_from(chat, message):
+            store.show(store.thread(chat, 1).version, message)
         state.open_chat(ChatVersion(chat))
+        if message:
+            state.message_limit = max(state.message_limit, store.count_shown_from(chat, message) + 1)
         self._services.chat = chat
+
+    def _open_whole(self, state: ChatState, chat: int) -> None:
+        """Open a chat with all of its messages, which the page then prints."""
+        self._open(state, chat)
+        state.message_limit = EVERYTHING
 
     def _delete(self, state: ChatState, chat: int) -> None:
         self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,))

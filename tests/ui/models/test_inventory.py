@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import ModelNotFound
 from app.ui import Services
 from app.ui.models.inventory import InventoryCache, load_name, precision_for, precision_of
 from app.values.messages import EngineStatus, ModelChoice
-from app.values.model import Download
+from app.values.model import Download, InstalledModel
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import DEMO_MODEL, MINE, SMALL, ScriptedModels, make_download
 from tests.fakes import DEMO, ScriptedEngine
@@ -115,3 +116,24 @@ def test_an_installed_model_is_checked_as_it_was_loaded_last(
     small, demo = fits["org/small"], fits["demo"]
     assert small and (small.precision, small.context) == ("int8", 1024)
     assert demo and (demo.precision, demo.context) == ("float32", 4096)
+
+
+def test_models_that_were_loaded_last_come_first_also_those_loaded_by_their_path(
+    services: Services, models: ScriptedModels, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_path(path: str) -> InstalledModel:
+        if "gone" in path:
+            raise ModelNotFound("It does not exist.")
+        return replace(MINE, path=Path(path))
+
+    monkeypatch.setattr(models, "open_path", open_path)
+    for name in ("/elsewhere/model.gguf", "org/never-here", load_name(SMALL), "/gone/model.gguf"):
+        services.choose_model(ModelChoice(name))
+        engine.end_loading(True)
+    cache = InventoryCache(services)
+    cache.refresh()
+    inventory = cache.get()
+    assert inventory
+    first, second, *_ = (one.model for one in inventory.installed)
+    assert first == SMALL and str(second.path) == "/elsewhere/model.gguf"
+    assert len(inventory.installed) == len(models.here) + 1

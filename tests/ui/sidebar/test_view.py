@@ -329,3 +329,39 @@ def test_what_no_button_says_does_no_harm(person: Librarian) -> None:
     assert person.do("explode", "x") == ""
     assert person.do("open", "x") == ""
     assert person.look().is_empty
+
+
+def test_a_chat_that_was_found_opens_at_the_message(person: Librarian) -> None:
+    chat = person.begin("The pomegranate?")
+    first = person.messages[0].id
+    for number in range(30):
+        person.get(f"Question {number}")
+    person.do("open", chat)
+    assert "pomegranate" not in person.look().thread
+    person.list.search(person.state, "pomegran")
+    assert f'data-name="{chat}" data-value="{first}"' in person.sidebar
+    person.do("open", chat, str(first))
+    assert "pomegranate" in person.look().thread
+
+
+def test_a_version_that_was_found_is_shown(person: Librarian) -> None:
+    chat = person.begin("One")
+    person.press("edit", person.messages[0].id, "Pomegranate")
+    person.wait()
+    found, shown = person.messages[0].id, person.messages[0].versions[0]
+    person.press("version", shown)
+    assert person.texts[0] == "One"
+    person.do("open", chat, str(found))
+    assert person.texts[0] == "Pomegranate" and "Pomegranate" in person.look().thread
+
+
+def test_a_chat_is_drawn_whole_to_find_in_it_and_to_print_it(person: Librarian) -> None:
+    chat = person.begin("The first")
+    for number in range(30):
+        person.get(f"Question {number}")
+    person.do("open", chat)
+    person.press("earlier", 1, "all")
+    assert "The first" in person.look().thread
+    person.do("open", chat)
+    person.do("print", chat)
+    assert "The first" in person.look().thread

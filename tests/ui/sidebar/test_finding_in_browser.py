@@ -1,0 +1,71 @@
+"""A found message is shown with its words marked; a chat is dragged into a folder, found in and printed whole."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.ui import Running, Services
+from tests.page_driver import PageDriver
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+MARKED = """
+    [...(CSS.highlights.get("found") ?? [])]
+        .map((one) => one.startContainer.data.slice(one.startOffset, one.endOffset))
+"""
+
+
+@pytest.fixture
+def person(browser: Any, services: Services, running: Running) -> Iterator[PageDriver]:
+    store = services.conversations.stores.stored
+    version = store.create(title="Long one")
+    for number in range(40):
+        more = " about the Pomegranat\u00e9 tree" if number == 3 else ""
+        version, _ = store.add(version, "user", f"Question {number}{more}")
+        version, _ = store.add(version, "assistant", "Some words follow here. " * 20)
+    with PageDriver(browser, running.url, "dark") as driver:
+        driver.page.wait_for_selector(".chat-line")
+        yield driver
+        assert driver.complaints == []
+
+
+def test_a_hit_opens_the_chat_at_the_message_with_the_words_marked(person: PageDriver) -> None:
+    person.page.fill("#chat-search :is(input, textarea)", "pomegranate tr")
+    person.page.wait_for_selector("#chats mark")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_function(f"({MARKED}).length === 2")
+    assert person.page.evaluate(MARKED) == ["Pomegranat\u00e9", "tr"]
+    box = person.page.locator("#messages .said >> text=Pomegranat").bounding_box()
+    assert 60 < box["y"] < 700
+
+
+def test_to_find_and_to_print_all_messages_are_drawn_by_day(person: PageDriver) -> None:
+    person.open_chat("Long one")
+    assert person.page.locator("#messages .message").count() == 50
+    person.page.keyboard.press("Control+f")
+    person.page.wait_for_selector("#messages >> text=Question 0")
+    person.begin_chat()
+    person.page.evaluate(
+        "() => { const count = () => document.querySelectorAll('.message').length;"
+        " window.print = () => (document.body.dataset.printed = count()); }"
+    )
+    person.do_with_chat("Long one", "print")
+    person.page.wait_for_selector("body[data-printed='80']")
+    assert person.is_dark()
+    person.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    person.page.emulate_media(media="print")
+    assert not person.page.is_visible("#composer") and not person.page.is_visible("#sidebar")
+    assert person.page.is_visible("#messages") and not person.page.evaluate("document.body.matches('.dark')")
+    person.page.emulate_media(media="screen")
+    person.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert person.is_dark()
+
+
+def test_a_chat_is_dragged_into_a_folder_and_out_of_it(person: PageDriver, services: Services) -> None:
+    services.conversations.stores.stored.make_folder("Fruit")
+    person.page.wait_for_selector(".fold >> text=Fruit")
+    person.page.drag_and_drop(".chat-line", ".folder .fold")
+    person.page.wait_for_selector(".folder + ul .chat-line >> text=Long one")
+    person.page.drag_and_drop(".folder + ul .chat-line", ".folders-head h3")
+    person.page.wait_for_selector("h3 + ul .chat-line >> text=Long one")
+    assert services.conversations.stores.stored.in_folder("Fruit") == ()
