@@ -245,7 +245,7 @@ def replace_queued(connection: sqlite3.Connection, message: int, text: str = "")
 
 
 def advance_queued(connection: sqlite3.Connection, chat: int, message: int) -> None:
-    """Exchanges a waiting message with the one before it."""
+    """Moves a waiting message before the one that precedes it."""
     waiting = queued(connection, chat)
     for before, after in pairwise(waiting):
         if after.id == message:
