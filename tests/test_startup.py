@@ -32,7 +32,7 @@ def test_the_model_of_the_command_line_takes_the_place_of_the_last_one() -> None
     assert asked_settings(last, ModelAsked()) == last
     assert asked_settings(last, ModelAsked(draft_model="")).model == ModelChoice("org/a", "float32")
     assert asked_settings(last, ModelAsked("org/c")).model == ModelChoice("org/c")
-    with pytest.raises(BadOption, match="Model must be a folder or a hub id, got ''"):
+    with pytest.raises(BadOption, match="Model must be a folder or a hub id; it is “”"):
         asked_settings(last, ModelAsked(""))
 
 

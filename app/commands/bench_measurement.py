@@ -68,11 +68,12 @@ class BenchPlan:
     def __post_init__(self) -> None:
         names = [one.name for one in self.contestants]
         if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+            raise ValueError(f"rounds must be at least 1; it is {self.rounds}")
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"decoders must be different ones, got {','.join(names) or 'none'}")
+            raise ValueError(f"decoders must be different ones; it is “{','.join(names)}”")
         if not self.sets or not all(one.prompts for one in self.sets):
-            raise ValueError(f"there must be prompts in each set, got {[one.name for one in self.sets]}")
+            empty = ", ".join(one.name for one in self.sets if not one.prompts)
+            raise ValueError(f"there must be prompts in each set; none are in {empty or 'any'}")
 
     @property
     def plain(self) -> int | None:

@@ -50,7 +50,7 @@ def locate_path(text: str) -> ModelFolder:
     """Return the model in this folder or GGUF file, after a check. Raises a ModelError."""
     text = text.strip()
     if not text or not _exists(_path(text)):
-        raise ModelNotFound(f"The {_kind(text)} {text or '(none)'} does not exist: check the path.")
+        raise ModelNotFound(f"The {_kind(text)} {text} does not exist: check the path.")
     model = _folder(_path(text))
     check_model(model.path, model.name)
     return model

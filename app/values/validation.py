@@ -7,8 +7,15 @@ class ImpossibleValue(ValueError):
     """A value breaks a rule, which is a sentence without its capital and its full stop."""
 
     def __init__(self, rule: str, value: object) -> None:
-        super().__init__(f"{rule}, got {value!r}")
+        super().__init__(f"{rule}; it is {_shown(value)}")
         self.sentence = f"{rule[:1].upper()}{rule[1:]}."
+
+
+def _shown(value: object) -> str:
+    """Return a value as a person would write it: texts in quotes, the items of a tuple after each other."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_shown, value)) or "nothing"
+    return f"“{value}”" if isinstance(value, str) else str(value)
 
 
 def require(condition: bool, rule: str, value: object) -> None:

@@ -125,8 +125,8 @@ def test_the_command_line_has_the_last_word_on_sampling(tmp_path: Path) -> None:
     [
         ('"temperature": "hot"', "line 1: the temperature must be a number and the seed an integer."),
         ('"seed": 1.5', "line 1: the temperature must be a number and the seed an integer."),
-        ('"temperature": -1', "line 1: temperature must be from 0 to 100, got -1."),
-        ('"seed": -1', "line 1: seed must be from 0 to 2^63-1, got -1."),
+        ('"temperature": -1', "line 1: temperature must be from 0 to 100; it is -1."),
+        ('"seed": -1', "line 1: seed must be from 0 to 2^63-1; it is -1."),
     ],
 )
 def test_impossible_sampling_in_a_line_is_named_with_its_number(

@@ -65,7 +65,7 @@ def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path
 def test_a_failure_is_one_sentence_without_a_traceback() -> None:
     done = typed("generate", "--prompt", "Hello", "--max-new-tokens", "-1")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: Max new tokens must be 0 (no limit) or more, got -1.\n"
+    assert done.stderr == "Error: Max new tokens must be 0 (no limit) or more; it is -1.\n"
 
 
 @pytest.mark.thorough
@@ -87,9 +87,9 @@ def test_ranks_of_torchrun_and_of_devices_write_what_one_device_writes() -> None
 
 def test_devices_that_cannot_be_are_refused_in_a_sentence() -> None:
     for devices, words in (
-        ("0,0", "A GPU can be named once only, got 'cuda:0'."),
-        ("cpu,0", "Devices must be all GPUs or all cpu, got 'cpu,cuda:0'."),
-        ("fast", "A device must be cpu, or a GPU's number, got 'fast'."),
+        ("0,0", "A GPU can be named once only; it is “cuda:0”."),
+        ("cpu,0", "Devices must be all GPUs or all cpu; it is “cpu,cuda:0”."),
+        ("fast", "A device must be cpu, or a GPU's number; it is “fast”."),
     ):
         done = typed("generate", "--prompt", "Hello", "--devices", devices)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {words}\n")

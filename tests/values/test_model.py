@@ -42,5 +42,5 @@ def test_numbers_of_a_download_are_checked_and_added_up() -> None:
         lambda: Memory("cpu", 2, 1),
         lambda: Download("x", "gone"),
     ):  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="got"):
+        with pytest.raises(ValueError, match="it is"):
             wrong()

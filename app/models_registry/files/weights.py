@@ -45,9 +45,9 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if self.stored not in STORED_BYTES:
-            raise ValueError(f"a tensor must be of a known type, got {self.stored!r}")
+            raise ValueError(f"a tensor must be of a known type; it is “{self.stored}”")
         if len(self.shape) > MOST_SIZES or not all(isinstance(n, int) and 0 <= n < 2**48 for n in self.shape):
-            raise ValueError(f"a tensor must have sizes from 0 on, got {self.shape!r}")
+            raise ValueError(f"a tensor must have sizes from 0 on; it is “{self.shape}”")
 
     @property
     def numbers(self) -> int:
@@ -140,7 +140,7 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
     begin, end = value["data_offsets"]
     if end - begin != tensor.numbers * STORED_BYTES[tensor.stored]:
         raise ValueError(
-            f"a tensor must have the bytes of its shape, got {tensor.shape!r} in {end - begin:,}"
+            f"a tensor must have the bytes of its shape; it is “{tensor.shape}” in {end - begin:,}"
         )
     if name.endswith(PACKED_PAIRS) and tensor.stored == "U8":
         return Tensor(name, "F4", (*tensor.shape[:-1], 2 * tensor.shape[-1]))

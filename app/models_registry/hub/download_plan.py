@@ -102,13 +102,13 @@ class RemoteFile:
 
     def __post_init__(self) -> None:
         if self.name != POOLING and not FILE_NAME.fullmatch(self.name):
-            raise ValueError(f"a file must have a plain name, got {self.name!r}")
+            raise ValueError(f"a file must have a plain name, and “{self.name}” is none")
         if not isinstance(self.size, int) or not 0 <= self.size <= LARGEST:
             raise ValueError(
-                f"the size of {self.name} must be from 0 to {LARGEST}, got {str(self.size)[:40]}"
+                f"the size of {self.name} must be from 0 to {LARGEST}; it is {str(self.size)[:40]}"
             )
         if not DIGEST_PATTERN.fullmatch(self.digest):
-            raise ValueError(f"the checksum of {self.name} must be 40 or 64 digits, got {self.digest!r}")
+            raise ValueError(f"the checksum of {self.name} must be 40 or 64 digits; it is “{self.digest}”")
 
 
 Read = Callable[[RemoteFile], bytes]
@@ -127,9 +127,9 @@ class DownloadPlan:
     def __post_init__(self) -> None:
         HubId(self.repo, self.revision)
         if not COMMIT_PATTERN.fullmatch(self.commit):
-            raise ValueError(f"a commit must be 40 digits, got {self.commit!r}")
+            raise ValueError(f"a commit must be 40 digits; it is “{self.commit}”")
         if not 0 < len(self.files) <= MAX_FILES:
-            raise ValueError(f"a model must have from 1 to {MAX_FILES} files, got {len(self.files)}")
+            raise ValueError(f"a model must have from 1 to {MAX_FILES} files; it has {len(self.files)}")
 
     @property
     def size(self) -> int:

@@ -38,9 +38,7 @@ class HubId:
 
     def __post_init__(self) -> None:
         if not HUB_ID.fullmatch(str(self)) or ".." in self.revision:
-            raise ValueError(
-                f"a hub id is org/name, org/name@revision or org/name:file.gguf, got {str(self)!r}"
-            )
+            raise ValueError(f"a hub id is org/name, org/name@revision or org/name:file.gguf; it is “{self}”")
 
     @property
     def ref(self) -> str:

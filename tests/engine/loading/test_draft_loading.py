@@ -243,7 +243,7 @@ def test_configs_that_do_not_fit_are_refused(
 IMPOSSIBLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "another kind": ({}, {"speculators_model_type": "dflash"}, "a speculator of the kind 'dflash'"),
     "no layer": ({}, {"transformer_layer_config": None}, "cannot be that of an EAGLE-3 head ("),
-    "other layer": ({"model_type": "mamba"}, {}, "model_type must be one of llama, qwen3, got 'mamba'"),
+    "other layer": ({"model_type": "mamba"}, {}, "model_type must be one of llama, qwen3; it is “mamba”"),
     "no size": ({"hidden_size": None}, {}, "hidden_size"),
     "huge": ({"intermediate_size": 10**30}, {}, "intermediate_size must be from 1 to 2,000,000"),
     "many layers": ({"num_hidden_layers": 9}, {}, "num_hidden_layers must be from 1 to 8"),
@@ -252,7 +252,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "true": ({"num_attention_heads": True}, {}, "num_attention_heads must be from 1"),
     "names more": ({}, {"draft_vocab_size": VOCABULARY + 1}, "draft_vocab_size must be from 1 to 4,096"),
     "no layer 0": ({}, {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}, "layer_ids must be from 1"),
-    "many states": ({}, {"eagle_aux_hidden_state_layer_ids": [1] * 9}, "it may read at most 8 states, got 9"),
+    "many states": (
+        {},
+        {"eagle_aux_hidden_state_layer_ids": [1] * 9},
+        "it may read at most 8 states; it is 9",
+    ),
     "layers in words": ({}, {"eagle_aux_hidden_state_layer_ids": "low"}, "layer_ids must be from 1"),
     "two norms": (
         {},

@@ -26,12 +26,12 @@ def test_devices_are_cards_by_number_or_the_cpu() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0,0", "a GPU can be named once only, got 'cuda:0'"),
+        ("0,0", "a GPU can be named once only; it is “cuda:0”"),
         ("00,0", "a GPU can be named once only"),
         ("cpu,0", "devices must be all GPUs or all cpu"),
-        ("gpu", "a device must be cpu, or a GPU's number, got 'gpu'"),
-        ("0,", "a device must be cpu, or a GPU's number, got ''"),
-        ("-1", "got '-1'"),
+        ("gpu", "a device must be cpu, or a GPU's number; it is “gpu”"),
+        ("0,", "a device must be cpu, or a GPU's number; it is “”"),
+        ("-1", "it is “-1”"),
         ("٣", "a device must be"),
     ],
 )

@@ -237,7 +237,7 @@ def test_a_collection_is_chosen_and_renamed(
     press(actions, state, "rename", second, "Handbooks")
     assert '<h2 dir="auto">Handbooks</h2>' in str(renderer.render()["collection-title"])
     press(actions, state, "rename", second, " ")
-    assert notified == ["A collection must have a name, got ' '."]
+    assert notified == ["A collection must have a name; it is “ ”."]
 
 
 def test_a_collection_that_is_gone_gives_way_to_the_first(
