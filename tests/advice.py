@@ -223,6 +223,7 @@ KINDS = {
         Attach files to another chat
     """,
     "tests/ui": r"""
+        no such folder\. Type its whole path
         Reload the page
         Open Models again
         Open the address that it printed

@@ -115,7 +115,7 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     person.page.click("#to-chat")
     person.send("Hi there")
     assert person.wait_for_reply()
-    assert "tiny/stories" in person.text("#status")
+    assert "stories" in person.text("#status")
 
 
 def load(person: PageDriver, **options: str) -> None:

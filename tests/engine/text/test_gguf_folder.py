@@ -134,7 +134,7 @@ def test_the_cache_does_not_grow(tmp_path: Path) -> None:
 def test_without_a_cache_nothing_is_left(
     places: tuple[ModelFolder, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gguf_module, "_convert", lambda _, target: write(target, {"config.json": b"{}"}))
+    monkeypatch.setattr(gguf_module, "_convert", lambda _, target, __: write(target, {"config.json": b"{}"}))
     with unpacked(places[0], None) as folder:
         assert (folder.path / "config.json").exists()
     assert not folder.path.exists()

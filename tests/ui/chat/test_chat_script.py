@@ -209,12 +209,14 @@ def test_copying_takes_what_was_written(page: Any) -> None:
 
 
 def test_colours_are_asked_for_once_and_then_go_on_and_off(page: Any) -> None:
+    page.click(".message.assistant .menu summary")
     page.click("[data-do=colours]")
     assert page.evaluate("told.map((action) => action.do)") == ["colours"]
     assert page.locator(".message.assistant .said").is_visible()
     draw(page, COLOURED)
     page.wait_for_selector(".coloured .origin-output")
     assert page.locator(".message.assistant .said").is_hidden()
+    page.click(".message.assistant .menu summary")
     page.click("[data-show=colours]")
     assert page.locator(".message.assistant .said").is_visible()
     assert page.evaluate("told.length") == 1
