@@ -230,7 +230,7 @@ def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
     file.save(settings)
     assert file.load() == settings
     for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}, {"embedder": " "}):
-        with pytest.raises(ValueError, match="it is|it has|and “"):
+        with pytest.raises(ValueError, match="it is"):
             ModelSettings(**wrong)
 
 

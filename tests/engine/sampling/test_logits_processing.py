@@ -145,5 +145,5 @@ def test_a_reply_uploads_each_of_its_penalties_once_and_waits_for_none() -> None
     [{"frequency_penalty": 3}, {"presence_penalty": -3}, {"logit_bias": ((1, 200),)}, {"top_logprobs": 21}],
 )
 def test_impossible_settings_say_so(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="it is|it has|and “"):
+    with pytest.raises(ValueError, match="it is"):
         LogitsSettings(**wrong)  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def test_no_text_makes_a_hub_id_that_leaves_its_place(text: str) -> None:
     ],
 )
 def test_a_file_that_cannot_be_trusted_is_refused(name: str, size: int, digest: str) -> None:
-    with pytest.raises(ValueError, match="it is|it has|and “"):
+    with pytest.raises(ValueError, match=r"; it is|; it has|is none"):
         RemoteFile(name, size, digest)
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_trusted_is_refused(name: str, size: int, digest: 
     [{"commit": "main"}, {"repo": "../x"}, {"revision": "../x"}, {"files": ()}, {"files": (FILE,) * 2001}],
 )
 def test_a_plan_that_cannot_be_trusted_is_refused(changed: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="it is|it has|and “"):
+    with pytest.raises(ValueError, match=r"; it is|; it has|is none"):
         replace(PLAN, **changed)  # type: ignore[arg-type]
 
 

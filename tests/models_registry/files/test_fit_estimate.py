@@ -216,7 +216,7 @@ def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected:
     [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("F32", (1,) * 9), ("Q4_Z", (1,))],
 )
 def test_a_tensor_that_cannot_be_is_refused(stored: str, sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="it is|it has|and “"):
+    with pytest.raises(ValueError, match="it is"):
         Tensor("t", stored, sizes)
 
 
