@@ -1,4 +1,4 @@
-"""The command line: the app itself, `install`, and the commands of app/commands."""
+"""The command line: the app itself, `install` and `uninstall`, and the commands of app/commands."""
 
 import logging
 import os

@@ -80,7 +80,7 @@ class ChatPlan(Plan):
         yield self._chunk(index, {"role": "assistant", "content": ""})
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
-        """Return the chunk of this delta: more of the content or of a call."""
+        """Return the chunk of this delta: more of the thought, the content or a call."""
         yield self._chunk(choice.index, _delta(delta), logprobs=self._logprobs(logprobs))
 
     def end(self, choice: Choice) -> Iterator[Json]:

@@ -1,8 +1,8 @@
 """Titles that the model writes once a chat's first answer is complete and the model is idle.
 
 The request continues the chat, so the model has little to read, now and at the next question. If a reply is asked
-for meanwhile, writing the title stops. An unusable title (empty, a whole sentence) is dropped, and the chat keeps
-the title made from its question.
+for meanwhile, writing the title stops. An unusable title (empty, cut off, or too long) is dropped, and the chat
+keeps the title made from its question.
 """
 
 import logging

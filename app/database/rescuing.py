@@ -7,7 +7,8 @@ its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
-A damaged page, even the first page, loses only the rows that are on it. The file itself is only read.
+A damaged page, even the first page, loses only the rows that are on it; only a few small tables are read through
+their trees, and may lose more. The file itself is only read.
 """
 
 import os
@@ -29,7 +30,7 @@ from app.system.files import replacing_output
 
 MAGIC = b"SQLite format 3\0"
 HEADER = 100
-"""Bytes at the beginning of a database."""
+"""Bytes of the header with which a database file begins."""
 PAGE = 4096
 """The size of a page if the header gives no valid size."""
 LEAF = 0x0D

@@ -256,8 +256,8 @@ def import_file(task: Task, pending: PendingFiles, now: float, max_characters: i
 
 
 class Cleaner:
-    """Cleans a text that comes in pieces: removes NULs, replaces lone surrogates, and makes all line ends "\
-".
+    """Cleans a text that comes in pieces: removes NULs and a byte order mark at its beginning, replaces lone
+    surrogates, and makes every line end "\\n".
 
     "one\\r" "\\ntwo\\0"  ->  "one" "\\ntwo"
     """
@@ -268,8 +268,7 @@ class Cleaner:
         self._nuls = 0
 
     def clean(self, piece: str) -> str:
-        """Returns the next piece cleaned; a final "\\r" is held back, because "\
-" may follow it."""
+        """Returns the next piece cleaned; a final "\\r" is held back, because "\\n" may follow it."""
         text = self._held + piece
         if self._is_first and text:
             text, self._is_first = text.removeprefix("\ufeff"), False

@@ -60,14 +60,14 @@ class EagleConfig:
         _require_size("draft_vocab_size", self.draft_vocabulary, self.vocabulary)
         _require_size("target_hidden_size", self.target_hidden, LARGEST["hidden_size"])
         require(
-            len(self.states) <= MOST_STATES, f"it may read at most {MOST_STATES} states", len(self.states)
+            len(self.states) <= MOST_STATES,
+            f"the number of states that it reads must be at most {MOST_STATES}",
+            len(self.states),
         )
         for number in self.states:
             _require_size("eagle_aux_hidden_state_layer_ids", number, LARGEST_SIZES["num_hidden_layers"])
         require(
-            not (self.norm_before_fc and self.fc_norm),
-            "only one of norm_before_fc and fc_norm may be on",
-            "both",
+            not (self.norm_before_fc and self.fc_norm), "norm_before_fc must be off where fc_norm is on", "on"
         )
 
     @property

@@ -133,12 +133,12 @@ def read_gguf_part(path: Path) -> GgufHeader:
 def read_gguf_values(path: Path) -> Mapping[str, Any]:
     """Read all values of a file, with the entries of long lists: for a process with a limit of memory.
 
-    Raises ValueError if the header is invalid, OSError if it cannot be read."""
+    Raises ValueError if the header is invalid, OSError if it cannot be read, ModelBroken for an unknown version."""
     with path.open("rb") as file:
         try:
             return _Reader(file, path, MOST_ENTRIES).values()[0]
         except (struct.error, LookupError, OverflowError) as error:
-            raise ValueError("its header is not complete") from error
+            raise ValueError("its header is cut off, or has a value of an unknown type") from error
 
 
 @lru_cache(maxsize=8)
@@ -148,7 +148,7 @@ def _read(path: Path, _size: int, _changed: int) -> GgufHeader:
         try:
             return _Reader(file, path).header()
         except (struct.error, LookupError, OverflowError) as error:
-            raise ValueError("its header is not complete") from error
+            raise ValueError("its header is cut off, or has a value of an unknown type") from error
 
 
 class _Reader:

@@ -171,6 +171,13 @@
     closeMenu(menu);
   }, true);
 
+  // A message's menu opens above its button, or below it if there is no room above.
+  document.addEventListener("toggle", ({ target: menu }) => {
+    if (!menu.matches("#main .message details.menu")) return;
+    const room = menu.getBoundingClientRect().top - document.querySelector("#main").getBoundingClientRect().top;
+    menu.classList.toggle("below", menu.lastElementChild.offsetHeight > room);
+  }, true);
+
   // A menu closes when the person turns elsewhere.
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {

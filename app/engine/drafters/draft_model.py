@@ -88,7 +88,7 @@ class DraftModel:
         self._fed: list[int] = []
         self._counts = TokenCounts()
         self._text: Sequence[int] = ()
-        self._known = 0  # tokens of the text that the cache begins with
+        self._known = 0  # number of the first tokens of the text that are in the cache
 
     def follow(self, text: Sequence[int]) -> int:
         """Begin a step after this text; return how many of its tokens are not fed yet."""
@@ -126,7 +126,9 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
-        """Compute logits [vocab] after the line, which ends with these guesses; [0] if it cannot be fed."""
+        """Compute logits [vocab] after the line, which ends with these guesses.
+
+        Returns an empty tensor if it cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)

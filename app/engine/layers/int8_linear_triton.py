@@ -2,9 +2,9 @@
 
 torch's kernel for CUDA gives each thread one value of the product, so that neighbouring threads read distant
 rows. Here a program computes a tile of the product. It reads whole pieces of the weight's rows, widens them in
-registers to the type of the states, multiplies on the matrix unit, and scales the sum at the end, because a row
-of the weight has one scale. A row's sum is added in pieces along the row, in an order that does not depend on
-other rows.
+registers to the type of the states, multiplies (on the matrix unit, except in float32), and scales the sum at the
+end, because a row of the weight has one scale. A row's sum is added in pieces along the row, in an order that does
+not depend on other rows.
 """
 
 import torch

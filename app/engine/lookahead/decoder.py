@@ -14,9 +14,9 @@ token:
     see    prefix       + ancestors      + the rows that jacobi_window.py describes
 
 Differences from the authors' code (LADE): guesses form a tree grown best first by learned chances; if all
-guesses match, the model's own next token is kept as well; every row's logits teach the pool; guesses are
-checked from the first step on; and the stop rules truncate a step's tokens before they reach cache, pool and
-text.
+guesses match, the model's own next token is kept as well; all rows of a step with drafts teach the pool;
+guesses are checked from the first step on; and the stop rules truncate a step's tokens before they reach
+cache, pool and text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -110,7 +110,7 @@ def lookahead(
     pool: Pool,
 ) -> Iterator[Step]:
     """Yield the steps of a reply: draft as planned, verify, commit. The pool learns from
-    every row whose logits are read."""
+    all rows of a step with drafts whose logits are read."""
     window = _open_window(planner, pool, tokens)
     return run_steps(_Reply(runner, tokens, sampler, stopper, planner, pool, window).next_step, runner)
 

@@ -1,9 +1,9 @@
 """The pool: what is known about which tokens follow which. It drafts and learns through a drafter (drafter.py).
 
 It has two kinds of knowledge about each context. Successors are the model's own likeliest next tokens: every
-row of every step computes them anyway, and for one-token contexts they are measured once, at load. Followers
-come from texts: the prompt, the reply so far, the window's lines, documents and earlier turns. A drafter
-grows trees from both.
+row of a step with drafts computes them anyway, and for one-token contexts they are measured once, at load.
+Followers come from texts: the prompt, the reply so far, the window's lines, documents and earlier turns. A
+drafter grows trees from both.
 """
 
 from collections.abc import Collection, Sequence

@@ -155,9 +155,9 @@ def doubt_words(sources: Sources) -> str:
     places = sources.unsupported
     if not places:
         return ""
-    some = "1 citation is" if len(places) == 1 else f"{len(places):,} citations are"
+    some, them = ("1 citation is", "it") if len(places) == 1 else (f"{len(places):,} citations are", "them")
     why = " ".join(dict.fromkeys(sources.doubt(place) for place in places))
-    return f"{some} marked with “?”. {why} Check it yourself."
+    return f"{some} marked with “?”. {why} Check {them} yourself."
 
 
 def _facts(sources: Sources) -> Iterator[str]:

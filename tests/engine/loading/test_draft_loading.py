@@ -255,13 +255,13 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "many states": (
         {},
         {"eagle_aux_hidden_state_layer_ids": [1] * 9},
-        "it may read at most 8 states; it is 9",
+        "the number of states that it reads must be at most 8; it is 9",
     ),
     "layers in words": ({}, {"eagle_aux_hidden_state_layer_ids": "low"}, "layer_ids must be from 1"),
     "two norms": (
         {},
         {"norm_before_fc": True, "fc_norm": True},
-        "only one of norm_before_fc and fc_norm may be on",
+        "norm_before_fc must be off where fc_norm is on",
     ),
     "window": ({"layer_types": ["sliding_attention"]}, {}, "its attention has a sliding window"),
 }

@@ -158,6 +158,20 @@ def test_an_open_menu_takes_escape(page: Any) -> None:
     assert page.evaluate("document.activeElement.textContent") == "More"
 
 
+@pytest.mark.parametrize(("height", "is_below"), [("5000px", True), ("0", False)])
+def test_a_menu_opens_below_its_button_if_there_is_no_room_above(
+    page: Any, height: str, is_below: bool
+) -> None:
+    menu = page.locator(".message.assistant .menu")
+    menu.locator("> div").evaluate(
+        "(list, height) => Object.assign(list.style, {height, padding: 0, overflow: 'hidden', border: 0})",
+        height,
+    )
+    menu.locator("summary").click()
+    page.wait_for_timeout(100)
+    assert ("below" in (menu.get_attribute("class") or "")) == is_below
+
+
 def test_an_open_question_takes_escape(page: Any) -> None:
     page.evaluate("""document.getElementById("chat-question").innerHTML = '<p class="question">?</p>'""")
     page.keyboard.press("Escape")

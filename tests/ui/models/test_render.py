@@ -202,7 +202,9 @@ def test_results_tell_apart_what_was_looked_at_recommended_and_found() -> None:
     assert ("download", "a/b", "") in buttons(html) and ("inspect", "somebody/small-one", "") in buttons(html)
     assert "1,234 downloads · 5 likes" in text(html)
     assert results_html(SearchResults(), NOBODY) == ""
-    assert "No model has “zzz” in its name." in text(results_html(SearchResults("zzz"), NOBODY))
+    assert "No text model that Foresight can load has “zzz” in its name." in text(
+        results_html(SearchResults("zzz"), NOBODY)
+    )
     assert text(results_html(SearchResults("x", problem="The hub is off."), NOBODY)).endswith(
         "The hub is off."
     )
