@@ -53,7 +53,7 @@ def test_a_failure_ends_it_and_what_was_written_stays(capsys: pytest.CaptureFixt
     ("draft_model", "sentence"),
     [
         ("/nowhere/at/all", "The folder /nowhere/at/all does not exist: check the path."),
-        (" ", "Draft model must be a folder or a hub id, got"),
+        (" ", "Draft model must be a folder or a hub id; it is"),
     ],
 )
 def test_a_draft_model_that_is_not_there_is_one_sentence(draft_model: str, sentence: str) -> None:
