@@ -156,7 +156,7 @@ def load(
         placed = place(config, device) if quantisation == "none" else {}
         reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
         with counting_weights(described.num_parameters(), reading):
-            model = read_weights(whole, config, dtype, placed).requires_grad_(False)
+            model = read_weights(whole, config, dtype, placed, described).requires_grad_(False)
         heads = CarriedHeads()
         if reads_heads and not choice.draft_model:
             heads = carried_heads(model, whole)

@@ -142,7 +142,11 @@ def placement(
 
 
 def read_weights(
-    folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype, placed: dict[str, Any]
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    placed: dict[str, Any],
+    described: PreTrainedModel | None = None,
 ) -> PreTrainedModel:
     # With output_loading_info the result is a pair, which transformers' types do not express.
     reader: Any = text_reader(config)
@@ -153,9 +157,8 @@ def read_weights(
 
         reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]  # the reader by config needs a folder
         source = None
-        options = {
-            "state_dict": stored_weights(read_gguf_header(folder.gguf), empty_model(config, dtype), dtype)
-        }
+        shapes = described if described is not None else empty_model(config, dtype)
+        options = {"state_dict": stored_weights(read_gguf_header(folder.gguf), shapes, dtype)}
     read = reader.from_pretrained(
         source,
         config=config,
