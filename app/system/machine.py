@@ -4,6 +4,7 @@ import ctypes
 import platform
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def parse_cpuinfo(text: str) -> str:
     return next((value.strip() for key, _, value in lines if key.strip() == "model name"), "")
 
 
+@lru_cache(maxsize=4)
 def multiplies_int8_fast(
     has_package: Callable[[str], object] = find_spec,
     which: Which = find_program,
@@ -52,7 +54,8 @@ def multiplies_int8_fast(
 ) -> bool:
     """Return whether this machine's processor was measured to be fastest with weights in int8.
 
-    That is an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row"."""
+    That is an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row". The answer
+    is kept, because a list of models asks for each of them."""
     name, machine = system or (platform.system(), platform.machine())
     is_known = name == "Linux" and machine in ("x86_64", "AMD64")
     return is_known and bool(has_package("torchao") and find_compiler(which))
