@@ -65,9 +65,8 @@ def claims(answer: str) -> list[Claim]:
 
 def claim_at(reply: str, place: int) -> str:
     """Returns the claim before the marker with this index (from 0) in a reply; "" if there is none."""
-    return next(
-        (claim.text for index, claim in enumerate(claims(split_thought(reply).answer)) if index == place), ""
-    )
+    found = claims(split_thought(reply).answer)
+    return found[place].text if 0 <= place < len(found) else ""
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:

@@ -87,7 +87,9 @@ def with_draft_model(
             source = _head_source(target, draft)
         else:
             alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
-            source = _model_source(target, load(draft, alone, sandbox, cache, False, progress=progress))
+            source = _model_source(
+                target, load(draft, alone, sandbox, cache, reads_heads=False, progress=progress)
+            )
     except _Misfit as misfit:
         raise BadOption(
             f"{draft.name} cannot draft for {target.info.name}, because {misfit}: choose another draft model, or "

@@ -82,7 +82,9 @@ def load_in_part(
     check_room(folder, fit, ram().free)
     progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
     place = part_on_gpu(fit.room)
-    loaded = load(folder, choice, sandbox, None, False, place, run_in_part, progress)
+    loaded = load(
+        folder, choice, sandbox, reads_heads=False, place=place, choose=run_in_part, progress=progress
+    )
     note = f"{copying_words(loaded.info.offloaded)}."
     return replace(loaded, info=loaded.info.with_note("device", note))
 

@@ -52,16 +52,19 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
 
     `render` may raise any exception for refused messages. `controls` are the control tokens of the model."""
 
-    def rendered(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+    def tried(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
         try:
-            return render(messages if takes_text else in_parts(messages), values)
+            return render(messages, values)
         except MemoryError:
             raise
         except Exception:  # templates raise anything
             return ""
 
-    takes_text = True
-    takes_text = USER in rendered([_user(USER)], {})
+    takes_text = USER in tried([_user(USER)], {})
+
+    def rendered(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+        return tried(messages if takes_text else in_parts(messages), values)
+
     reply = find_reply(rendered)
 
     def shown(*messages: Mapping[str, Any], **values: Any) -> str:

@@ -85,9 +85,8 @@ class ModelsActions:
 
     def open_path(self, dialog: LoadDialog, path: str) -> str:
         """Ask how to load the model in this folder or GGUF file. Returns what is wrong with the path."""
-        return try_at_box("path", lambda: self._loading.open(dialog, self._services.models.open_path(path)))[
-            1
-        ]
+        open_model = self._services.models.open_path
+        return try_at_box("path", lambda: self._loading.open(dialog, open_model(path)))[1]
 
     def filter(self, filters: Filters, size: Size, task: Task) -> None:
         """Show only models of this size and task in the catalogue."""
