@@ -156,6 +156,9 @@ def test_a_wrong_value_is_told_at_its_box_and_the_message_is_sent_with_the_last_
     person.page.fill("#max-tokens input", "-1")
     person.page.wait_for_selector("#max-tokens input[aria-invalid=true]")
     assert person.text("#max-tokens .fault") == "Max new tokens must be 0 (no limit) or more."
+    border = person.page.locator("#max-tokens input").evaluate("(box) => getComputedStyle(box).borderColor")
+    words = person.page.locator("#max-tokens .fault").evaluate("(line) => getComputedStyle(line).color")
+    assert border == words
     person.send("Send me")
     person.wait_for_reply()
     assert engine.requests[-1].options.max_new_tokens == 7
