@@ -7,7 +7,7 @@ is raised, because the page would change messages that it does not show.
 import sqlite3
 
 from app.chats import deletion
-from app.chats.chat_table import create, next_use, require_chat, settings_of, suggest_title
+from app.chats.chat_table import create, next_use, replace_queued, require_chat, settings_of, suggest_title
 from app.chats.message_table import (
     ROOT,
     MessageTree,
@@ -146,9 +146,18 @@ def add(
 
 
 def ask(
-    connection: sqlite3.Connection, now: float, version: ChatVersion, question: str, parent: int | None = None
+    connection: sqlite3.Connection,
+    now: float,
+    version: ChatVersion,
+    question: str,
+    parent: int | None = None,
+    queued: int = 0,
 ) -> tuple[ChatVersion, int]:
-    """Adds a question and an empty reply in state "writing", and shows them. Returns the reply's id."""
+    """Adds a question and an empty reply in state "writing", and shows them. Returns the reply's id.
+
+    `queued` is the waiting message that the question was, if it was one; it is removed from the queue."""
+    if queued:
+        replace_queued(connection, queued)
     _, message = add(connection, now, version, "user", question, parent=parent)
     reply = insert(connection, version.chat, message, "assistant", MessageContent(), now)
     return _show(connection, version, reply), reply

@@ -84,8 +84,8 @@ class MessageQueue:
 
     def _send_first(self, chat: int, settings: ReplySettings) -> bool:
         """Sends the first message. Returns whether there was one."""
-        store, waiting = self._stores.of(chat), self.of(chat)
+        waiting = self.of(chat)
         if waiting:
-            self._start(NewQuestion(store.thread(chat, 1).version, settings, waiting[0].text))
-            store.replace_queued(waiting[0].id)
+            version = self._stores.of(chat).thread(chat, 1).version
+            self._start(NewQuestion(version, settings, waiting[0].text, queued=waiting[0].id))
         return bool(waiting)

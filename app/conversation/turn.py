@@ -83,17 +83,20 @@ class NewChat(Turn):
 
 @dataclass(frozen=True, slots=True)
 class NewQuestion(Turn):
-    """A question after the last shown message, or after the message `parent` (0: as a first message)."""
+    """A question after the last shown message, or after the message `parent` (0: as a first message).
+
+    `queued` is the waiting message that the question was; 0 for none."""
 
     question: str
     parent: int | None = None
+    queued: int = 0
 
     def context(self, stores: ChatStores) -> TurnContext:
         store, chat = stores.of(self.version.chat), self.version.chat
         return TurnContext(store.settings(chat), store.texts_before(chat, self.parent), self.question)
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
-        return stores.of(self.version.chat).ask(self.version, self.question, self.parent)
+        return stores.of(self.version.chat).ask(self.version, self.question, self.parent, self.queued)
 
 
 @dataclass(frozen=True, slots=True)

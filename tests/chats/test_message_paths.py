@@ -31,6 +31,19 @@ def test_a_question_and_its_empty_reply_are_there_before_a_word_is_decoded(chats
     assert (thread.version, thread.messages[-1].id) == (place, reply)
 
 
+def test_a_waiting_message_is_either_in_the_queue_or_in_the_chat(chats: Chats) -> None:
+    outdated, _ = chats.ask(chats.create(), "Why?")
+    chats.rename(outdated.chat, "Asked")
+    place, _ = chats.ask(chats.thread(outdated.chat).version, "And then?")
+    chats.add_queued(place.chat, "So?")
+    (waiting,) = chats.queued(place.chat)
+    with pytest.raises(StaleChat):
+        chats.ask(outdated, waiting.text, queued=waiting.id)
+    assert chats.queued(place.chat) == (waiting,)
+    chats.ask(place, waiting.text, queued=waiting.id)
+    assert chats.queued(place.chat) == () and "So?" in texts(chats, place.chat)
+
+
 def test_a_reply_is_kept_with_its_marks_and_provenance(chats: Chats) -> None:
     _, reply = chats.ask(chats.create(), "Why?")
     chats.write(reply, FINISHED)

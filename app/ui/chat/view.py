@@ -261,7 +261,6 @@ class ChatActions:
             else:
                 version = conversations.start(self._turn(state, pending, settings))
             if pending.do == "queue-send":
-                conversations.stores.of(asked).replace_queued(int(pending.name))
                 conversations.queue.send(asked, settings)
         if pending.do == "ask":
             self._drop_draft(state, version.chat if is_secret else asked, version.chat, pending.value.strip())
@@ -298,6 +297,8 @@ class ChatActions:
                 answer = int(pending.name)
                 anew = self._services.asked_anew(version.chat, answer, settings)
                 return Regeneration(version, anew, answer)
+            case "queue-send":
+                return NewQuestion(version, settings, pending.value, queued=int(pending.name))
         if version.chat:
             return NewQuestion(version, settings, pending.value)
         return NewChat(version, settings, pending.value, state.settings, state.is_private)
