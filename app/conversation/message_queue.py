@@ -67,8 +67,9 @@ class MessageQueue:
             self._reasons[chat] = reason
 
     def close(self) -> None:
-        """Makes all queues wait, because the app ends."""
-        self._settings.clear()
+        """Makes all queues wait, because the app ends. Returns when no message is being sent."""
+        with self._lock:
+            self._settings.clear()
 
     def send_next(self, chat: int) -> None:
         """Sends the chat's first waiting message, unless the queue waits or a reply is being written."""
