@@ -26,7 +26,6 @@ from app.api.request_fields import (
     engine_requests,
     refuse,
     text_of,
-    thinking_of,
 )
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
@@ -61,7 +60,6 @@ class ChatPlan(Plan):
             asked.parallel_tool_calls,
             form_grammar(asked.response_format),
             chat_format,
-            thinking_of(asked, model).level,
         )
         requests = engine_requests(
             asked,

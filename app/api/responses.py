@@ -26,20 +26,12 @@ from app.api.chat_messages import (
     format_for,
 )
 from app.api.errors import ApiError, invalid_part
-from app.api.request_fields import (
-    JsonRoute,
-    Positive,
-    SamplingFields,
-    Some,
-    engine_requests,
-    refuse,
-    thinking_of,
-)
+from app.api.request_fields import JsonRoute, Positive, SamplingFields, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.tools import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.errors import AppError
-from app.values.chat_format import ChatFormat, ThinkingLevel
+from app.values.chat_format import ChatFormat
 
 
 class TextFields(BaseModel):
@@ -74,7 +66,7 @@ class ResponsePlan(Plan):
     def __init__(
         self, asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], chat_format: ChatFormat
     ) -> None:
-        tools = _tools(asked, chat_format, thinking_of(asked, model).level)
+        tools = _tools(asked, chat_format)
         prompt = engine_messages(messages, tools.prompt, chat_format)
         super().__init__(engine_requests(asked, model, prompt, tools, asked.max_output_tokens), tools)
         self._response: Json = {
@@ -240,7 +232,7 @@ def responses_router(services: ApiServices) -> APIRouter:
     return router
 
 
-def _tools(asked: ResponseRequest, chat_format: ChatFormat, level: ThinkingLevel) -> ToolUse:
+def _tools(asked: ResponseRequest, chat_format: ChatFormat) -> ToolUse:
     refuse(
         asked.previous_response_id, "previous_response_id", "it keeps no responses; send all items as input"
     )
@@ -254,7 +246,7 @@ def _tools(asked: ResponseRequest, chat_format: ChatFormat, level: ThinkingLevel
     except ValidationError as error:
         raise invalid_part(error, "text.format") from error
     grammar = form_grammar(form, "text.format")
-    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, chat_format, level)
+    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, chat_format)
 
 
 def _function(tool: Json, place: int) -> FunctionFields:

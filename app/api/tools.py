@@ -1,7 +1,6 @@
 """Tools in a prompt, and grammars that force tool calls in the model's own syntax or a form of the answer."""
 
 import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.api.call_syntax import call_syntax
 from app.api.errors import ApiError
 from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
-from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat, ThinkingLevel
+from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
-from app.values.logits import Grammar, control_rule
+from app.values.logits import Grammar, lark_text
 
 EXPLAINED = """# Tools
 
@@ -32,8 +31,6 @@ tags:
 </tool_call>"""
 ANYTHING = {"type": "object"}
 NOTHING = {"type": "object", "properties": {}}
-CONTROL = re.compile(rf"(<[^<>\s]+>|\[[A-Z_]+\]|{ANY})")
-"""What may be a control token in the text of a call, or stands for an id."""
 MOST_TOOLS = 1024
 """Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
@@ -84,7 +81,6 @@ class ToolUse:
     most_calls: int = 1
     form: Grammar | None = field(default=None)
     chat_format: ChatFormat = UNKNOWN_FORMAT
-    opens_thought: bool = False
 
     @property
     def calls(self) -> CallFormat:
@@ -130,25 +126,16 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the reply: calls if they are forced, else the answer's form, or calls instead of it.
-
-        A thought that the prompt opens is closed first."""
+        """The grammar of the answer: calls if they are forced, else the answer's form, or calls instead of it."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
-        closing = _written(self.chat_format.reply.thought_end) + " " if self.opens_thought else ""
         if self.forced:
-            calls = calls_grammar(self.forced, most, self.calls)
-            return Grammar("lark", calls.replace("start: ", f"start: {closing}", 1))
-        if self.form is None or self.form.kind != "json_schema" or not (self.offered or closing):
+            return Grammar("lark", calls_grammar(self.forced, most, self.calls))
+        if self.form is None or self.form.kind != "json_schema" or not self.offered:
             return self.form
-        calls = (
-            calls_grammar(self.offered, most, self.calls).replace("start:", "calls:", 1)
-            if self.offered
-            else ""
-        )
-        answer = "(form | calls)" if calls else "form"
+        calls = calls_grammar(self.offered, most, self.calls).replace("start:", "calls:", 1)
         rule = _json_rule(parse_json(self.form.source))
-        return Grammar("lark", f"start: {closing}{answer}\nform: {rule}\n{calls}")
+        return Grammar("lark", f"start: (form | calls)\nform: {rule}\n{calls}")
 
 
 def calls_of(chat_format: ChatFormat) -> CallFormat:
@@ -163,11 +150,10 @@ def tool_use(
     is_parallel: bool | None,
     form: Grammar | None,
     chat_format: ChatFormat = UNKNOWN_FORMAT,
-    level: ThinkingLevel = "default",
 ) -> ToolUse:
     """Apply the request's tool_choice to its tools. Raises ApiError."""
     offered = tuple(tools)
-    use = ToolUse(form=form, chat_format=chat_format, opens_thought=chat_format.mode(level).opens_thought)
+    use = ToolUse(form=form, chat_format=chat_format)
     named = _named(choice)
     if named is not None:
         forced = tuple(one for one in offered if one.name == named)
@@ -220,26 +206,13 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat =
     """Write a grammar, in Lark's syntax, of up to `most` calls of these tools."""
     rules = list[str]()
     for place, tool in enumerate(tools):
-        heading = _written(f"{form.before_name}{json.dumps(tool.name)[1:-1]}{form.after_name}")
-        rules.append(f"call{place}: {heading} args{place} {_written(form.after_arguments)}".rstrip())
+        heading = lark_text(f"{form.before_name}{json.dumps(tool.name)[1:-1]}{form.after_name}")
+        rules.append(f"call{place}: {heading} args{place} {lark_text(form.after_arguments)}".rstrip())
         rules.append(_arguments_rule(place, closed(tool.parameters or NOTHING), form))
     one = " | ".join(f"call{place}" for place in range(len(tools)))
-    more = f"({_written(form.between)} call){{0,{most - 1}}}" if most > 1 else ""
-    start = " ".join(part for part in (_written(form.begin), "call", more, _written(form.end)) if part)
+    more = f"({lark_text(form.between)} call){{0,{most - 1}}}" if most > 1 else ""
+    start = " ".join(part for part in (lark_text(form.begin), "call", more, lark_text(form.end)) if part)
     return "\n".join([f"start: {start}", f"call: {one}", *rules])
-
-
-def _written(text: str) -> str:
-    """Quote a string for a grammar.
-
-    Control tokens in it are named, because spelt out they would be other tokens."""
-    return " ".join(map(_part, filter(None, CONTROL.split(text))))
-
-
-def _part(part: str) -> str:
-    if part == ANY:
-        return "/[a-zA-Z0-9]{1,9}/"
-    return control_rule(part) if CONTROL.fullmatch(part) else _quoted(part)
 
 
 def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str:
@@ -252,11 +225,11 @@ def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str
     rules, parts = list[str](), list[str]()
     for number, name in enumerate([*required, *(one for one in properties if one not in required)]):
         one, rule = properties[name], f"args{place}x{number}"
-        head = _written(f"{form.before_key}{name}{form.after_key}".replace(ANY, "true"))
+        head = lark_text(f"{form.before_key}{name}{form.after_key}".replace(ANY, "true"))
         typed = {**shared, **one} if isinstance(one, dict) else one
         rules.append(f"{rule}: {head} {rule}value")
         rules.append(_value_rule(f"{rule}value", typed, form, name))
-        before = _written(form.after_value) + " " if form.kind == "pairs" and number else ""
+        before = lark_text(form.after_value) + " " if form.kind == "pairs" and number else ""
         parts.append(f"{before}{rule}" if name in required else f"({before}{rule})?")
     return "\n".join([f"args{place}: {' '.join(parts) or _quoted('')}", *rules])
 
@@ -267,16 +240,16 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     A string is written as it is, any other value as JSON."""
     is_pair, quote = form.kind == "pairs", form.quote
     after = quote if is_pair else form.after_value.replace(KEY, key)
-    ending = _quoted(after)
+    ending = lark_text(after)
     if not isinstance(schema, dict) or schema.get("type") != "string" or (is_pair and len(quote) == 1):
         return f"{name}: {_json_rule(schema)} {'' if is_pair else ending}".rstrip()
-    begin = f"{_written(quote)} " if is_pair else ""
+    begin = f"{lark_text(quote)} " if is_pair else ""
     if known := [schema["const"]] if "const" in schema else schema.get("enum"):
         return f"{name}: {begin}({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
     length = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
     if begin:
-        return f"{name}: {begin}{name}text\n{name}text[suffix={ending}]: /(.|\\n){{{length}}}/"
-    return f"{name}[suffix={ending}]: /(.|\\n){{{length}}}/"
+        return f"{name}: {begin}{name}text\n{name}text[suffix={_quoted(after)}]: /(.|\\n){{{length}}}/"
+    return f"{name}[suffix={_quoted(after)}]: /(.|\\n){{{length}}}/"
 
 
 def _json_rule(schema: Any) -> str:

@@ -3,9 +3,12 @@
 They are separate from `Sampling`, which is stored with chats and in the settings.
 """
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+from app.values.chat_format import ANY
 from app.values.validation import require, require_one_of
 
 GrammarKind = Literal["json_schema", "regex", "lark"]
@@ -25,9 +28,25 @@ class Grammar:
         require(bool(self.source), "a grammar must not be empty", self.source)
 
 
+_CONTROL = re.compile(rf"(<[^<>\s]+>|\[[A-Z_]+\]|{ANY})")
+"""What may be a control token in the text of a call, or stands for an id."""
+
+
 def control_rule(token: str) -> str:
     """Return the text that stands for this control token in a rule of a Lark grammar."""
     return f"<[control:{token}]>"
+
+
+def lark_text(text: str) -> str:
+    """Quote a text for a Lark grammar. Control tokens in it are named, because spelt out they would be other
+    tokens."""
+    return " ".join(map(_lark_part, filter(None, _CONTROL.split(text))))
+
+
+def _lark_part(part: str) -> str:
+    if part == ANY:
+        return "/[a-zA-Z0-9]{1,9}/"
+    return control_rule(part) if _CONTROL.fullmatch(part) else json.dumps(part, ensure_ascii=False)
 
 
 CONTROL_RULE = r"<\[control:(.+?)\]>"

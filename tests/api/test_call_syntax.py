@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -354,6 +356,20 @@ def test_forced_arguments_match_a_schema_with_definitions(
     written, _ = forced(FORMS[name], PEOPLE, tokenizer)
     for call in written.calls:
         jsonschema.validate(json.loads(call.arguments), PEOPLE)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forced_arguments_end_with_the_control_token_that_the_model_has(
+    name: str, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    form, tagged = FORMS[name], deepcopy(tokenizer)
+    tags = re.findall(r"<[^<>\s\0\1]+>", "".join(form.texts))
+    tagged.add_tokens(tags, special_tokens=True)
+    written, tokens = forced(form, PEOPLE, tagged)
+    for call in written.calls:
+        jsonschema.validate(json.loads(call.arguments), PEOPLE)
+    text = str(tokenizer.decode([token for token in tokens if token < len(tokenizer)]))
+    assert not any(tag in text for tag in tags), "not its letters"
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -2,6 +2,7 @@
 are told apart, with every decoder and however the text is cut."""
 
 import json
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from app.conversation.reply import ReplySoFar
 from app.conversation.thinking import split_thought
 from app.engine.session.session import Session
 from app.engine.text.sandbox import chat_format_here
+from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import Decoding, Message, ModelChoice, Options, Piece, Request
 from tests.engine.families import FAMILIES, Family
 from tests.engine.scripted import write_scripted
@@ -24,11 +26,18 @@ HI = (Message("user", "Hi"),)
 DECODERS: Any = ("plain", "lookahead", "prompt-lookup")
 
 
-def used(family: Family) -> ToolUse:
-    return tool_use([WEATHER], None, None, None, chat_format_here(family.template, {}, []))
+def used(family: Family, choice: str | None = None) -> ToolUse:
+    return tool_use([WEATHER], choice, None, None, chat_format_here(family.template, {}, []))
 
 
-def written(folder: Path, family: Family, text: str, tools: ToolUse | None, **options: Any) -> ReplySoFar:
+def written(
+    folder: Path,
+    family: Family,
+    text: str,
+    tools: ToolUse | None,
+    grammar: Grammar | None = None,
+    **options: Any,
+) -> ReplySoFar:
     """The reply of a scripted model in this family's form."""
     values = {"tools": json.loads(tools.native)} if tools else {}
     made = write_scripted(folder, text, family.template, controls=family.controls, context=768, **values)
@@ -39,6 +48,7 @@ def written(folder: Path, family: Family, text: str, tools: ToolUse | None, **op
         Options(max_new_tokens=300, **options),
         tools=tools.native if tools else "",
         control=tools.control if tools else (),
+        logits=LogitsSettings(grammar=tools.grammar if tools else grammar),
     )
     reply = ReplySoFar()
     reply.take(session.events(request))
@@ -78,6 +88,29 @@ def test_a_call_is_read_in_the_models_own_form(name: str, tmp_path: Path) -> Non
         calls = [(call.name, json.loads(call.arguments)) for call in found.calls]
         assert (found.thought, found.text, calls) == ("Hm.", "", [("weather", {"city": "Rome"})])
         assert 0 < sum(mark.end <= found.thought_end for mark in reply.marks) < len(reply.marks)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_model_may_think_before_a_call_that_is_forced(name: str, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    tools = used(family, "required")
+    found = parsed(tools, [written(tmp_path, family, family.calls, tools).text])
+    calls = [(call.name, json.loads(call.arguments)) for call in found.calls]
+    assert (found.thought, found.text, calls) == ("Hm.", "", [("weather", {"city": "Rome"})])
+
+
+@pytest.mark.parametrize(("name", "kind"), [*zip(FAMILIES, cycle(("json_schema", "regex", "lark")))])
+def test_a_model_may_think_before_an_answer_of_a_given_form(name: str, kind: Any, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    script = family.thinks.replace("Yes.", "true")
+    source = {
+        "regex": "(false|true)",
+        "lark": 'start: "false" | "true"',
+        "json_schema": '{"type": "boolean"}',
+    }
+    grammar = Grammar(kind, source[kind])
+    split = split_thought(written(tmp_path, family, script, None, grammar).text)
+    assert (split.thought, split.answer) == ("Hm.", "true")
 
 
 @pytest.mark.parametrize("name", FAMILIES)

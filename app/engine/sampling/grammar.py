@@ -6,11 +6,16 @@ was drafted.
 
 The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that it
 forces, such as the names of a schema's properties, are drafted first.
+
+A grammar describes an answer. A model may think before it:
+
+    {"type": "object"}    ->    start: (<think> thought)? @answer    thought: any text </think>
 """
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +29,12 @@ from app.engine.sampling.logits_processing import AllowedTokens, Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused
-from app.values.logits import CONTROL_RULE, Grammar
+from app.values.chat_format import ReplyFormat
+from app.values.logits import CONTROL_RULE, Grammar, control_rule, lark_text
+
+NO_THOUGHT = ReplyFormat()
+SUFFIX = r'\[suffix=("(?:[^"\\]|\\.)*")\]: (.+)'
+"""Finds in a Lark grammar what ends a rule of text, and the pattern of the text."""
 
 
 class Grammars:
@@ -40,14 +50,16 @@ class Grammars:
         eos_ids: frozenset[int],
         prompt_tokens: int,
         begun: Sequence[int] = (),
+        reply: ReplyFormat = NO_THOUGHT,
+        is_open: bool = False,
     ) -> "GrammarMask":
         """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun`
-        reply.
+        reply. If the format of the `reply` has a thought, one may come first; it must if the prompt's is open.
 
         Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
         try:
-            source = _source(grammar, tokenizer)
+            source = _source(grammar, tokenizer.get_vocab(), reply, is_open)
         except ValueError as error:
             raise refused_grammar(grammar.kind, str(error)) from error
         if problem := LLMatcher.validate_grammar(source, tokens):
@@ -70,6 +82,8 @@ class GrammarMask:
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
         """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed."""
         matcher = self._places.at(history[self._prompt_tokens :])
+        if matcher is None:  # a row after a wrong guess, whose choice is a guess, too
+            return logits
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
         known = np.unpackbits(bits, bitorder="little")[: len(logits)]
@@ -85,7 +99,7 @@ class GrammarMask:
         """Make a constraint for drafts, with a copy of the matcher.
 
         `vocabulary` is the number of tokens that the model has weights for."""
-        return DraftConstraint(_Places(self._places.at(()).deep_copy()), self._prompt_tokens, vocabulary)
+        return DraftConstraint(self._places.copy(), self._prompt_tokens, vocabulary)
 
 
 class DraftConstraint:
@@ -104,10 +118,14 @@ class DraftConstraint:
             self._length, self._known = len(text), {}
         path = tuple(added())
         if path not in self._known:
-            matcher = self._places.at([*text[self._prompt_tokens :], *path])
-            forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
-            self._known[path] = AllowedTokens(matcher.compute_bitmask(), forced)
+            self._known[path] = self._allowed(self._places.at([*text[self._prompt_tokens :], *path]))
         return self._known[path]
+
+    def _allowed(self, matcher: LLMatcher | None) -> AllowedTokens:
+        if matcher is None:
+            return AllowedTokens(b"", [])
+        forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
+        return AllowedTokens(matcher.compute_bitmask(), forced)
 
 
 class _Places:
@@ -117,8 +135,14 @@ class _Places:
         self._matcher = matcher
         self._taken: list[int] = []
 
-    def at(self, reply: Sequence[int]) -> LLMatcher:
-        """Move the matcher to the position after these tokens and return it.
+    def copy(self) -> "_Places":
+        """Return a copy at the reply's beginning."""
+        self._matcher.rollback(len(self._taken))
+        self._taken = []
+        return _Places(self._matcher.deep_copy())
+
+    def at(self, reply: Sequence[int]) -> LLMatcher | None:
+        """Move the matcher to the position after these tokens and return it; None if the grammar forbids them.
 
         It is rolled back to the longest common prefix and consumes the rest."""
         path, taken = list(reply), self._taken
@@ -126,9 +150,11 @@ class _Places:
             same = next(index for index, token in enumerate(taken) if path[index : index + 1] != [token])
             self._matcher.rollback(len(taken) - same)
             taken = taken[:same]
-        self._matcher.consume_tokens(path[len(taken) :])
-        self._taken = path
-        return self._matcher
+        rest = path[len(taken) :]
+        known = self._matcher.validate_tokens(rest) if rest else 0  # a forbidden token would end the matcher
+        self._matcher.consume_tokens(rest[:known])
+        self._taken = path[: len(taken) + known]
+        return self._matcher if known == len(rest) else None
 
 
 def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LLTokenizer:
@@ -140,15 +166,49 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
     return from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
 
 
-def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the grammar in llguidance's own form, with the ids of the control tokens that the model has.
+def _source(
+    grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat = NO_THOUGHT, is_open: bool = False
+) -> str:
+    """Return the grammar in llguidance's own form, preceded by a thought if the reply's format has one.
 
     Raises ValueError."""
+    is_lark = grammar.kind == "lark"
+    source = grammar_source(grammar.kind, _by_id(grammar.source, vocabulary) if is_lark else grammar.source)
+    if not reply.thought_closing:
+        return source
+    answer: dict[str, Any] = {"lark_grammar": source} if is_lark else json.loads(source)["grammars"][0]
+    begin = {"lark_grammar": _by_id(_begin(reply, is_open, is_lark, vocabulary), vocabulary)}
+    return json.dumps({"grammars": [begin, {**answer, "name": "answer"}]})
 
-    def by_id(found: re.Match[str]) -> str:
-        number = tokenizer.get_vocab().get(found[1])
+
+def _begin(reply: ReplyFormat, is_open: bool, is_call: bool, vocabulary: Collection[str]) -> str:
+    """Write the rules of what comes before an answer, which may be a call: a thought, and the marks after it."""
+    closing = reply.thought_closing
+    marks = reply.thought_end.partition(closing)[2].strip()
+    header = next((one for one in reply.marks if one != marks and marks.startswith(one)), "")
+    after, first = (header, "") if is_call else (marks, marks.removeprefix(header))
+    before, after, first = (
+        control_rule(text) if text in vocabulary else lark_text(text) or '""'
+        for text in (reply.thought_opening, after.strip(), first.strip())
+    )
+    thought = f"thought /[ \\n]{{1,4}}/? ({after})?"
+    if not is_open:
+        thought = f"({before} {thought})? ({first})?"
+    return f"start: {thought} @answer\nthought[suffix={json.dumps(closing)}]: /(.|\\n)*/"
+
+
+def _by_id(source: str, vocabulary: Mapping[str, int]) -> str:
+    """Put the ids of the control tokens that the model has into a Lark grammar; others are spelt."""
+
+    def named(found: re.Match[str]) -> str:
+        number = vocabulary.get(found[1])
         return json.dumps(found[1]) if number is None else f"<[{number}]>"
 
-    is_lark = grammar.kind == "lark"
-    source = re.sub(CONTROL_RULE, by_id, grammar.source) if is_lark else grammar.source
-    return grammar_source(grammar.kind, source)
+    def ended(found: re.Match[str]) -> str:
+        """Let a control token end a text. A text contains none, but a suffix would be spelt."""
+        ending = json.loads(found[1])
+        rule = control_rule(ending) if ending in vocabulary else lark_text(ending.lstrip())
+        first = re.match(CONTROL_RULE, rule)
+        return f": {found[2]} {rule}" if first and first[1] in vocabulary else found[0]
+
+    return re.sub(CONTROL_RULE, named, re.sub(SUFFIX, ended, source))

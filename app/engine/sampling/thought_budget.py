@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from app.engine.sampling.logits_processing import Process
-from app.values.chat_format import ChatFormat
+from app.values.chat_format import ReplyFormat
 
 MOST_FORCED = 64
 """Maximum number of tokens that are forced, far more than any closing has."""
@@ -22,7 +22,7 @@ MOST_FORCED = 64
 
 def thought_budget(
     budget: int,
-    chat_format: ChatFormat,
+    reply: ReplyFormat,
     is_open: bool,
     reply_start: int,
     first_written: int,
@@ -33,7 +33,6 @@ def thought_budget(
 
     The reply begins at index `reply_start` of the history, and the first token that is not given already is at
     `first_written`. With `is_open` the prompt has opened the thought."""
-    reply = chat_format.reply
     opening = 0 if is_open else len(encode(reply.thought_opening))
     limit = max(reply_start + opening + budget, first_written)
 
@@ -44,7 +43,7 @@ def thought_budget(
         begins = is_open or text.lstrip().startswith(reply.thought_opening.strip())
         if not begins or reply.thought_closing.strip() in text:
             return ()
-        end = chat_format.reply.thought_end
+        end = reply.thought_end
         written = next(n for n in range(len(end), -1, -1) if text.endswith(end[:n]))
         return encode(end[written:])[:MOST_FORCED]
 

@@ -164,26 +164,35 @@ def make_reply_sampler(
         processes.append(penalties(wanted, prompt_tokens))
     if wanted.logit_bias:
         processes.append(biases(wanted, loaded.vocabulary))
-    budget = request.options.thinking.budget if loaded.info.chat_format.reply.thought_end else 0
+    chat_format, thinking = loaded.info.chat_format, request.options.thinking
+    budget = thinking.budget if chat_format.reply.thought_end else 0
     reads_logits = bool(processes or wanted.grammar or budget) or wanted.top_logprobs >= 0
     sampler = loaded.runner.sampler(sampling, reads_logits)
     if wanted.grammar:
         tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
-        mask = loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun)
+        may_think = not isinstance(request.prompt, str) and chat_format.mode(thinking.level).level != "off"
+        form = chat_format.reply if may_think or tokens.opens_thought else PLAIN
+        mask = loaded.grammars().compile(
+            wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun, form, tokens.opens_thought
+        )
         constraint = mask.constraint(loaded.vocabulary)
         processes.append(mask)
-    elif budget:  # a grammar says itself what comes first
-        processes.append(_thought_budget(loaded, tokens, budget))
+    if budget:
+        processes.append(_thought_budget(loaded, tokens, budget, bool(wanted.grammar)))
     if processes:
         sampler = make_sampler(sampling, loaded.info.device, processes=processes)
     return sampler, constraint
 
 
-def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int) -> Process:
-    tokenizer, prompt = loaded.tokenizer, len(tokens.prompt)
+def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int, has_grammar: bool) -> Process:
+    """Make the process that closes the thought. If a grammar follows, it decides what comes after the closing."""
+    tokenizer, prompt, reply = loaded.tokenizer, len(tokens.prompt), loaded.info.chat_format.reply
+    if has_grammar:
+        end = reply.thought_end.partition(reply.thought_closing)[0] + reply.thought_closing
+        reply = replace(reply, thought_end=end)
     return thought_budget(
         budget,
-        loaded.info.chat_format,
+        reply,
         tokens.opens_thought,
         prompt - len(tokens.begun),
         prompt,

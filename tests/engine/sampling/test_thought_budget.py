@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from app.engine.sampling.thought_budget import thought_budget
-from app.values.chat_format import ChatFormat, ReplyFormat
+from app.values.chat_format import ReplyFormat
 
-FORMAT = ChatFormat(ReplyFormat("<t>", "</t>", thought_end="\n</t>\n\n"))
+FORMAT = ReplyFormat("<t>", "</t>", thought_end="\n</t>\n\n")
 LOGITS = torch.arange(128, dtype=torch.float32)
 
 

@@ -8,6 +8,7 @@ import pytest
 from app.conversation import Reply
 from app.engine import Engine
 from app.values.chat_format import Thinking
+from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (
     DecoderName,
     Decoding,
@@ -33,6 +34,7 @@ SWITCHED = (
 )
 THOUGHT = "<think>\nA person says hi. I may say hi as well, or say hello. So hello.\n</think>\n\nHello there!"
 HI = (Message("user", "Hi"),)
+GREETING = Grammar("regex", "Hello there!")
 ALL: tuple[DecoderName, ...] = ("plain", "auto", "lookahead", "prompt-lookup", "jacobi")
 
 
@@ -50,10 +52,17 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def reply(
-    engine: Engine, model: str, options: Options, prompt: Prompt = HI, variables: str = ""
+    engine: Engine,
+    model: str,
+    options: Options,
+    prompt: Prompt = HI,
+    variables: str = "",
+    grammar: Grammar | None = None,
 ) -> tuple[str, Finished]:
-    asked = Reply()
-    engine.submit(Request(replace(CPU, name=model), prompt, options, variables=variables), asked)
+    asked, logits = Reply(), LogitsSettings(grammar=grammar)
+    engine.submit(
+        Request(replace(CPU, name=model), prompt, options, logits=logits, variables=variables), asked
+    )
     events = events_of(asked)
     assert isinstance(events[-1], Finished), events[-1]
     return "".join(event.text for event in events if isinstance(event, Piece)), events[-1]
@@ -112,3 +121,25 @@ def test_a_continued_thought_is_closed_by_the_budget_as_in_one_go(engine: Engine
     begun, _ = reply(engine, "thinks", replace(options, max_new_tokens=15))
     rest, _ = reply(engine, "thinks", options, (*HI, Message("assistant", begun)))
     assert begun + rest == whole
+
+
+@pytest.mark.parametrize(("model", "budget"), [("thinks", 0), ("thinks", 9), ("opened", 0), ("opened", 8)])
+def test_every_decoder_thinks_before_an_answer_of_a_given_form(
+    engine: Engine, model: str, budget: int
+) -> None:
+    options = Options(max_new_tokens=120, thinking=Thinking(budget=budget))
+    texts = {
+        reply(engine, model, replace(options, decoding=Decoding(decoder)), grammar=GREETING)[0]
+        for decoder in ALL
+    }
+    (text,) = texts
+    thought = THOUGHT if not budget else "<think>\nA person\n</think>\n\nHello there!"
+    assert text.split() == thought.split()
+
+
+def test_an_answer_of_a_given_form_has_no_thought_if_thinking_is_off_or_the_prompt_has_no_template(
+    engine: Engine,
+) -> None:
+    off = Options(thinking=Thinking("off"))
+    assert reply(engine, "thinks", off, grammar=GREETING)[0] == "Hello there!"
+    assert reply(engine, "thinks", Options(), "Hi", grammar=GREETING)[0] == "Hello there!"
