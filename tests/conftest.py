@@ -60,6 +60,24 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave out the cases marked thorough before they are made: there are more of them than of all others."""
+    if not metafunc.config.getoption("--thorough"):
+        markers = metafunc.definition.own_markers
+        markers[:] = [_without_thorough(each) if each.name == "parametrize" else each for each in markers]
+
+
+def _without_thorough(parametrize: pytest.Mark) -> pytest.Mark:
+    names, values, *others = parametrize.args
+    kept = [
+        value for value in values if not any(mark.name == "thorough" for mark in getattr(value, "marks", ()))
+    ]
+    if len(kept) in (0, len(values)):
+        return parametrize
+    return pytest.mark.parametrize(names, kept, *others, **parametrize.kwargs).mark
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that no worker is left with them alone at the end.
 

@@ -117,6 +117,14 @@ class ScriptedEngine:
         self.words = WordReader()
         self.grammars: list[Grammar] = []
         self.grammar_problem = ""
+        self.is_closed = False
+        self._writers: list[threading.Thread] = []
+
+    def close(self) -> None:
+        """End the replies that are being written, and each later one at once."""
+        self.is_closed = True
+        for writer in self._writers:
+            writer.join()
 
     def reader(self) -> WordReader:
         return self.words
@@ -129,7 +137,9 @@ class ScriptedEngine:
     def submit(self, request: Request, reply: Reply) -> None:
         self.requests.append(request)
         if self.pause:
-            threading.Thread(target=self._write, args=(request, reply), daemon=True).start()
+            writer = threading.Thread(target=self._write, args=(request, reply), daemon=True)
+            self._writers.append(writer)
+            writer.start()
         else:
             self._write(request, reply)
 
@@ -153,7 +163,7 @@ class ScriptedEngine:
         reply.append(Prefilling(9, 9))
         statistics = Statistics(prompt_tokens=9, time_to_first_token=0.05)
         for step in steps(self.text, request.options.decoding.decoder != "plain"):
-            if reply.is_stopping:
+            if reply.is_stopping or self.is_closed:
                 return reply.append(_end(request, "stopped", statistics))
             sleep(self.pause)
             statistics = after_step(statistics, step.origins)

@@ -18,7 +18,6 @@ SEARCH = "#chat-search :is(input, textarea)"
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not (CHECKOUT / "run.py").exists(), reason="run.py is not there"),
 ]
 

@@ -10,7 +10,7 @@ from tests.support.app_kills import Killer
 from tests.support.app_process import AppProcess
 from tests.tiers import todays_seed
 
-pytestmark = [pytest.mark.thorough, pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.browser]
 
 TIMES = 5
 

@@ -16,7 +16,7 @@ from tests.net_log import NetLog
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 
 OWN_SERVICES = {"clients2.google.com", "update.googleapis.com", "accounts.google.com"}
 """The time, newer parts of the browser, and who is signed in: asked by the browser itself at its start."""

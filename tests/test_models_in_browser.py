@@ -25,7 +25,7 @@ COMMIT = "0" * 40
 FAST, SLOW = 0.0, 3_000_000.0
 """Bytes per second of the hub."""
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.browser
 
 
 @dataclass

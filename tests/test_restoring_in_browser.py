@@ -12,7 +12,7 @@ from tests.page_driver import LAST, PageDriver
 from tests.pictures import HOUSE_RULES, KEY
 from tests.support.app_process import AppProcess
 
-pytestmark = [pytest.mark.thorough, pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.thorough, pytest.mark.browser]
 
 TABLES = ("chat", "message", "preset", "folder", "collection", "document", "passage")
 

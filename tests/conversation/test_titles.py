@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
@@ -14,6 +14,7 @@ from app.database import MEMORY, Database
 from app.values.chat import ChatVersion
 from app.values.messages import ModelChoice, Options
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
+from tests.support.waiting import until
 
 ASKED = ReplySettings(ModelChoice("demo"), Options(), titles_chats=True)
 
@@ -34,10 +35,7 @@ def conversations(stores: ChatStores) -> Iterator[Conversations]:
 
 
 def until_titled(stores: ChatStores, title: str) -> None:
-    deadline = monotonic() + 10
-    while monotonic() < deadline and [line.title for line in stores.summaries()] != [title]:
-        sleep(0.02)
-    assert [line.title for line in stores.summaries()] == [title]
+    until(lambda: [line.title for line in stores.summaries()] == [title])
 
 
 def test_a_new_chat_is_titled_after_its_first_answer(

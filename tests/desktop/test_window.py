@@ -5,12 +5,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
 from app.desktop.window import follow_commands, require_window, show_window
 from app.errors import WindowUnavailable
+from tests.support.waiting import until
 
 SCRIPT = '''
 """A pywebview without a screen: writes down what it is asked, shows its window until it is destroyed."""
@@ -57,13 +57,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def seen(place: Path, words: str) -> None:
     """Wait until the window was asked for this."""
-    deadline = monotonic() + 20
-    while monotonic() < deadline:
-        file = place / "told"
-        if file.exists() and words in file.read_text(encoding="utf-8").split("\n"):
-            return
-        sleep(0.02)
-    raise AssertionError(f"the window was never asked to {words}")
+    told = place / "told"
+    until(lambda: told.exists() and words in told.read_text(encoding="utf-8").split("\n"))
 
 
 class Shown:

@@ -1,7 +1,5 @@
 """Vectors of passages: the search in memory, and the thread that has missing ones computed."""
 
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,18 +11,11 @@ from app.documents import Documents, embedding
 from app.documents.embedding import NO_EMBEDDER, VectorIndex
 from app.errors import ModelBroken
 from tests.documents.search.library import WordEmbedder, add_document, word_vector
+from tests.support.waiting import until
 
 TEXT = "\n\n".join(
     f"Paragraph {number} says something about the number {number}." * 20 for number in range(100)
 )
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what another thread does."""
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
 
 
 def embedded(documents: Documents, collection: int) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from app.documents.file_import import PendingFiles
 from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
 from tests.documents.test_documents import EGGS
-from tests.documents.test_embedding import until
 from tests.documents.test_indexing import sections
+from tests.support.waiting import until
 
 
 @contextmanager

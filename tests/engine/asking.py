@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from time import monotonic, sleep
 
 from app.conversation import Reply
 from app.engine import Engine
 from app.values.messages import Event, Failed, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.places import Places
+from tests.support.waiting import until
 
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
 SHORT = Options(max_new_tokens=12, ignore_eos=True)
@@ -60,10 +60,7 @@ def ask(
 
 def events_of(reply: Reply) -> list[Event]:
     """Every event, once the reply has ended; fails a test that would wait for ever."""
-    end = monotonic() + SECONDS
-    while not reply.is_done:
-        assert monotonic() < end, f"the reply did not end: {reply.wait(0, 0)}"
-        sleep(0.002)
+    until(lambda: reply.is_done)
     return list(reply.events())
 
 
@@ -83,10 +80,3 @@ def reason(reply: Reply) -> str:
     last = events_of(reply)[-1]
     assert isinstance(last, Finished), last
     return last.reason
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = monotonic() + SECONDS
-    while not condition():
-        assert monotonic() < end
-        sleep(0.002)

@@ -23,9 +23,10 @@ from app.models_registry.downloads.process import download
 from app.models_registry.installed_models import has_checksums
 from app.values.model import InstalledModel
 from tests.gguf_models import write_gguf
-from tests.models_registry.downloads.test_downloads import VALUES, wait_for
+from tests.models_registry.downloads.test_downloads import VALUES
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent, write
+from tests.support.waiting import until
 
 CONFIG = (
     b'{"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, '
@@ -162,7 +163,7 @@ def test_half_a_download_can_be_deleted(server: FakeHub, hub: Hub, tmp_path: Pat
     server.pace = 5e6
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     downloads.start("org/small")
-    wait_for(lambda: downloads.snapshot()[0].done > 100_000)
+    until(lambda: downloads.snapshot()[0].done > 100_000)
     downloads.close()
     model = others(hub)["org/small"]
     assert model.state == "incomplete" and freed_by(model, hub) == model.size > 100_000

@@ -10,10 +10,10 @@ from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.config import parse_config
 from app.settings import ModelSettings
 from app.values.model import Download, InstalledModel, RowPrice
-from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub
 from tests.models_registry.model_files import model_files, write
 from tests.models_registry.test_installed_models import CONFIG
+from tests.support.waiting import until
 
 FILES = {**model_files(500_000), "config.json": CONFIG}
 ONLINE = ModelSettings()
@@ -41,7 +41,7 @@ def test_a_model_is_found_judged_fetched_and_deleted(library: ModelLibrary, serv
     assert looked.fit is not None and looked.fit.peak >= looked.fit.need.total
     assert library.hub.page(name) == f"{server.endpoint}/org/small"
     library.downloads.start(name)
-    wait_for(lambda: state(library) == "done")
+    until(lambda: state(library) == "done")
     (model,) = others(library)
     fit = library.judge(model, memory, "bfloat16", 64)
     assert (model.state, fit.need.weights) == ("ready", looked.fit.need.weights)
@@ -53,7 +53,7 @@ def test_a_model_is_found_judged_fetched_and_deleted(library: ModelLibrary, serv
 def test_offline_ends_all_traffic_and_makes_no_request(library: ModelLibrary, server: FakeHub) -> None:
     server.pace = 500_000
     library.downloads.start("org/small")
-    wait_for(lambda: any(download.done for download in library.downloads.snapshot()))
+    until(lambda: any(download.done for download in library.downloads.snapshot()))
     library.use(replace(ONLINE, is_offline=True))
     asked = len(server.asked)
     assert (state(library), library.hub.is_offline) == ("paused", True)
@@ -105,7 +105,7 @@ def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
     assert library.row_price(str(folder), "float32") == whole
     assert library.row_price(str(folder), "bfloat16") == half
     library.downloads.start("org/small")
-    wait_for(lambda: state(library) == "done")
+    until(lambda: state(library) == "done")
     assert library.row_price("org/small", "float32") == whole
     demo = library.row_price("demo", "float32")
     assert demo is not None and demo.logits == 4096 * 8

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 from app.database.data_folder import DataFolder
 
 CHECKOUT = Path(__file__).parents[2]
-START_SECONDS = 90.0
-STOP_SECONDS = 20.0
+START_SECONDS = 240.0
+STOP_SECONDS = 60.0
 REQUESTS = "app.ui.frame.page_access"
 """The name of the log of requests."""
 

@@ -35,9 +35,7 @@ def test_a_process_that_hangs_ends_in_time_and_the_log_tells_where(tmp_path: Pat
         env=importing_environment(),
     ) as process:
         assert process.stdout and process.stdout.readline() == b"closing\n"
-        begun = monotonic()
-        assert process.wait(30) == 1
-        assert monotonic() - begun < 20
+        assert process.wait(50) == 1, "it ends before what hangs does"
     assert "Timeout" in log.read_text()
 
 

@@ -22,6 +22,7 @@ from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
+from tests.support.waiting import PATIENCE, until
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,7 +48,9 @@ def uploads(tmp_path: Path) -> Path:
 def open_services(
     engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, data_dir: Path
 ) -> Iterator[Services]:
-    """Services as main makes them: real stores for chats, and the rest does as it is told."""
+    """Services as main makes them: real stores for chats, and the rest does as it is told.
+
+    At the end every reply is ended and stored before the stores close."""
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
@@ -58,6 +61,10 @@ def open_services(
         file, servers = SettingsFile(data_dir), Servers(data_dir)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
         yield Services(conversations, engine, models, race, documents, file, Settings(), servers)
+        race.close(PATIENCE)
+        conversations.queue.close()
+        engine.close()
+        until(lambda: not conversations.is_busy)
 
 
 def services_like(services: Services, conversations: Conversations, file: SettingsFile) -> Services:

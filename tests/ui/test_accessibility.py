@@ -10,7 +10,7 @@ from tests.accessibility import grave_by_day_and_by_night, grave_findings
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.browser
 
 RICH = """<think>
 Let me see.

@@ -11,7 +11,7 @@ from app.values.messages import EngineStatus
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 LONG = "and so it goes, word after word, " * 150
 WIDE_TABLE = "\n".join(["| unbroken " * 12 + "|", "|---" * 12 + "|", "| unbroken " * 12 + "|"])

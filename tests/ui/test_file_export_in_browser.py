@@ -9,7 +9,7 @@ from app.ui import Running, Services
 from tests.page_driver import PageDriver
 from tests.ui.chat.people import Visitor
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 ODD = "Say ${1 + 1} {{x}} <b>\"it\"</b> & 'that'?\n    indented"
 SAVE = "#chats details.menu >> text=Save as Markdown"

@@ -9,7 +9,7 @@ import pytest
 from app.ui import Running
 from tests.page_driver import LAPTOP, PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

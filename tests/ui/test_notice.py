@@ -23,7 +23,6 @@ def test_a_notice_is_shown_until_it_was_read() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.browser
-@pytest.mark.timeout(180)
 def test_chats_that_were_put_aside_are_told_on_the_page_and_under_about(browser: Any, tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"no database " * 500)
     with AppProcess(tmp_path) as app, PageDriver(browser, app.url) as person:

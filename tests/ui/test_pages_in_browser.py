@@ -3,8 +3,7 @@
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
-from time import monotonic, sleep
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.support.app_process import REQUESTS
 from tests.support.soak_parts import kill_tab
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.browser
 SECONDS = 20
@@ -48,20 +48,12 @@ def connections(running: Running) -> int:
     return sum(one.port == running.port and not one.is_listening for one in own_sockets() or ())
 
 
-def until(is_so: Callable[[], object], seconds: float = SECONDS) -> None:
-    deadline = monotonic() + seconds
-    while not is_so():
-        assert monotonic() < deadline
-        sleep(0.05)
-
-
 def ask(page: Any, words: str = "Hello?") -> None:
     page.fill("#message textarea", words)
     page.press("#message textarea", "Enter")
     page.wait_for_selector("#messages article.assistant.last footer")
 
 
-@pytest.mark.timeout(600)
 def test_the_next_page_works_after_many_reloads(
     context: Any, running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -75,7 +67,6 @@ def test_the_next_page_works_after_many_reloads(
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(600)
 def test_more_tabs_than_a_browser_has_connections_work_at_once(context: Any, running: Running) -> None:
     tabs = [tab(context, running) for _ in range(12)]
     ask(tabs[0])
@@ -86,7 +77,6 @@ def test_more_tabs_than_a_browser_has_connections_work_at_once(context: Any, run
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(300)
 def test_nothing_is_left_of_a_tab_that_was_closed_or_killed(context: Any, running: Running) -> None:
     for is_killed in (False, True):
         page, other = tab(context, running), tab(context, running)
@@ -99,7 +89,6 @@ def test_nothing_is_left_of_a_tab_that_was_closed_or_killed(context: Any, runnin
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(300)
 def test_a_browser_that_slept_goes_on_by_itself(launch: Any, running: Running) -> None:
     chromium = launch()
     page = tab(chromium.new_context(), running)
@@ -135,7 +124,6 @@ def test_a_lost_page_says_so_and_what_to_do_once_the_app_was_started_again(
             second.close()
 
 
-@pytest.mark.timeout(300)
 def test_a_page_that_the_app_does_not_know_offers_to_reload_and_keeps_what_is_typed(
     browser: Any, services: Services, app_context: AppContext, engine: ScriptedEngine
 ) -> None:

@@ -15,7 +15,7 @@ from app.ui import Running, Services
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 EVENT, UPLOAD = "**/gradio_api/queue/join*", "**/gradio_api/upload*"
 DOCUMENTS, CHAT = "#import input[type=file]", "#composer input[type=file]"

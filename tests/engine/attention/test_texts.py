@@ -6,15 +6,19 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from app.engine.attention.selector import Attention
 from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.plain import plain
+from app.engine.runner.model_config import Rotary
+from app.engine.runner.runner import BlockRunner
 from app.errors import AttentionUnavailable
 from app.values.messages import Decoding, ModelChoice, ModelFolder
-from tests.engine.architectures import BRANCHING
+from tests.engine.architectures import BRANCHING, LLAMA
+from tests.engine.attention.backends import triton_backend
 from tests.engine.attention.cases import DEVICE
 from tests.engine.oracle import Oracle, branching
-from tests.engine.replies import Letters, with_pool, write
+from tests.engine.replies import Letters, load, with_pool, write
 from tests.engine.tiny import DEMO
 
 pytest.importorskip("triton", reason="triton is not installed")
@@ -27,8 +31,8 @@ def demo(dtype: torch.dtype) -> LoadedModel:
     return prepare(model, tokenizer, ModelFolder(DEMO, "demo"), ModelChoice("demo", attention="triton"))
 
 
-def zoo(name: str, dtype: torch.dtype = torch.float32) -> LoadedModel:
-    model = next(each for each in BRANCHING if each.name == name).make().to(DEVICE, dtype)
+def zoo(name: str) -> LoadedModel:
+    model = next(each for each in BRANCHING if each.name == name).make().to(DEVICE)
     return prepare(model, Letters(), ModelFolder(Path("zoo"), "zoo"), ModelChoice("zoo", attention="triton"))
 
 
@@ -50,14 +54,22 @@ def test_the_demo_model_says_the_same_with_lookahead(dtype: torch.dtype) -> None
 
 
 def test_half_precision_keeps_the_bits_of_logits_when_drafts_become_the_text() -> None:
-    """Four rows as one chain or one by one, all in blocks of four rows."""
-    loaded = zoo("llama", torch.bfloat16)
+    """Four rows as one chain or one by one, all in blocks of four rows; the cases below have the trial at load."""
+    prepared = load(LLAMA.make().to(DEVICE, torch.bfloat16)).runner
+    assert isinstance(prepared, BlockRunner)
+    attend = triton_backend()
+    runner = BlockRunner(
+        prepared.model,
+        prepared.context,
+        Rotary("fixed", prepared.context),
+        Attention("triton", attend, attend),
+    )
     tokens = (3, 14, 15, 92)
-    list(loaded.runner.prefill((), (4,)))
-    together = loaded.runner.forward(chain_block(tokens, 0, wanted=(0, 1, 2, 3)))
+    list(runner.prefill((), (4,)))
+    together = runner.forward(chain_block(tokens, 0, wanted=(0, 1, 2, 3)))
     for place, token in enumerate(tokens):
-        alone = loaded.runner.forward(chain_block((token,), place, wanted=(0,) * 4))
-        loaded.runner.commit((0,))
+        alone = runner.forward(chain_block((token,), place, wanted=(0,) * 4))
+        runner.commit((0,))
         assert torch.equal(alone[0], together[place])
 
 

@@ -101,15 +101,25 @@ def unwatched(_done: int, _total: int) -> None:
     """Nobody watches."""
 
 
+def ticking(seconds: float) -> Callable[[], float]:
+    """Make a clock on which this time passes from one look to the next, whatever the machine does."""
+    ticks = count(0, seconds)
+    return lambda: next(ticks)
+
+
+QUICK = 0.005
+"""Seconds of a step for which no model counts as slow."""
+
+
 def test_float32_needs_no_classes_and_says_so() -> None:
-    profile = profile_steps(tiny(torch.float32), unwatched)
+    profile = profile_steps(tiny(torch.float32), unwatched, ticking(QUICK))
     assert profile.free.buckets == FEW_BUCKETS
     assert (profile.bucket_sets, bool(profile.batch_invariant)) == ((), False)
     assert profile.note == "float32: the same text with lookahead on and off"
 
 
 def test_half_precision_gets_classes_of_measured_widths() -> None:
-    profile = profile_steps(tiny(torch.bfloat16), unwatched)
+    profile = profile_steps(tiny(torch.bfloat16), unwatched, ticking(QUICK))
     assert profile.batch_invariant.buckets == MEASURED_BUCKETS
     assert profile.bucket_sets
     assert profile.note.startswith("bfloat16: the text is identical among steps of ")
@@ -172,14 +182,14 @@ def test_each_token_of_context_is_timed_for_one_row_and_for_many() -> None:
 
 
 def test_a_context_too_short_to_tell_costs_nothing() -> None:
-    assert profile_steps(tiny(torch.float32, PREFIX + 128), unwatched).free.per_token == ()
+    assert profile_steps(tiny(torch.float32, PREFIX + 128), unwatched, ticking(QUICK)).free.per_token == ()
 
 
 def test_experts_are_sent_away_with_a_reason() -> None:
     mixtral = next(architecture for architecture in BRANCHING if architecture.name == "mixtral")
     runner = load(mixtral.make().bfloat16()).runner
     assert isinstance(runner, BlockRunner)
-    profile = profile_steps(runner, unwatched)
+    profile = profile_steps(runner, unwatched, ticking(QUICK))
     assert profile.free and not profile.bucket_sets
     assert profile.note == "bfloat16: the model's experts process tokens in groups, so the text may differ"
 
@@ -198,7 +208,7 @@ def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
 
 def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
     runner = tiny(torch.bfloat16)
-    profile_steps(runner, unwatched)
+    profile_steps(runner, unwatched, ticking(QUICK))
     assert runner.cache.committed()[0].shape[2] == 0
     list(runner.prefill(numbers(5)))
     assert (runner.reused, runner.same_text_buckets) == (0, ())
@@ -214,18 +224,17 @@ def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
 
     runner = tiny(torch.bfloat16)
     with pytest.raises(Stopped):
-        profile_steps(runner, stop)
+        profile_steps(runner, stop, ticking(QUICK))
     assert runner.cache.committed()[0].shape[2] == 0
 
 
 def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:
-    slow, quick = count(0, 1.0), count(0, 0.0001)
-    profile = profile_steps(tiny(torch.bfloat16), unwatched, clock=lambda: next(slow))
+    profile = profile_steps(tiny(torch.bfloat16), unwatched, ticking(1.0))
     assert sorted(chain.from_iterable(profile.bucket_sets)) == [1, 32], (
         "a plain step is not padded to 32 rows"
     )
     assert not profile.is_whole
-    assert profile_steps(tiny(torch.bfloat16), unwatched, clock=lambda: next(quick)).is_whole
+    assert profile_steps(tiny(torch.bfloat16), unwatched, ticking(QUICK)).is_whole
 
 
 def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:

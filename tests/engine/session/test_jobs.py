@@ -13,7 +13,7 @@ from app.engine.session.jobs import LONG, JobQueue, Shutdown, TokenisingThreads,
 from app.engine.text.prompt import RequestTokens
 from app.errors import AppError, PromptTooLong
 from app.values.messages import Message, ModelChoice, ModelFolder, Request
-from tests.engine.asking import wait_for
+from tests.support.waiting import until
 
 SECONDS = 30.0
 SHORT_TEXT, LONG_TEXT = Request(ModelChoice("m"), "short"), Request(ModelChoice("m"), "long " * LONG)
@@ -103,7 +103,7 @@ def test_closed_threads_end_behind_their_last_text_and_take_no_more() -> None:
         late = threads.tokenise(LONG_TEXT, slow.tokens)
         assert (late.done(), late.result().tokens) == (True, None)
     assert last.result(SECONDS).tokens is TOKENS
-    wait_for(lambda: threading.active_count() == before)
+    until(lambda: threading.active_count() == before)
 
 
 def test_without_a_tokenizer_the_request_comes_back_at_once() -> None:

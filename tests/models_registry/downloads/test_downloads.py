@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from app.values.model import Download
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub
 from tests.models_registry.model_files import model_files
+from tests.support.waiting import until
 from tests.tiers import named, some, todays_seed
 
 SMALL = HubId("org/small")
@@ -47,15 +48,8 @@ def the(downloads: Downloads, name: str = "org/small") -> Download:
     return next(download for download in downloads.snapshot() if download.name == name)
 
 
-def wait_for(is_true: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not is_true():
-        assert time.monotonic() < end, "it did not come to that in time"
-        time.sleep(0.01)
-
-
 def in_the_middle(downloads: Downloads, name: str = "org/small") -> None:
-    wait_for(lambda: the(downloads, name).done > 200_000)
+    until(lambda: the(downloads, name).done > 200_000)
 
 
 def files_of(hub: Hub) -> list[Path]:
@@ -77,8 +71,8 @@ def test_a_download_runs_to_its_end_and_tells_how_it_goes(
         map(len, model_files(VALUES).values())
     )
     assert {file.name for file in seen.files} == set(model_files())
-    wait_for(lambda: the(downloads).seconds_left is not None)
-    wait_for(lambda: the(downloads).state == "done")
+    until(lambda: the(downloads).seconds_left is not None)
+    until(lambda: the(downloads).state == "done")
     done = the(downloads)
     assert done.done == done.size and done.folder == hub.cached(SMALL)
     assert (done.note, done.speed, done.seconds_left) == ("", 0.0, None)
@@ -101,7 +95,7 @@ def test_a_pause_ends_the_traffic_and_a_resume_goes_on_where_it_was(
     assert bytes_sent(server) == sent
     server.asked.clear()
     downloads.resume("org/small")
-    wait_for(lambda: the(downloads).state == "done")
+    until(lambda: the(downloads).state == "done")
     weights = next(file for file in kept.files if file.name == WEIGHTS)
     assert server.gets(WEIGHTS) == [f"GET /org/small/resolve/{COMMIT}/{WEIGHTS} bytes={weights.done}-"]
 
@@ -150,7 +144,7 @@ def test_a_cancelled_download_that_waits_or_pauses_is_gone(
 
 def test_a_cancel_leaves_an_installed_model_alone(downloads: Downloads, hub: Hub) -> None:
     downloads.start("org/small")
-    wait_for(lambda: the(downloads).state == "done")
+    until(lambda: the(downloads).state == "done")
     folder = hub.cached(SMALL)
     downloads.start(f"org/small@{COMMIT}")
     downloads.cancel(f"org/small@{COMMIT}")
@@ -164,7 +158,7 @@ def test_two_run_at_once_and_the_third_waits_for_its_turn(server: FakeHub, downl
     in_the_middle(downloads, "org/other")
     assert [download.state for download in downloads.snapshot()] == ["running", "running", "queued"]
     server.pace = 0
-    wait_for(lambda: all(download.state == "done" for download in downloads.snapshot()))
+    until(lambda: all(download.state == "done" for download in downloads.snapshot()))
 
 
 def test_the_next_app_offers_what_the_last_one_did_not_finish(
@@ -182,7 +176,7 @@ def test_the_next_app_offers_what_the_last_one_did_not_finish(
     assert server.asked == []
     server.pace = 0
     second.resume("org/small")
-    wait_for(lambda: the(second).state == "done")
+    until(lambda: the(second).state == "done")
     assert not any("/api/" in line for line in server.asked)
     third = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     third.restore()
@@ -204,10 +198,10 @@ def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
     downloads.start("org/small")
     in_the_middle(downloads)
     os.kill(children[0].pid, signal.SIGTERM)
-    wait_for(lambda: the(downloads).state == "failed")
+    until(lambda: the(downloads).state == "failed")
     assert "ended unexpectedly: resume it" in the(downloads).note
     downloads.resume("org/small")
-    wait_for(lambda: the(downloads).state == "done")
+    until(lambda: the(downloads).state == "done")
 
 
 def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(downloads: Downloads) -> None:
@@ -220,7 +214,7 @@ def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(down
     assert the(downloads).note.endswith("close other programs, then resume it. Downloaded bytes are kept.")
     downloads.pause("org/small")
     downloads.resume("org/small")
-    wait_for(lambda: the(downloads).state == "done")
+    until(lambda: the(downloads).state == "done")
 
 
 def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
@@ -233,7 +227,7 @@ def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
     server.models["org/small"] = model_files(VALUES)
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"), launch=launch)
     downloads.start("org/small")
-    wait_for(lambda: the(downloads).state == "failed")
+    until(lambda: the(downloads).state == "failed")
     assert the(downloads).note == (
         "Foresight could not start a process of its own (Resource temporarily unavailable): "
         "close other programs, then try again."
@@ -243,13 +237,13 @@ def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
 def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downloads: Downloads) -> None:
     server.gated.add("org/small")
     downloads.start("org/small")
-    wait_for(lambda: the(downloads).state == "failed")
+    until(lambda: the(downloads).state == "failed")
     failed = the(downloads)
     assert failed.asks_token and "is gated: accept its terms" in failed.note
     assert failed.page == f"{server.endpoint}/org/small"
     server.gated.clear()
     downloads.start("org/small")
-    wait_for(lambda: the(downloads).state == "done")
+    until(lambda: the(downloads).state == "done")
     assert not the(downloads).asks_token
 
 
@@ -257,7 +251,7 @@ def test_a_name_that_the_hub_does_not_know_is_not_offered_again(
     hub: Hub, downloads: Downloads, tmp_path: Path
 ) -> None:
     downloads.start("org/typo")
-    wait_for(lambda: the(downloads, "org/typo").state == "failed")
+    until(lambda: the(downloads, "org/typo").state == "failed")
     assert "check the spelling" in the(downloads, "org/typo").note
     later = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     later.restore()

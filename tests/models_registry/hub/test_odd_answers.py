@@ -18,6 +18,7 @@ from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.http import RetryPolicy
 from app.values.model import Memory, SearchHit
 from tests.odd_server import ODD, Answer, answer, is_sentence, odd_server, once, refusal
+from tests.support.waiting import PATIENCE
 from tests.tiers import pairwise
 
 QUICK = RetryPolicy(read_timeout=0.4, first_wait=0.01, longest_wait=0.02, tries=2)
@@ -67,7 +68,7 @@ def test_an_odd_answer_ends_every_call_soon_with_a_sentence(odd: Answer, call: C
         assert is_sentence(told) or (call is CALLERS["search"] and not told), told
         names = ("Hugging Face", server.host, "org/small")
         assert not told or any(name in told for name in names), told
-    assert monotonic() - begun < 15
+    assert monotonic() - begun < PATIENCE
 
 
 def test_a_token_goes_to_the_hub_alone(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from app.models_registry import (
 )
 from app.values.model import Memory, SearchHit
 from tests.gguf_models import split_gguf, write_gguf
-from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent
 from tests.models_registry.test_installed_models import CONFIG
+from tests.support.waiting import until
 
 PLENTY = Memory("cpu", 8 << 30, 16 << 30)
 SMALL = HubId("org/small")
@@ -191,7 +191,7 @@ def test_the_chosen_file_alone_is_downloaded_listed_found_and_deleted(
     wanted = HubId(REPO.repo, "", Q4)
     downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     downloads.start(str(wanted))
-    wait_for(lambda: downloads.snapshot()[0].state in ("done", "failed"))
+    until(lambda: downloads.snapshot()[0].state in ("done", "failed"))
     (download,) = downloads.snapshot()
     assert (download.name, download.state, download.note) == (f"{REPO}:{Q4}", "done", "")
     assert not any(Q8 in line for line in server.asked)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from itertools import zip_longest
-from time import monotonic, sleep
 from typing import Any
 
 import gradio as gr
@@ -20,6 +19,7 @@ from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
 from app.ui.sidebar.render import ChatListRenderer
 from app.values.chat import ChatSettings, StoredMessage, Thread
 from app.values.messages import Options
+from tests.support.waiting import until
 
 SKIPPED = gr.skip()
 SECONDS = 10
@@ -147,14 +147,6 @@ class Visitor:
     def texts(self) -> list[str]:
         """What its messages say."""
         return [message.text for message in self.messages]
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    deadline = monotonic() + SECONDS
-    while not is_so():
-        assert monotonic() < deadline
-        sleep(0.002)
 
 
 class UnsteadyConversations(Conversations):

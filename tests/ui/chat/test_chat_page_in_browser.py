@@ -12,7 +12,7 @@ from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 BOX = "#message textarea"
 LONG = "and so it goes, line after line\n\n" * 60

@@ -12,7 +12,8 @@ from app.values.chat import ChatSettings
 from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import EngineStatus, Message, ModelChoice, Options
 from tests.fakes import DEMO, ScriptedEngine, WordReader
-from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor, until
+from tests.support.waiting import until
+from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor
 
 LONG = "word after word " * 100
 

@@ -64,7 +64,6 @@ def test_a_choice_is_saved_for_the_model_and_used_for_the_next_reply(services: S
 
 
 @pytest.mark.browser
-@pytest.mark.timeout(120)
 def test_it_is_worked_by_keyboard_and_keeps_the_focus(
     browser: Any, running: Running, engine: ScriptedEngine, services: Services
 ) -> None:

@@ -1,21 +1,25 @@
 """Nothing that is typed is lost: while it is sent, while a reply is written, through a reload and a kill."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.conversation import Reply
+from app.database.files import FILE_NAME
 from app.ui import Running
 from app.values.messages import Request
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
+from tests.support.waiting import until
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.browser
 BOX = "#message textarea"
 SECONDS = 30
 
@@ -123,6 +127,13 @@ def test_the_draft_of_another_chat_never_replaces_what_is_typed(person: PageDriv
     shown(person, "of the new")
 
 
+def draft_in(data_dir: Path) -> str:
+    """Read the draft of a new chat from the app's file."""
+    with closing(sqlite3.connect(data_dir / FILE_NAME)) as file:
+        (text,) = file.execute("SELECT text FROM draft WHERE chat = 0").fetchone() or ("",)
+        return str(text)
+
+
 def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path: Path) -> None:
     with AppProcess(tmp_path) as app:
         with PageDriver(browser, app.url) as person:
@@ -133,7 +144,7 @@ def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path
             person.page.goto(app.url)
             shown(person, "half a thought, and the rest of it")
             person.page.type(BOX, " and more")
-            person.page.wait_for_timeout(800)
+            until(lambda: draft_in(tmp_path) == "half a thought, and the rest of it and more")
             app.kill()
             app.start()
         with PageDriver(browser, app.url) as person:

@@ -12,7 +12,8 @@ from app.ui.chat.view import WARMER
 from app.ui.frame.option_controls import to_values
 from app.values.messages import EngineStatus, Options, Sampling
 from tests.fakes import DEMO, ScriptedEngine
-from tests.ui.chat.people import SKIPPED, Visitor, pressed, until
+from tests.support.waiting import until
+from tests.ui.chat.people import SKIPPED, Visitor, pressed
 
 
 def last(person: Visitor) -> int:

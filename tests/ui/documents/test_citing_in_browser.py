@@ -11,7 +11,7 @@ from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120), pytest.mark.usefixtures("lease")]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("lease")]
 
 TEXT = "\n\n".join(
     [

@@ -12,7 +12,7 @@ from tests.accessibility import grave_findings
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import DESKTOP, PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 EVIL = "<img src='http://evil.example/x.png' onerror='window.hacked = 1'><script>window.hacked = 1</script>"
 TEXT = f"The tenant pays on the first. {EVIL}\n\n" + "\n\n".join(

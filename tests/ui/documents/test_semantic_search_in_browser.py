@@ -13,7 +13,7 @@ from tests.models_registry.hub_server import FakeHub, running
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.browser
 
 SLOW = 60_000.0
 """Bytes per second: the model takes two or three seconds."""

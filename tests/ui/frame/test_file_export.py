@@ -84,7 +84,6 @@ def test_a_backup_that_the_disk_refuses_is_answered_with_why(
 
 @pytest.mark.thorough
 @pytest.mark.browser
-@pytest.mark.timeout(120)
 @pytest.mark.usefixtures("talked")
 def test_both_files_are_saved_from_the_page(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url) as person:

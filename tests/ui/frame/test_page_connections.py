@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import fastapi
@@ -26,8 +26,9 @@ from app.ui.frame.page_connections import (
     add_page_socket,
 )
 from app.ui.frame.page_stream import Parts, PolledRenderer
+from tests.support.waiting import PATIENCE, until
 
-SECONDS = 10
+SECONDS = PATIENCE
 
 
 class Server:
@@ -69,13 +70,6 @@ def server() -> Iterator[Server]:
         yield serving
 
 
-def until(is_so: Any) -> None:
-    deadline = monotonic() + SECONDS
-    while not is_so():
-        assert monotonic() < deadline
-        sleep(0.01)
-
-
 def drawn(page: ClientConnection) -> dict[str, Any]:
     """The next frame, which is acknowledged."""
     frame: dict[str, Any] = json.loads(page.recv(timeout=SECONDS))
@@ -107,16 +101,14 @@ def test_an_unknown_page_is_told_so(server: Server) -> None:
     assert closed.value.rcvd is not None and closed.value.rcvd.code == UNKNOWN_PAGE
 
 
-def test_the_stream_ends_within_two_seconds_of_its_page_closed_or_killed(server: Server) -> None:
+def test_the_stream_ends_with_its_page_closed_or_killed(server: Server) -> None:
     for session, is_kept in (("closed", False), ("killed", True)):
         server.pages.open(session)
         with server.page(session) as page:
             drawn(page)
             if is_kept:
                 page.socket.shutdown(socket.SHUT_RDWR)
-        began = monotonic()
         until(lambda known=session: not getattr(server.pages.find(known), "connections", 0))
-        assert monotonic() - began < 2
         assert (server.pages.find(session) is not None) == is_kept
         seen = server.looks
         sleep(0.4)

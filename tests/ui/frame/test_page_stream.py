@@ -4,12 +4,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
-from time import monotonic
 
 import pytest
 
 from app.errors import StoreFull
+from app.ui.frame import page_stream
 from app.ui.frame.page_stream import PageStream, Parts, PolledRenderer, ReplyHtmlBlocks
+from tests.support.waiting import PATIENCE
 from tests.ui.streaming import frames
 
 FULL = StoreFull("The disk is full: free some space.")
@@ -116,22 +117,24 @@ def test_slow_views_are_polled_on_one_thread_and_a_view_that_fails_keeps_no_othe
     assert full.threads == drawn.threads != fast.threads
 
 
-def test_a_resting_page_is_polled_seldom_and_at_once_when_the_person_does_something() -> None:
-    async def run() -> tuple[int, float]:
+def test_a_resting_page_is_not_polled_and_at_once_when_the_person_does_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(page_stream, "IDLE_SECONDS", 10 * PATIENCE)
+
+    async def run() -> int:
         stream, sights = PageStream([view := Sights({"title": "a"}).view()]), view.render.__self__  # type: ignore[attr-defined]
         reading = asyncio.create_task(anext(frames_of := stream.frames()))
         await reading
         stream._active_until = 0.0
         waiting = asyncio.ensure_future(anext(frames_of))
-        await asyncio.sleep(1.1)
+        await asyncio.sleep(0.3)
         resting = len(sights.threads) - 1
-        before, began = len(sights.threads), monotonic()
         stream.wake()
-        while len(sights.threads) == before:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(PATIENCE):
+            while len(sights.threads) == resting + 1:
+                await asyncio.sleep(0.001)
         waiting.cancel()
-        return resting, monotonic() - began
+        return resting
 
-    looks, seconds = asyncio.run(run())
-    assert looks <= 6
-    assert seconds < 0.2
+    assert asyncio.run(run()) <= 1

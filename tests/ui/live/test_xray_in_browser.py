@@ -25,7 +25,7 @@ from app.values.messages import ModelChoice, Options, Piece, Statistics
 from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, texts
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 
 class EssayReader(WordReader):

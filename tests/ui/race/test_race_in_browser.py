@@ -16,7 +16,7 @@ from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.racing import LaneEngine
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 
 class RaceEngine(ScriptedEngine):

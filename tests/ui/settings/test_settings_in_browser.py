@@ -12,9 +12,9 @@ from app.ui.settings.view import SECTIONS
 from tests.accessibility import grave_by_day_and_by_night, grave_findings
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
-from tests.ui.chat.people import until
+from tests.support.waiting import until
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
@@ -34,7 +34,6 @@ def go_to(person: PageDriver, section: str) -> None:
     person.page.wait_for_selector(f"#settings-{section}")
 
 
-@pytest.mark.timeout(180)
 def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
     person: PageDriver, services: Services
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from app.ui import Running, Services
 from tests.page_driver import PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.browser
 MARKED = """
     [...(CSS.highlights.get("found") ?? [])]
         .map((one) => one.startContainer.data.slice(one.startOffset, one.endOffset))

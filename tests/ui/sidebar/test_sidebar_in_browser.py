@@ -8,7 +8,7 @@ from app.ui import Running, Services
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.browser
 
 CHATS = 40
 

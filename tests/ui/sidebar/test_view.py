@@ -12,7 +12,8 @@ from app.ui.sidebar.render import UndoRenderer
 from app.ui.sidebar.view import SidebarActions
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
-from tests.ui.chat.people import Visitor, pressed, until
+from tests.support.waiting import until
+from tests.ui.chat.people import Visitor, pressed
 
 LONG = "word after word " * 100
 

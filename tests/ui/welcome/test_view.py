@@ -38,7 +38,8 @@ from tests.fake_models import (
     make_fit,
 )
 from tests.fakes import DEMO
-from tests.ui.chat.people import pressed, until
+from tests.support.waiting import until
+from tests.ui.chat.people import pressed
 
 READY = EngineStatus("ready", model=DEMO)
 GPU = Memory("cuda:0", 24 * GB, 24 * GB)

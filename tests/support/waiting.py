@@ -1,0 +1,15 @@
+"""Waiting for what another thread, process or page does: for a state, and never for a time."""
+
+from collections.abc import Callable
+from time import monotonic, sleep
+
+PATIENCE = 60.0
+"""Seconds until something that was waited for is called missing: many more than a loaded machine needs."""
+
+
+def until(is_so: Callable[[], object]) -> None:
+    """Wait until something is so; fail where it never is."""
+    end = monotonic() + PATIENCE
+    while not is_so():
+        assert monotonic() < end, "what was waited for did not come about"
+        sleep(0.005)
