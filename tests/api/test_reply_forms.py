@@ -2,6 +2,7 @@
 are told apart, with every decoder and however the text is cut."""
 
 import json
+from contextlib import closing
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ WEATHER = FunctionFields(
     name="weather", parameters={"type": "object", "properties": {"city": {"type": "string"}}}
 )
 HI = (Message("user", "Hi"),)
+SCRIPTED = ModelChoice("scripted", dtype="float32")
 DECODERS: Any = ("plain", "lookahead", "prompt-lookup")
 
 
@@ -30,20 +32,19 @@ def used(family: Family, choice: str | None = None) -> ToolUse:
     return tool_use([WEATHER], choice, None, None, chat_format_here(family.template, {}, []))
 
 
-def written(
-    folder: Path,
-    family: Family,
-    text: str,
-    tools: ToolUse | None,
-    grammar: Grammar | None = None,
-    **options: Any,
-) -> ReplySoFar:
-    """The reply of a scripted model in this family's form."""
+def opened(folder: Path, family: Family, text: str, tools: ToolUse | None = None) -> Session:
+    """A session of a scripted model in this family's form."""
     values = {"tools": json.loads(tools.native)} if tools else {}
     made = write_scripted(folder, text, family.template, controls=family.controls, context=768, **values)
-    session = Session(locate=lambda _name, _progress: made)
+    return Session(locate=lambda _name, _progress: made)
+
+
+def written(
+    session: Session, tools: ToolUse | None = None, grammar: Grammar | None = None, **options: Any
+) -> ReplySoFar:
+    """The model's whole reply."""
     request = Request(
-        ModelChoice(str(folder), dtype="float32"),
+        SCRIPTED,
         HI,
         Options(max_new_tokens=300, **options),
         tools=tools.native if tools else "",
@@ -52,7 +53,6 @@ def written(
     )
     reply = ReplySoFar()
     reply.take(session.events(request))
-    session.close()
     return reply
 
 
@@ -67,10 +67,8 @@ def parsed(tools: ToolUse, pieces: list[str]) -> ParsedReply:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_thought_is_told_from_the_answer(name: str, tmp_path: Path) -> None:
     family = FAMILIES[name]
-    texts = {
-        written(tmp_path / decoder, family, family.thinks, None, decoding=Decoding(decoder)).text
-        for decoder in DECODERS
-    }
+    with closing(opened(tmp_path, family, family.thinks)) as session:
+        texts = {written(session, decoding=Decoding(decoder)).text for decoder in DECODERS}
     (text,) = texts
     split = split_thought(text)
     assert (split.thought, split.answer) == ("Hm.", "Yes.")
@@ -82,7 +80,8 @@ def test_a_call_is_read_in_the_models_own_form(name: str, tmp_path: Path) -> Non
     family = FAMILIES[name]
     tools = used(family)
     assert tools.calls.kind and tools.calls.shows_tools
-    reply = written(tmp_path, family, family.calls, tools)
+    with closing(opened(tmp_path, family, family.calls, tools)) as session:
+        reply = written(session, tools)
     for pieces in ([reply.text], list(reply.text)):
         found = parsed(tools, pieces)
         calls = [(call.name, json.loads(call.arguments)) for call in found.calls]
@@ -94,7 +93,8 @@ def test_a_call_is_read_in_the_models_own_form(name: str, tmp_path: Path) -> Non
 def test_a_model_may_think_before_a_call_that_is_forced(name: str, tmp_path: Path) -> None:
     family = FAMILIES[name]
     tools = used(family, "required")
-    found = parsed(tools, [written(tmp_path, family, family.calls, tools).text])
+    with closing(opened(tmp_path, family, family.calls, tools)) as session:
+        found = parsed(tools, [written(session, tools).text])
     calls = [(call.name, json.loads(call.arguments)) for call in found.calls]
     assert (found.thought, found.text, calls) == ("Hm.", "", [("weather", {"city": "Rome"})])
 
@@ -109,19 +109,18 @@ def test_a_model_may_think_before_an_answer_of_a_given_form(name: str, kind: Any
         "json_schema": '{"type": "boolean"}',
     }
     grammar = Grammar(kind, source[kind])
-    split = split_thought(written(tmp_path, family, script, None, grammar).text)
+    with closing(opened(tmp_path, family, script)) as session:
+        split = split_thought(written(session, grammar=grammar).text)
     assert (split.thought, split.answer) == ("Hm.", "true")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_begun_reply_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Path) -> None:
     family = FAMILIES[name]
-    made = write_scripted(tmp_path, family.thinks, family.template, controls=family.controls, context=768)
-    session = Session(locate=lambda _name, _progress: made)
-    choice = ModelChoice(str(tmp_path), dtype="float32")
+    session = opened(tmp_path, family, family.thinks)
 
     def text(prompt: tuple[Message, ...], most: int = 300) -> str:
-        events = session.events(Request(choice, prompt, Options(max_new_tokens=most)))
+        events = session.events(Request(SCRIPTED, prompt, Options(max_new_tokens=most)))
         return "".join(event.text for event in events if isinstance(event, Piece))
 
     whole = text(HI)

@@ -159,10 +159,10 @@ def row_by_row(dtype: torch.dtype, size: int) -> list[Rows]:
 
 @pairwise(size=named([32, 100, 640]), dtype=named(DTYPES), deep=())
 def test_a_row_says_alone_what_it_says_among_others(dtype: torch.dtype, size: int) -> None:
-    rows = drawn(9, size, dtype=dtype)
+    rows = drawn(5, size, dtype=dtype)
     for say in row_by_row(dtype, size):
         whole = say(rows)
-        for first, last in ((0, 1), (8, 9), (3, 5)):
+        for first, last in ((0, 1), (4, 5), (2, 4)):
             assert torch.equal(say(rows[first:last]), whole[first:last])
 
 

@@ -45,11 +45,18 @@ def _two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def _model() -> PreTrainedModel:
+@pytest.fixture(scope="module")
+def model() -> PreTrainedModel:
     """A tiny one, whose attention is ours."""
-    model = LLAMA.make()
-    load(model)
-    return model
+    made = LLAMA.make()
+    load(made)
+    return made
+
+
+@pytest.fixture
+def _instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that compute nothing: thousands of them only pass the clock."""
+    monkeypatch.setattr(EagerSteps, "forward", lambda *_: torch.empty(0))
 
 
 def run(steps: ThreadedSteps, count: int) -> None:
@@ -58,19 +65,19 @@ def run(steps: ThreadedSteps, count: int) -> None:
         steps.forward(cache, chain_block((3, 1, 4), 0, wanted=(2,)))
 
 
-@pytest.mark.usefixtures("_two_threads")
-def test_all_threads_run_while_they_are_faster_and_trials_take_little_time() -> None:
+@pytest.mark.usefixtures("_two_threads", "_instant")
+def test_all_threads_run_while_they_are_faster_and_trials_take_little_time(model: PreTrainedModel) -> None:
     clock = CoresInUse(QUIET)
-    run(ThreadedSteps(_model(), SDPA, ThreadChoice(2), clock), 1000)
+    run(ThreadedSteps(model, SDPA, ThreadChoice(2), clock), 1000)
     trials = clock.runs.count(1)
     assert clock.runs.count(2) == 1000
     assert 0 < trials * QUIET[1] <= 1.1 * SHARE * 1000 * QUIET[2] + 2 * QUIET[1]
 
 
-@pytest.mark.usefixtures("_two_threads")
-def test_fewer_threads_run_while_another_program_has_a_core() -> None:
+@pytest.mark.usefixtures("_two_threads", "_instant")
+def test_fewer_threads_run_while_another_program_has_a_core(model: PreTrainedModel) -> None:
     clock = CoresInUse(QUIET)
-    steps = ThreadedSteps(_model(), SDPA, ThreadChoice(2), clock)
+    steps = ThreadedSteps(model, SDPA, ThreadChoice(2), clock)
     run(steps, 200)
     clock.seconds, clock.runs = BUSY, []
     run(steps, 1000)
@@ -82,16 +89,16 @@ def test_fewer_threads_run_while_another_program_has_a_core() -> None:
 
 
 @pytest.mark.usefixtures("_two_threads")
-def test_torch_keeps_its_threads_for_all_else() -> None:
+def test_torch_keeps_its_threads_for_all_else(model: PreTrainedModel) -> None:
     clock = CoresInUse(BUSY)
-    run(ThreadedSteps(_model(), SDPA, ThreadChoice(2), clock), 10)
+    run(ThreadedSteps(model, SDPA, ThreadChoice(2), clock), 10)
     assert 1 in clock.runs
     assert torch.get_num_threads() == 2
 
 
 @pytest.mark.usefixtures("_two_threads")
-def test_a_trial_changes_no_logits() -> None:
-    model, block = _model(), chain_block((3, 1, 4), 0, wanted=(0, 1, 2))
+def test_a_trial_changes_no_logits(model: PreTrainedModel) -> None:
+    block = chain_block((3, 1, 4), 0, wanted=(0, 1, 2))
     expected = EagerSteps(model, SDPA).forward(BlockCache(), block)
     cache, steps = BlockCache(), ThreadedSteps(model, SDPA, ThreadChoice(2), CoresInUse(BUSY))
     for _ in range(5):
@@ -126,7 +133,8 @@ def test_numbers_near_the_best_one_are_tried_in_turn() -> None:
 @pytest.mark.usefixtures("_two_threads")
 @pytest.mark.parametrize(("dtype", "chooses"), ((torch.float32, True), (torch.bfloat16, False)))
 def test_only_where_the_text_does_not_depend_on_them(dtype: torch.dtype, chooses: bool) -> None:
-    model = _model().to(dtype)
+    model = LLAMA.make().to(dtype)
+    load(model)
     steps = choose_steps(model, SDPA, rotary_of(model.config, 64), 64)
     assert isinstance(steps, ThreadedSteps) == chooses
     torch.set_num_threads(1)

@@ -44,8 +44,8 @@ HALF = "\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.fixture(scope="module")
-def session(model_folders: dict[str, Path]) -> Session:
-    return Session(Places({**model_folders, "demo": DEMO}))
+def session(model_folders: dict[str, Path], measurements: Path) -> Session:
+    return Session(Places({**model_folders, "demo": DEMO}), measurements)
 
 
 @pytest.fixture

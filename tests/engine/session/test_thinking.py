@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -39,14 +40,14 @@ ALL: tuple[DecoderName, ...] = ("plain", "auto", "lookahead", "prompt-lookup", "
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory, measurements: Path) -> Iterator[Engine]:
     root = tmp_path_factory.mktemp("scripted")
     folders = [
         write_scripted(root / "thinks", THOUGHT, SWITCHED),
         write_scripted(root / "opened", THOUGHT.removeprefix("<think>\n"), TURNS + "<think>\n"),
         write_scripted(root / "unlisted", "Hello.", TURNS, eos="<|endoftext|>", more="user\nHi, hi.\n"),
     ]
-    engine = Engine(Places({folder.name: folder.path for folder in folders}))
+    engine = Engine(Places({folder.name: folder.path for folder in folders}), measurements)
     yield engine
     engine.close()
 
