@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 LAPTOP = {"width": 1366, "height": 768}
 DESKTOP = {"width": 2560, "height": 1440}
-PATIENCE = 40_000
+PATIENCE = 300_000
 """Milliseconds until something that was waited for is called missing."""
 LAST = "#messages article.assistant.last"
 """The last answer; it has a footer once it is complete."""
@@ -45,7 +45,7 @@ class PageDriver:
 
     def wait_until_ready(self) -> None:
         """Wait until the model is there."""
-        self.page.wait_for_selector("#status .ready", timeout=120_000)
+        self.page.wait_for_selector("#status .ready", timeout=300_000)
 
     def begin_chat(self) -> None:
         """Begin a chat, and wait until it is the one on the page."""
@@ -66,12 +66,12 @@ class PageDriver:
         self.page.fill("#message textarea", text)
         self.page.press("#message textarea", "Enter")
 
-    def wait_for_reply(self, timeout: float = 60) -> str:
+    def wait_for_reply(self, timeout: float = 300) -> str:
         """Wait until the reply is complete, and read it."""
         self.page.wait_for_selector(f"{LAST} footer", timeout=timeout * 1000)
         return self.last_answer()
 
-    def wait_for_text(self, timeout: float = 60) -> None:
+    def wait_for_text(self, timeout: float = 300) -> None:
         """Wait until some of the reply is there."""
         self.page.wait_for_selector("#live .prose > * > *", timeout=timeout * 1000)
 

@@ -153,7 +153,7 @@ def run_race(engine: LaneEngine, plan: RacePlan) -> RaceResult:
     """The result of a race that is run to its end."""
     race = make_race(engine)
     race.start(plan)
-    race.wait(10)
+    race.wait(300)
     result = race.state.result
     assert result is not None, race.state.note
     return result

@@ -196,7 +196,7 @@ def race(person: PageDriver) -> None:
     person.page.click("#to-race")
     person.page.fill("#race-tokens input", "48")
     person.page.click("#race-start")
-    person.page.wait_for_selector("#race [data-replay]", timeout=120_000)
+    person.page.wait_for_selector("#race [data-replay]", timeout=300_000)
 
 
 @pytest.mark.thorough

@@ -235,7 +235,7 @@ for module in {LIGHT_MODULES}:
 sys.exit(str(waited) if waited else 0)
 """
     child = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300
     )
     assert (child.returncode, child.stderr) == (0, "")
 

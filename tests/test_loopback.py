@@ -30,7 +30,7 @@ IMAGES = "See ![a](http://evil.example/a.png), [b](http://evil.example/b) and ht
 def use_everything(browser: Any, app: AppProcess) -> None:
     """Chat, and look at every view."""
     with PageDriver(browser, app.url) as person:
-        person.page.wait_for_selector("#status .ready", timeout=120_000)
+        person.page.wait_for_selector("#status .ready", timeout=300_000)
         person.send(IMAGES)
         person.wait_for_reply()
         person.press("Details")

@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
 def person(browser: Any, place: RunningApp) -> Iterator[PageDriver]:
     """A person who has just gone to the models."""
     with PageDriver(browser, place.url) as driver:
-        driver.page.wait_for_selector("#status .ready", timeout=120_000)
+        driver.page.wait_for_selector("#status .ready", timeout=300_000)
         assert driver.page.is_visible("#message") and not driver.page.is_visible("#models")
         driver.page.click("#to-models")
         driver.page.wait_for_selector("#installed .line")
@@ -107,7 +107,7 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     assert len(place.hub.sent) == sent
     place.hub.pace = FAST
     person.page.click(button("Resume tiny/stories"))
-    person.page.click(button("Load… tiny/stories"), timeout=30_000)
+    person.page.click(button("Load… tiny/stories"), timeout=300_000)
     load(person)
     person.page.click("#models-tab-installed")
     wait_for(person, "#loaded", "stories")
@@ -124,7 +124,7 @@ def load(person: PageDriver, **options: str) -> None:
     for name, value in options.items():
         person.page.select_option(f"#load-dialog select[name={name}]", value)
     person.page.click("#load-dialog [data-do=load-form]")
-    person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=60_000)
+    person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=300_000)
 
 
 @pytest.mark.thorough
@@ -139,7 +139,7 @@ def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_lo
     assert person.text("#results .ggufs label").startswith("Q8_0"), "the smallest comes first"
     assert grave_by_day_and_by_night(person.page) == []
     person.page.click('#results [data-do="download-file"]')
-    person.page.click(button("Load… tiny/packed-GGUF:packed-Q8_0.gguf"), timeout=30_000)
+    person.page.click(button("Load… tiny/packed-GGUF:packed-Q8_0.gguf"), timeout=300_000)
     load(person)
     wait_for(person, "#status", "packed-Q8_0")
     assert not any("packed-F16" in line for line in place.hub.asked if "resolve" in line)
@@ -158,7 +158,7 @@ def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -
     person.page.wait_for_selector('#load-dialog [value="int8"][checked]')
     assert person.page.evaluate("document.activeElement.value") == "int8", "the focus stays where it was"
     person.page.keyboard.press("Enter")
-    person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=60_000)
+    person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=300_000)
     wait_for(person, "#loaded", "int8 weights")
     person.page.click("#installed button[aria-label='Reload… demo']")
     person.page.wait_for_selector('#load-dialog [value="int8"][checked]')
@@ -261,7 +261,7 @@ def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDrive
     wait_for(person, "#access", "A token is saved")
     assert person.page.input_value("#token input") == ""
     person.page.click(button("Resume tiny/locked"))
-    person.page.wait_for_selector(button("Load… tiny/locked"), timeout=30_000)
+    person.page.wait_for_selector(button("Load… tiny/locked"), timeout=300_000)
 
 
 @pytest.mark.thorough
@@ -270,7 +270,7 @@ def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver
     person.page.click('#results [data-do="inspect"]')
     person.page.click('#results [data-do="download"]')
     before = person.text("#loaded h4")
-    person.page.click(button("Load… tiny/broken"), timeout=30_000)
+    person.page.click(button("Load… tiny/broken"), timeout=300_000)
     person.page.click("#load-dialog [data-do=load-form]")
     wait_for(person, "#load-dialog .problem", "stays loaded")
     wait_for(person, "#load-dialog .problem", "tiny/broken")

@@ -81,7 +81,7 @@ def test_what_was_backed_up_and_deleted_is_all_back_after_restoring(browser: Any
         assert not rows(app.data_dir / FILE_NAME)["message"]
         app.start()
         with PageDriver(browser, app.url) as person:
-            person.page.click("#chats [data-do=expand] >> text=Holidays", timeout=5_000)
+            person.page.click("#chats [data-do=expand] >> text=Holidays", timeout=300_000)
             person.open_chat("The key")
             assert person.wait_for_reply() == answer
             person.page.click(f"{LAST} [data-do=source]")

@@ -48,7 +48,7 @@ def server(engine: Engine, embedder: ModelFolder | None) -> Iterator[RunningApi]
 
 @pytest.fixture(scope="session")
 def client(server: RunningApi) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0, timeout=120) as client:
+    with openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0, timeout=300) as client:
         yield client
 
 

@@ -37,7 +37,7 @@ STRANGERS: dict[str, dict[str, str]] = {
 
 
 def status(server: RunningApi, method: str, path: str, headers: dict[str, str]) -> int:
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=300)
     try:
         connection.putrequest(method, path, skip_host="Host" in headers)
         for name, value in headers.items():

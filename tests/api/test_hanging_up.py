@@ -79,7 +79,7 @@ async def _leaving_at_once(server: RunningApi, count: int) -> None:
 
 
 async def _crowd(server: RunningApi, expected: str, count: int) -> None:
-    async with httpx.AsyncClient(headers=HEADERS, timeout=120) as http:
+    async with httpx.AsyncClient(headers=HEADERS, timeout=300) as http:
         answers = await asyncio.gather(*(_one(http, server, random.Random(seed)) for seed in range(count)))
     assert {answer for answer in answers if answer is not None} <= {expected}
 

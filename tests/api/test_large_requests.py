@@ -24,7 +24,7 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
 
 def post(server: RunningApi, path: str, body: dict[str, Any] | bytes) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return httpx.post(f"{server.url}{path}", content=content, headers=HEADERS, timeout=120)
+    return httpx.post(f"{server.url}{path}", content=content, headers=HEADERS, timeout=300)
 
 
 @contextmanager

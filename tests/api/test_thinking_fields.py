@@ -100,7 +100,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def post(url: str, **fields: Any) -> httpx.Response:
     head = {"Authorization": f"Bearer {KEY}"}
     body = {"messages": ASKED, "temperature": 0, "max_tokens": 60, **fields}
-    return httpx.post(f"{url}/chat/completions", json=body, headers=head, timeout=60)
+    return httpx.post(f"{url}/chat/completions", json=body, headers=head, timeout=300)
 
 
 def test_a_request_switches_thinking_and_limits_it(url: str) -> None:

@@ -18,7 +18,7 @@ from tests.models_registry.model_files import model_files, write
 from tests.models_registry.test_installed_models import CONFIG
 from tests.support.waiting import until
 
-SECONDS = 60
+SECONDS = 300.0
 Run = Callable[..., Done]
 
 

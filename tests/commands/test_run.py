@@ -21,7 +21,7 @@ def test_a_text_is_answered_with_its_numbers_behind_it() -> None:
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
@@ -76,7 +76,7 @@ def test_ranks_of_torchrun_and_of_devices_write_what_one_device_writes() -> None
     replies = []
     for line in (run, [*run, "--devices", "cpu,cpu"], by_torchrun):
         done = subprocess.run(
-            line, cwd=CHECKOUT, capture_output=True, encoding="utf-8", check=False, timeout=120
+            line, cwd=CHECKOUT, capture_output=True, encoding="utf-8", check=False, timeout=300
         )
         assert done.returncode == 0, done.stderr
         replies.append(json.loads(done.stdout))

@@ -137,7 +137,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=60)
+            process.communicate(timeout=300)
         finally:
             process.kill()
 
@@ -183,7 +183,7 @@ def test_it_prints_where_it_is_and_its_key_lists_its_models_for_a_page_and_ends_
         servers.add(url, "wrong")
     assert servers.add(url, key).models == ("demo",)
     process.send_signal(signal.SIGINT)
-    _, complaints = process.communicate(timeout=60)
+    _, complaints = process.communicate(timeout=300)
     assert process.returncode == 0 and "Traceback" not in complaints
 
 

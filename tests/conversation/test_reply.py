@@ -66,7 +66,7 @@ def reading() -> Iterator[Callable[..., Reader]]:
 
     yield read
     for reader in readers:
-        reader.join(timeout=10)
+        reader.join(timeout=300)
     assert not any(reader.is_alive() for reader in readers)
 
 
@@ -76,7 +76,7 @@ def test_many_readers_see_the_same_events(reading: Callable[..., Reader]) -> Non
     for event in EVENTS:
         reply.append(event)
     for reader in readers:
-        reader.join(timeout=10)
+        reader.join(timeout=300)
         assert reader.seen == EVENTS
 
 
@@ -86,7 +86,7 @@ def test_a_reader_may_come_late_and_start_anywhere(reading: Callable[..., Reader
     for event in EVENTS[4:]:
         reply.append(event)
     for start, reader in enumerate(readers):
-        reader.join(timeout=10)
+        reader.join(timeout=300)
         assert reader.seen == EVENTS[start:]
 
 
@@ -118,7 +118,7 @@ def test_waiting_ends_with_its_time_when_nothing_comes() -> None:
 def test_waiting_for_a_number_that_comes_later_is_not_cut_short_by_earlier_ones() -> None:
     reply = Reply()
     seen: list[Event] = []
-    reader = threading.Thread(target=lambda: seen.extend(reply.wait(2, timeout=10)))
+    reader = threading.Thread(target=lambda: seen.extend(reply.wait(2, timeout=300)))
     reader.start()
     for event in EVENTS[:3]:
         assert seen == []

@@ -109,7 +109,7 @@ class Store:
 
     def wait(self) -> list[str]:
         """What stood in the way, once the recorder has ended."""
-        assert self._is_done.wait(5)
+        assert self._is_done.wait(300)
         return self.problems
 
 
@@ -135,7 +135,7 @@ def test_a_reply_is_stored_as_far_as_it_is_about_once_a_second() -> None:
     assert store.given[0].state == "writing"
     assert store.given[0].text.startswith("Hello x")
     reply.append(finished())
-    recorder.join(5)
+    recorder.join(300)
 
 
 def test_what_came_last_is_stored_within_a_second_though_nothing_follows_it() -> None:
@@ -145,7 +145,7 @@ def test_what_came_last_is_stored_within_a_second_though_nothing_follows_it() ->
     until(lambda: store.given)
     assert [(one.text, one.state) for one in store.given] == [("Hello", "writing")]
     reply.append(finished())
-    recorder.join(5)
+    recorder.join(300)
 
 
 def test_a_disk_that_is_full_ends_the_recording_and_says_why() -> None:

@@ -241,7 +241,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_kept_stays(tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (child.returncode, "Free some disk space" in child.stderr) == (1, True)
     with closing(Database(path)) as database:

@@ -159,6 +159,8 @@ def test_a_command_that_fails_is_told_where_the_entry_hangs_on_it(
 
 def test_what_is_started_is_this_very_app() -> None:
     launch = make_launch(is_native=True)
-    done = subprocess.run([*launch.command, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [*launch.command, "--help"], capture_output=True, text=True, check=True, timeout=300
+    )
     assert "Foresight: chat with a local language model" in done.stdout
     assert launch.png.startswith(b"\x89PNG") and launch.svg.startswith(b"<svg")

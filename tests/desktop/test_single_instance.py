@@ -17,7 +17,7 @@ from app.desktop.single_instance import RAISE_ROUTE, raise_window, switch
 from app.errors import DataFolderInUse
 
 CHECKOUT = Path(__file__).parents[2]
-SECONDS = 60
+SECONDS = 300.0
 HOLD = """
 import sys
 from pathlib import Path

@@ -72,7 +72,7 @@ class Shown:
         seen(place, "Foresight http://127.0.0.1:1/?token=of-the-window")
 
     def has_ended(self) -> bool:
-        self.thread.join(20)
+        self.thread.join(300)
         return not self.thread.is_alive() and self.leaving.is_set()
 
 

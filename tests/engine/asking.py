@@ -14,7 +14,7 @@ CPU = ModelChoice("tiny", dtype="float32", device="cpu")
 SHORT = Options(max_new_tokens=12, ignore_eos=True)
 LONG = Options(max_new_tokens=200, ignore_eos=True)
 PROMPT = "Once upon a time"
-SECONDS = 30.0
+SECONDS = 300.0
 
 
 class Watched(Reply):

@@ -117,7 +117,7 @@ def answers(address: str) -> bool:
     """Whether the page is there and takes its token: an app that was killed left an address with an old one."""
     try:
         if address:
-            urlopen(address, timeout=5).close()
+            urlopen(address, timeout=60).close()
         return bool(address)
     except OSError:  # refused, or taken and not answered yet
         return False

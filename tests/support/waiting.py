@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import monotonic, sleep
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds until something that was waited for is called missing: many more than a loaded machine needs."""
 
 

@@ -134,7 +134,7 @@ def test_a_process_ends_with_an_app_that_was_killed(tmp_path: Path) -> None:
         with pytest.raises(Timeout):
             lock.acquire(timeout=0)
         app.kill()
-    with lock.acquire(timeout=40):
+    with lock.acquire(timeout=300):
         pass
 
 

@@ -62,7 +62,7 @@ def test_real_connections_are_heard_of_before_they_are_made() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
     quiet, heard = json.loads(done.stdout)

@@ -76,7 +76,7 @@ def test_a_bare_machine_has_drafters_and_without_a_card_gets_one_sentence() -> N
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.ui.frame.page_stream import PageStream, PolledRenderer
 
-SECONDS = 10
+SECONDS = 300.0
 
 
 def frames_until(

@@ -22,7 +22,7 @@ from app.ui.layout import build_blocks
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.conftest import key_of
 
-SECONDS = 20
+SECONDS = 300.0
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
 CLOSED = (
     ("GET", "/gradio_api/file=/etc/passwd"),

@@ -17,7 +17,7 @@ from tests.support.soak_parts import kill_tab
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.browser
-SECONDS = 20
+SECONDS = 300.0
 LOST = "#connection"
 NOTING = """() => {
   window.said = [];

@@ -74,7 +74,7 @@ def hold_first(person: PageDriver, address: str) -> list[Any]:
 
 
 def wait_until(person: PageDriver, is_so: Callable[[], object]) -> None:
-    for _ in range(400):
+    for _ in range(6_000):
         if is_so():
             return
         person.page.wait_for_timeout(50)

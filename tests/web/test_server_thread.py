@@ -24,7 +24,7 @@ from tests.support.waiting import until
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 LARGE = 50_000_000
-PATIENCE = 30.0
+PATIENCE = 300.0
 SLOW = 250
 """Connections of the flood."""
 

@@ -170,7 +170,7 @@ def test_a_lanes_clock_starts_at_its_first_token() -> None:
 def test_a_finished_race_is_kept_with_what_it_ran_on() -> None:
     race = make_race(LaneEngine())
     race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert isinstance(race.log, RememberedRaces)
     (kept,) = race.log.results
     assert kept is race.state.result
@@ -187,7 +187,7 @@ def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine
     race.start(make_plan())
     with pytest.raises(RaceRefused, match=RACING):
         race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert race.state.phase == "done"
 
 
@@ -195,7 +195,7 @@ def test_a_chat_goes_on_after_a_race(chats: Conversations, engine: SlowEngine) -
     race = make_race(engine, lambda: chats.is_busy)
     race.start(make_plan())
     place = chats.start(NewChat(ChatVersion(), ASKED, "Hi"))
-    race.wait(10)
+    race.wait(300)
     chats.close()
     assert chats.thread(place.chat, 1).messages[0].text == engine.text
 
@@ -205,11 +205,11 @@ def test_a_stopped_race_counts_for_nothing_and_another_can_begin() -> None:
     race = make_race(engine)
     race.start(make_plan())
     race.stop()
-    race.wait(10)
+    race.wait(300)
     assert (race.state.phase, race.state.result) == ("stopped", None)
     engine.text, engine.pause = "Short.", 0.0
     race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert race.state.phase == "done"
 
 
@@ -226,7 +226,7 @@ def test_a_race_stopped_in_a_lane_does_not_start_the_next() -> None:
     race = make_race(engine)
     engine.on_submit = lambda _request: race.stop() if len(heats(engine)) == 1 else None
     race.start(make_plan(PLAIN, AUTO))
-    race.wait(10)
+    race.wait(300)
     assert race.state.phase == "stopped"
     assert heats(engine) == [("plain", True)]
 
@@ -236,7 +236,7 @@ def test_a_failed_lane_ends_the_race_with_its_sentence() -> None:
     engine.failure = "Memory ran out: choose a smaller model."
     race = make_race(engine)
     race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert (race.state.phase, race.state.note) == ("failed", engine.failure)
 
 

@@ -438,6 +438,6 @@ def test_a_person_sees_nothing_of_torchaos_import() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert (child.returncode, child.stderr) == (0, "")

@@ -65,11 +65,11 @@ def test_who_asks_while_a_library_is_compiled_waits_for_the_same_one() -> None:
     def find() -> Compiled[CDLL]:
         notes.append("compiled")
         is_begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(300)
         return Compiled(None, f"call {len(notes)}")
 
     compile_ahead(find)
-    assert is_begun.wait(10)
+    assert is_begun.wait(300)
     may_end.set()
     assert find().note == find().note == "call 1"
     assert notes == ["compiled"]

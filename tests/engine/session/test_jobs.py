@@ -15,7 +15,7 @@ from app.errors import AppError, PromptTooLong
 from app.values.messages import Message, ModelChoice, ModelFolder, Request
 from tests.support.waiting import until
 
-SECONDS = 30.0
+SECONDS = 300.0
 SHORT_TEXT, LONG_TEXT = Request(ModelChoice("m"), "short"), Request(ModelChoice("m"), "long " * LONG)
 TOKENS = cast(RequestTokens, object())
 

@@ -400,7 +400,7 @@ def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     child = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300
     )
     assert (child.returncode, child.stderr) == (0, "")
 
@@ -455,7 +455,7 @@ def answers_of_a_child(first: str) -> list[str]:
         "engine.close()"
     )
     child = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300
     )
     assert child.returncode == 0, child.stderr
     return child.stdout.splitlines()

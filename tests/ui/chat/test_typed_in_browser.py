@@ -21,7 +21,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.browser
 BOX = "#message textarea"
-SECONDS = 30
+SECONDS = 300.0
 
 
 class HesitantEngine(ScriptedEngine):

@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def wait_for(person: PageDriver, words: str) -> None:
     script = "([at, words]) => document.querySelector(at)?.innerText.includes(words)"
-    person.page.wait_for_function(script, arg=[LINE, words], timeout=60_000)
+    person.page.wait_for_function(script, arg=[LINE, words], timeout=300_000)
 
 
 @pytest.mark.thorough
@@ -52,6 +52,6 @@ def test_the_model_is_downloaded_and_documents_get_semantic_search(browser: Any,
         person.page.wait_for_selector(f"{LINE} progress[value]")
         wait_for(person, "Keyword and semantic search.")
         assert person.page.locator(f"{LINE} :is(button, progress)").count() == 0
-        person.page.wait_for_selector("#document-list >> text=keyword and semantic search", timeout=60_000)
+        person.page.wait_for_selector("#document-list >> text=keyword and semantic search", timeout=300_000)
         assert person.complaints == []
         assert person.foreign == []

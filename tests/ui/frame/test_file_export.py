@@ -37,7 +37,7 @@ def talked(services: Services) -> Services:
 
 
 def get(running: Running, path: str) -> tuple[HTTPResponse, bytes]:
-    with closing(HTTPConnection("127.0.0.1", running.port, timeout=20)) as connection:
+    with closing(HTTPConnection("127.0.0.1", running.port, timeout=300)) as connection:
         connection.request("GET", path, headers=key_of(running))
         response = connection.getresponse()
         return response, response.read()

@@ -59,7 +59,7 @@ def answer(
     running: Running, method: str, path: str, headers: Mapping[str, str], *body: bytes
 ) -> HTTPResponse:
     """What the server says to a request with exactly these headers, Host included."""
-    connection = HTTPConnection("127.0.0.1", running.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", running.port, timeout=300)
     connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
     for name, value in {**headers, "Content-Length": str(sum(map(len, body)))}.items():
         connection.putheader(name, value)

@@ -74,7 +74,7 @@ class SlowFile(SettingsFile):
 
     def save(self, settings: Settings) -> None:
         self.is_saving.set()
-        self.go_on.wait(10)
+        self.go_on.wait(300)
         super().save(settings)
 
 
@@ -86,7 +86,7 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
     slow.choose_model(ModelChoice("org/model"))
     with ThreadPoolExecutor() as pool:
         pool.submit(slow.choose_theme, "dark")
-        assert file.is_saving.wait(10)
+        assert file.is_saving.wait(300)
         pool.submit(slow.choose_options, SAMPLED)
         pool.submit(engine.end_loading, True)
         sleep(0.05)  # both have begun, most likely

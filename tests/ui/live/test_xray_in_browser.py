@@ -114,7 +114,7 @@ def page(browser: Any, address: str, reply: FollowedReply) -> Iterator[Any]:
 
 def wait_for_step(page: Any, number: int, live: str | None = None) -> None:
     selector = f'.xray[data-shown="{number}"]' + (f'[data-live="{live}"]' if live else "")
-    page.wait_for_selector(selector, timeout=20_000)
+    page.wait_for_selector(selector, timeout=300_000)
     page.wait_for_function(f"document.querySelector('#xray output').textContent.startsWith('Step {number} ')")
 
 

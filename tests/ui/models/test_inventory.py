@@ -42,7 +42,7 @@ class MeetingModels(ScriptedModels):
     def snapshot(self) -> tuple[Download, ...]:
         if threading.get_ident() not in self._met:
             self._met.add(threading.get_ident())
-            self._meeting.wait(10)
+            self._meeting.wait(300)
         return super().snapshot()
 
 

@@ -40,7 +40,7 @@ def started(engine: LaneEngine, tokens: float | None = 64, lanes: tuple[Any, ...
     shown = make_actions(race).start(RaceViewState(), "code", " Say it. ", tokens, *lanes)
     assert shown[0] == ""
     race.stop()
-    race.wait(10)
+    race.wait(300)
     assert race.state.plan
     return race.state.plan
 
@@ -84,7 +84,7 @@ def test_a_wrong_box_is_told_and_its_last_valid_value_is_used(engine: LaneEngine
     assert "Type a number." in actions.judge(1, ids, state, None, 7, 15)
     lanes = (*LANES[:5], None, 99, *LANES[7:])
     actions.start(state, "code", "Say it.", -1, *lanes)
-    race.wait(10)
+    race.wait(300)
     assert race.state.plan
     lane = race.state.plan.lanes[1]
     assert (lane.window, lane.ngram, race.state.plan.options.max_new_tokens) == (15, 7, DEFAULT_TOKENS)
@@ -101,7 +101,7 @@ def test_an_edited_example_counts_as_ones_own_prompt(engine: LaneEngine, text: s
     race = make_race(engine)
     actions = make_actions(race, RacePrompt("code", "Say it."))
     actions.start(RaceViewState(), "code", text, 64, *LANES)
-    race.wait(10)
+    race.wait(300)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
 
 
@@ -131,7 +131,7 @@ def test_parts_are_rendered_again_only_after_a_change(engine: LaneEngine) -> Non
     assert renderer.render() is before
     assert not renderer.reads_database()
     race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert renderer.reads_database()
     parts = renderer.render()
     assert (parts["is-racing"], parts["has-raced"], before["has-raced"]) == (False, True, False)
@@ -150,7 +150,7 @@ def test_while_the_model_is_loaded_the_race_says_how_far_it_is(engine: LaneEngin
     renderer, seen = RaceRenderer(race, lambda: status), list[str]()
     engine.on_submit = lambda _request: seen.append(str(renderer.render()["race-status"]))
     race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert "(55%)" in seen[0] and "(55%)" not in seen[-1]
 
 
@@ -185,6 +185,6 @@ def test_a_history_that_cannot_be_read_is_reported_and_read_again(engine: LaneEn
 def test_a_reopened_page_sees_the_race_as_it_stands(engine: LaneEngine) -> None:
     race = make_race(engine)
     race.start(make_plan())
-    race.wait(10)
+    race.wait(300)
     assert renderer_of(race).render() == renderer_of(race).render()
     assert "When the fastest lane finished" in str(renderer_of(race, None).render()["race-chart"])

@@ -47,7 +47,7 @@ def test_versions_are_told_without_importing_torch() -> None:
     facts = dict(versions())
     assert {"Foresight", "Python", "torch", "transformers", "gradio", "SQLite"} <= facts.keys()
     assert facts["torch"][0].isdigit()
-    child = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], cwd=CHECKOUT, check=False, timeout=60)
+    child = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], cwd=CHECKOUT, check=False, timeout=300)
     assert child.returncode == 0
 
 

@@ -81,7 +81,7 @@ def api_status(running: Running, key: str) -> int:
     """What a program with this key gets."""
     request = Request(f"{running.endpoint.origin}/v1/models", headers={"Authorization": f"Bearer {key}"})
     try:
-        with urlopen(request, timeout=20) as answer:
+        with urlopen(request, timeout=300) as answer:
             return int(answer.status)
     except HTTPError as error:
         return error.code
@@ -183,7 +183,7 @@ def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     person.page.click("#to-settings")
     go_to(person, "general")
     person.page.click("#quit")
-    assert running.endpoint.quit_requested.wait(5)
+    assert running.endpoint.quit_requested.wait(300)
     assert "ended" in person.text("#goodbye")
 
 
