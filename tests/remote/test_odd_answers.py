@@ -57,7 +57,7 @@ def test_an_odd_answer_is_told(odd: Answer, ask: Callable[[OddServer, Path], str
     begun = monotonic()
     with odd_server(odd) as server:
         told = ask(server, tmp_path)
-        assert max(server.taken) < MOST_TAKEN
+        assert max(server.taken, default=0) < MOST_TAKEN
     assert is_sentence(told) and server.host in told, told
     assert monotonic() - begun < PATIENCE
 
@@ -121,7 +121,7 @@ def test_an_odd_event_ends_a_reply_with_a_sentence_and_keeps_its_text(odd: str, 
     begun = monotonic()
     with odd_server(ODD_STREAMS[odd]) as server:
         text, end = reply_of(server, tmp_path)
-        assert max(server.taken) < MOST_TAKEN
+        assert max(server.taken, default=0) < MOST_TAKEN
     assert isinstance(end, Failed), odd
     assert is_sentence(end.sentence) and server.host in end.sentence and end.sentence.isprintable()
     assert "without end" in odd or "drip" in odd or text == "Hello "

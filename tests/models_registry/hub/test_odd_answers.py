@@ -64,7 +64,7 @@ def test_an_odd_answer_ends_every_call_soon_with_a_sentence(odd: Answer, call: C
     begun = monotonic()
     with odd_server(odd) as server:
         told = outcome(call, Hub(f"http://{server.host}", tmp_path, retry_policy=QUICK))
-        assert max(server.taken) < MOST_TAKEN
+        assert max(server.taken, default=0) < MOST_TAKEN
         assert is_sentence(told) or (call is CALLERS["search"] and not told), told
         names = ("Hugging Face", server.host, "org/small")
         assert not told or any(name in told for name in names), told
