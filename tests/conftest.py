@@ -26,11 +26,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 LONG_FILES = (
-    "tests/test_app_in_browser.py", "tests/test_kills.py", "tests/test_models_in_browser.py",
-    "tests/ui/test_browser.py", "tests/ui/documents/test_documents_in_browser.py",
-    "tests/engine/exactness/", "tests/engine/graphs/test_step_graphs.py", "tests/engine/layers/",
+    "tests/test_app_in_browser.py", "tests/test_models_in_browser.py", "tests/test_main.py", "tests/test_advice.py",
+    "tests/ui/test_browser.py", "tests/ui/test_uploads_in_browser.py", "tests/commands/test_run.py",
+    "tests/engine/exactness/", "tests/engine/parallel/", "tests/engine/attention/test_compiles_for_cards.py",
+    "tests/engine/layers/test_triton_kernels.py", "tests/tools/test_gpu_report.py", "tests/api/test_reply_forms.py",
 )  # fmt: skip
-"""Files of more than 40 seconds."""
+"""Files of more than 20 seconds of a processor's time."""
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
