@@ -32,7 +32,7 @@ from app.values.chat import (
 from app.values.dataclass_json import read, to_dict
 from app.values.document import Sources
 from app.values.json_answers import JsonAnswers
-from app.values.messages import Role, Sampling
+from app.values.messages import UNSTORED, Role, Sampling
 
 FORMAT, VERSION = "foresight-chats", 1
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
@@ -133,7 +133,7 @@ def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) ->
 
 def _chat_to_json(chat: ChatRecord) -> dict[str, Any]:
     unmarked = tuple(replace(message, marks=()) for message in chat.messages)
-    found = to_dict(replace(chat, messages=unmarked), "chat_format")
+    found = to_dict(replace(chat, messages=unmarked), UNSTORED)
     for message, record in zip(found["messages"], chat.messages, strict=True):
         message["marks"] = [[mark.end, mark.origin, mark.step] for mark in record.marks]
     return found

@@ -15,7 +15,7 @@ from app.values.chat import MessageContent, Provenance, StoredMessage, TokenMark
 from app.values.dataclass_json import parse_json, read, to_dict
 from app.values.document import Sources
 from app.values.json_answers import JsonAnswers
-from app.values.messages import Origin, Role, Sampling
+from app.values.messages import UNSTORED, Origin, Role, Sampling
 from app.values.text_normalisation import spaced, storable
 
 ROOT = 0
@@ -250,7 +250,7 @@ def marks_from_json(text: str) -> tuple[TokenMark, ...]:
 
 def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -> str | None:
     """Encodes a value as JSON; None stays None. What is known about the model's template is not stored."""
-    return None if value is None else storable(json.dumps(to_dict(value, "chat_format"), ensure_ascii=False))
+    return None if value is None else storable(json.dumps(to_dict(value, UNSTORED), ensure_ascii=False))
 
 
 def value_from_json(kind: type[T], text: str | None) -> T | None:

@@ -155,13 +155,15 @@ class ChatFormat:
 
     `modes` are the levels of thinking that can be chosen, the template's own default first. A template without
     levels has at most one, which says whether its prompt opens a thought. Without `takes_system` the template
-    refuses or omits a system message, without `takes_user_runs` several messages of the user in a row, without
-    `takes_assistant_first` a chat that begins with the assistant, and without `takes_text` a content that is not
-    a list of parts. `turn_ends` are the control tokens after an assistant's message, the one that ends it first."""
+    refuses or omits a system message, without `takes_system_alone` one without a question, without
+    `takes_user_runs` several messages of the user in a row, without `takes_assistant_first` a chat that begins with
+    the assistant, and without `takes_text` a content that is not a list of parts. `turn_ends` are the control
+    tokens after an assistant's message, the one that ends it first."""
 
     reply: ReplyFormat = field(default_factory=ReplyFormat)
     modes: tuple[ThinkingMode, ...] = ()
     takes_system: bool = True
+    takes_system_alone: bool = True
     takes_user_runs: bool = True
     takes_assistant_first: bool = True
     takes_text: bool = True

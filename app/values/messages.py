@@ -231,6 +231,10 @@ NoteName = Literal[
 ]  # fmt: skip
 
 
+UNSTORED = "chat_format"
+"""The field of ModelInfo that is not stored with replies: it describes the loaded model, and is found again."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """The loaded model, with notes for people about how it runs and why it does not run better.

@@ -104,7 +104,9 @@ def config_of(header: GgufHeader) -> PreTrainedConfig:
     if rule := RULES.get(usual.model_type):
         values |= rule(header)
     values = {**known.config, **values, **rotary(header, usual, values, partial(_numbers, header))}
-    return kind(**{usual.attribute_map.get(name, name): value for name, value in values.items()})
+    named = {usual.attribute_map.get(name, name): value for name, value in values.items()}
+    derived = {name for name, found in vars(kind).items() if isinstance(found, property)}
+    return kind(**{name: value for name, value in named.items() if name not in derived})
 
 
 def _numbers(header: GgufHeader, name: str) -> "np.ndarray[Any, np.dtype[np.float32]]":
@@ -126,6 +128,8 @@ def _model_type(header: GgufHeader, usual: str) -> str:
         return "falcon_mamba"
     if usual == "olmo2" and header.value("attention.sliding_window"):
         return "olmo3"
+    if usual == "granitemoehybrid" and not header.value("expert_shared_feed_forward_length"):
+        return "bamba"
     if usual == "ministral3" and header.value("rope.scaling.type") != "yarn":
         return "llama"
     is_sigmoid = header.value("expert_gating_func") == 2 or header.shape("blk.#.exp_probs_b.bias")
@@ -174,11 +178,7 @@ def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any
     if not header.value("attention.kv_lora_rank"):
         if size is None and "head_dim" in names_of(usual) and values.get("num_attention_heads"):
             size = values["hidden_size"] // values["num_attention_heads"]
-        return (
-            {}
-            if size is None or isinstance(vars(type(usual)).get("head_dim"), property)
-            else {"head_dim": size}
-        )
+        return {} if size is None else {"head_dim": size}
     rotated = header.value("rope.dimension_count")
     return {
         "q_lora_rank": header.value("attention.q_lora_rank"),
@@ -324,13 +324,29 @@ def _granite_hybrid(header: GgufHeader) -> dict[str, Any]:
     }
 
 
+def _bamba(header: GgufHeader) -> dict[str, Any]:
+    heads = header.value("attention.head_count_kv")
+    return {"attn_layer_indices": [place for place, one in enumerate(heads) if one]}
+
+
+def _lfm2(header: GgufHeader) -> dict[str, Any]:
+    """Raise ValueError if attention has a window, which transformers' model lacks; otherwise return nothing."""
+    if header.value("attention.sliding_window"):
+        raise ValueError("its attention sees a window of the text, which its architecture does not have here")
+    return {}
+
+
+def _mpt(header: GgufHeader) -> dict[str, Any]:
+    return {"attn_config": {"clip_qkv": header.value("attention.clamp_kqv")}}
+
+
 def _llama4(header: GgufHeader) -> dict[str, Any]:
     return {"use_qk_norm": header.value("expert_count") != 128}  # so llama.cpp, too, recognises Maverick
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {
-    "exaone4": _exaone4, "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma, "gemma3n_text": _gemma3n,
-    "gemma4_text": _gemma4, "granitemoehybrid": _granite_hybrid, "jamba": _jamba, "llama4_text": _llama4,
-    "nemotron_h": _nemotron_h,
+    "bamba": _bamba, "exaone4": _exaone4, "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma,
+    "gemma3n_text": _gemma3n, "gemma4_text": _gemma4, "granitemoehybrid": _granite_hybrid, "jamba": _jamba,
+    "lfm2": _lfm2, "lfm2_moe": _lfm2, "llama4_text": _llama4, "mpt": _mpt, "nemotron_h": _nemotron_h,
 }  # fmt: skip
 """Rules for single architectures, by transformers' name."""

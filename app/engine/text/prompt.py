@@ -19,11 +19,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from app.engine.text.chat_roles import fitted
 from app.engine.text.control_tokens import ControlTokens
 from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
@@ -36,6 +36,8 @@ from app.values.messages import Message, Prompt, Request, ToolCall
 CHARACTERS_PER_TOKEN = 16
 """Far more than a token of any text has on average, so that this many per token of context are enough to
 tokenise."""
+NO_ANSWER = "…"
+"""The text in place of a missing answer, because some templates refuse an empty one."""
 REMEMBERED = 4
 """Prompts whose ids are cached: the lanes of a race and the questions about a reply share their prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
@@ -222,6 +224,45 @@ class RequestTokenizer:
         if values.tools:
             variables["tools"] = parse_json(values.tools)
         return {name: _hidden_values(controls, value) for name, value in variables.items()}
+
+
+def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
+    """Return the messages for the template, which takes them in this order and in these roles.
+
+    System messages are joined into one at the beginning. If there is no other message, it becomes the user's for a
+    template that does not take it alone. For Gemma 2, which takes none:
+
+        system: Be brief.  user: Hi  user: Who are you?    ->    user: Be brief.\\n\\nHi\\n\\nWho are you?
+    """
+    system = "\n\n".join(one.content for one in chat if one.role == "system" and one.content)
+    found = [one for one in chat if one.role != "system"]
+    if not found:
+        return [Message("system" if chat_format.takes_system_alone else "user", system)]
+    if found[0].role != "user" and not chat_format.takes_assistant_first:
+        found = [Message("user", ""), *found]
+    if system and chat_format.takes_system:
+        found = [Message("system", system), *found]
+    elif system and found[0].role == "user":
+        found[0] = replace(found[0], content=f"{system}\n\n{found[0].content}".strip())
+    elif system:
+        found = [Message("user", system), *found]
+    return found if chat_format.takes_user_runs else _alternating(found)
+
+
+def _alternating(messages: Sequence[Message]) -> list[Message]:
+    """Join adjacent messages of the user, and adjacent messages of the assistant without tool calls.
+
+    Between a tool's result and a question, the answer NO_ANSWER is inserted; an empty answer becomes it, too."""
+    found = list[Message]()
+    for (role, has_calls), group in groupby(messages, lambda one: (one.role, bool(one.calls))):
+        together = list(group)
+        if role in ("user", "assistant") and not has_calls:
+            text = "\n\n".join(one.content for one in together if one.content)
+            together = [replace(together[0], content=text or NO_ANSWER * (role == "assistant"))]
+        if role == "user" and found and found[-1].role == "tool":
+            found.append(Message("assistant", NO_ANSWER))
+        found += together
+    return found
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.engine.text.call_format import find_reply
+from app.engine.text.call_format import NAMES, TOOLS, find_reply
 from app.engine.text.thought_format import FIELDS, Render, common
 from app.values.chat_format import ChatFormat, ReplyFormat, ThinkingLevel, ThinkingMode
 
@@ -80,11 +80,19 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
         reply,
         _modes(shown, reply),
         takes_system=takes(_said("system", SYSTEM), _user(USER)),
+        takes_system_alone=_takes_system_alone(shown, reply.calls.shows_tools),
         takes_user_runs=takes(_user(USER), _user(NEXT)),
         takes_assistant_first=takes(_said("assistant", ANSWER), _user(USER)),
         takes_text=takes_text,
         turn_ends=_turn_ends(shown, controls),
     )
+
+
+def _takes_system_alone(shown: Shown, shows_tools: bool) -> bool:
+    """Return whether a system message may be the whole chat, also in a chat with tools."""
+    system = _said("system", SYSTEM)
+    with_tools = shown(system, tools=TOOLS)
+    return SYSTEM in shown(system) and SYSTEM in with_tools and (not shows_tools or NAMES[0] in with_tools)
 
 
 def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -77,6 +77,11 @@ def test_scaled_frequencies_of_llama_3_are_known_by_their_result(tmp_path: Path)
             {"layer_types": ["conv", "full_attention"] * 2, "num_key_value_heads": 2, "conv_L_cache": 3},
         ),
         ("granite", {"attention.scale": 0.5}, {"attention_multiplier": 0.5}),
+        (
+            "granitehybrid",
+            {"attention.head_count_kv": [0, 2, 0, 2], "ssm.inner_size": 64, "ssm.time_step_rank": 4},
+            {"model_type": "bamba", "attn_layer_indices": [1, 3], "intermediate_size": 48},
+        ),
         ("afmoe", {"attention.sliding_window": 8}, {"mup_enabled": True}),
         ("bitnet", {}, {"hidden_act": "silu"}),
         ("exaone4", {}, {"sliding_window": None, "layer_types": ["full_attention"] * 4}),
@@ -128,3 +133,11 @@ def test_values_of_a_file(
 def test_rotary_embeddings_of_a_file(values: dict[str, Any], rope: dict[str, Any], tmp_path: Path) -> None:
     architecture = "deepseek2" if values.keys() >= LATENT.keys() else "llama"
     assert config(tmp_path, architecture, values).rope_parameters == rope
+
+
+def test_what_attention_clips_is_told_and_a_window_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    clipped = config(tmp_path, "mpt", {"attention.clamp_kqv": 6.0})
+    assert clipped.attn_config.clip_qkv == 6.0
+    assert config(tmp_path, "lfm2", {}).model_type == "lfm2"
+    with pytest.raises(ValueError, match="window"):
+        config(tmp_path, "lfm2", {"attention.sliding_window": 8})

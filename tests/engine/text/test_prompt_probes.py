@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.engine.text.chat_roles import NO_ANSWER, fitted
+from app.engine.text.prompt import NO_ANSWER, fitted
 from app.engine.text.prompt_probes import find_chat_format
 from app.engine.text.sandbox import SandboxRefusal, chat_format_here, fill_here
 from app.engine.text.sandbox_main import fill
@@ -209,6 +209,22 @@ def test_a_system_text_goes_before_the_first_question_where_the_template_refuses
 def test_a_system_message_alone_is_the_users_only_where_the_template_takes_none() -> None:
     assert fitted((S,), found(TURNS)) == [S]
     assert fitted((S, S), found(GEMMA)) == [Message("user", "S1\n\nS1")]
+    needs_a_question = (
+        TURNS
+        + "{% if messages | selectattr('role', 'equalto', 'user') | list == [] %}{{ fail() }}{% endif %}"
+    )
+    assert fitted((S,), found(needs_a_question)) == [Message("user", "S1")]
+    shows_tools_there = (
+        "{% for m in messages %}{% if m.role == 'user' and tools %}<tool_call>{{ tools | tojson }}{% endif %}"
+        "{{ m.content }}{% endfor %}"
+    )
+    assert fitted((S,), found(shows_tools_there)) == [Message("user", "S1")]
+
+
+def test_an_empty_answer_between_questions_is_told_where_roles_must_alternate() -> None:
+    asked = (U, Message("assistant", ""), U)
+    assert fitted(asked, found(GEMMA))[1].content == NO_ANSWER
+    assert fitted(asked, found(TURNS))[1].content == ""
 
 
 def test_a_template_that_omits_the_system_message_does_not_take_it() -> None:
