@@ -197,6 +197,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
 
         Boxes that are right already are not changed, because somebody may already be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
+        page_session.typed = lambda text: chat.type(page_session.get(page.chat_state), text)
         chat.open_last(page_session.get(page.chat_state))
         now = zip(_chosen(services), built, strict=True)
         return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)

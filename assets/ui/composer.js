@@ -2,14 +2,37 @@
 // which is never overwritten. See BoxChange in app/ui/chat/state.py.
 (() => {
   const WAIT_MS = 30000; // an answer that takes longer will not come
+  const TELL_MS = 250; // how often the server hears of what is typed
+  const MOST = 2e6; // characters: a longer text is no draft, and would be too long for one message of the WebSocket
   let onItsWay = null; // what was sent and is not answered yet
   let isDue = false; // Enter was pressed again meanwhile
   let seen = 0; // the last change of the box
   let waiting = 0;
+  let telling = 0;
   let tell = () => {};
   const box = () => document.querySelector("#message textarea");
 
-  // An event that bubbles tells the server, too: see foresight.js.
+  // Not each key by itself: that would cost the browser more than drawing the text.
+  const tellLater = () => (telling ||= setTimeout(tellTyped, TELL_MS));
+  const tellTyped = () => {
+    telling = 0;
+    if (box().value.length > MOST) return;
+    if (!window.foresight.say({ typed: box().value })) tellLater();
+  };
+  const untold = () => (telling = clearTimeout(telling) ?? 0);
+  document.addEventListener("input", ({ target }) => {
+    if (target !== box()) return;
+    tellLater();
+    fit();
+  });
+  // A browser that does not fit the box to its text.
+  const fit = () => {
+    if (CSS.supports("field-sizing", "content")) return;
+    box().style.height = "auto";
+    box().style.height = `${box().scrollHeight}px`;
+  };
+
+  // An event that bubbles tells the server, too.
   const write = (text, bubbles = false) => {
     if (!box() || box().value === text) return;
     box().value = text;
@@ -26,6 +49,7 @@
     if (!text) return;
     if (onItsWay !== null) return (isDue = true);
     onItsWay = text;
+    untold();
     write("");
     waiting = setTimeout(giveBack, WAIT_MS);
     tell("click", { do: "ask", name: "", value: onItsWay });
@@ -59,6 +83,7 @@
   window.foresight.fillMessage = (text) => {
     answered();
     isDue = false;
+    untold();
     write(text);
   };
 

@@ -65,6 +65,13 @@
       element.addEventListener("submit", (event) => event.preventDefault());
       keepFocus(element);
     },
+    // A part of the chat's view lies over the rest, which takes neither presses nor the focus meanwhile.
+    // "" ends that.
+    cover(id) {
+      document.body.dataset.over = id;
+      for (const one of document.querySelectorAll("#top button, #main > *")) one.inert = id && one.id !== id;
+      document.dispatchEvent(new CustomEvent("foresight-covered"));
+    },
     // Tabs: #models-tab-discover shows #models-discover. Which one is chosen is up to the caller.
     labelTabPages(prefix, tabs) {
       for (const tab of tabs) {
@@ -164,8 +171,8 @@
 
   // An open menu takes Escape before all that lies around it.
   document.addEventListener("keydown", (event) => {
-    const menu = document.querySelector("details.menu[open]");
-    if (event.key !== "Escape" || !menu) return;
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (!menu) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     closeMenu(menu);
@@ -218,6 +225,14 @@
     });
   };
 
+  // Gradio's loading screen leaves a timer behind that asks for every frame, 60 times a second, and draws nothing. Frames
+  // are numbered: if a second long somebody else asked for one in each, it is that timer, and ends without its next one.
+  const endLoadingTimer = (before = 0, alone = 0, timed = 0) => {
+    if (alone === 60) return;
+    const next = requestAnimationFrame(() => endLoadingTimer(next, next - before === 1 ? alone + 1 : 0, next - before === 2 ? timed + 1 : 0));
+    if (timed === 60) [next - 1, next].forEach((frame) => cancelAnimationFrame(frame));
+  };
+
   const QUESTIONS = 3; // the models' two, and the chat's
   const VIEWS = 5;
 
@@ -231,6 +246,7 @@
     window.foresight.keepAtEnd(thread);
     questions.forEach(focusQuestions);
     goTo(window.foresight.firstView());
+    endLoadingTimer();
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 })();

@@ -96,6 +96,8 @@
       else if (element?.tagName === "BUTTON") label(element, value);
       else if (element) redraw(inside(element), value);
     }
+    // A reply that has ended and could not be stored. (In a rule with :has, each redrawn part would restyle all messages.)
+    document.querySelector("#live .message")?.classList.toggle("ended", Boolean(document.querySelector("#reply-note .problem")));
     document.dispatchEvent(new CustomEvent("foresight-drawn", { detail: parts }));
   };
 
@@ -174,6 +176,13 @@
   for (const kind of ["pointerdown", "pointerup", "keydown", "input", "drop"]) {
     document.addEventListener(kind, active, { capture: true, passive: true });
   }
+
+  // Returns whether the server is there to be told.
+  window.foresight.say = (message) => {
+    const isOpen = socket?.readyState === WebSocket.OPEN;
+    if (isOpen) socket.send(JSON.stringify(message));
+    return isOpen;
+  };
 
   addEventListener("pagehide", () => {
     keepTyped();

@@ -54,9 +54,10 @@
   document.addEventListener("keydown", (event) => {
     const name = pressed(event);
     const run = SHORTCUTS.find(({ keys }) => keys === name)?.run;
+    if (!run || event.repeat) return; // most keys are typed: no more is looked for
     const isTyping = event.target.closest("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
     const isAsked = document.querySelector(".question[role=alertdialog]");
-    if (!run || event.repeat || isAsked || (name === "?" && isTyping) || document.body.dataset.xray === "open") return;
+    if (isAsked || (name === "?" && isTyping) || document.body.dataset.xray === "open") return;
     event.preventDefault();
     event.stopPropagation();
     run();

@@ -1,4 +1,5 @@
-// The panel beside the chat: its tabs, whether it is closed, and its width. All of that is remembered.
+// The panel beside the chat: its tabs, whether it is closed, and its width. All of that is remembered. Where there is no
+// room beside the chat it lies over it, as the sidebar does.
 (() => {
   const KEY = "foresight-side";
   const TABS = ["live", "settings", "xray"];
@@ -12,6 +13,9 @@
   const most = () => Math.round(innerWidth * 0.5);
   const edge = () => document.getElementById("side-edge");
   const side = () => document.getElementById("side");
+  const beside = matchMedia("(min-width: 861px)");
+  const isOver = () => document.body.dataset.over === "side";
+  const isShown = () => (beside.matches ? !kept.isClosed : isOver());
 
   const keep = (change) => {
     Object.assign(kept, change);
@@ -23,25 +27,31 @@
   const apply = () => {
     if (!TABS.includes(kept.tab)) kept.tab = "live";
     document.body.dataset.side = kept.tab;
-    document.body.toggleAttribute("data-is-side-closed", kept.isClosed);
+    document.body.toggleAttribute("data-is-side-closed", !isShown());
     if (kept.width) document.documentElement.style.setProperty("--side", `${Math.min(kept.width, most())}px`);
     window.foresight.markTab("side", kept.tab);
-    document.getElementById("toggle-side")?.setAttribute("aria-expanded", !kept.isClosed);
+    document.getElementById("toggle-side")?.setAttribute("aria-expanded", isShown());
     edge()?.setAttribute("aria-valuemax", most());
     edge()?.setAttribute("aria-valuenow", Math.round(side().offsetWidth));
-    window.foresight.showXray?.(kept.tab === "xray" && !kept.isClosed);
+    window.foresight.showXray?.(kept.tab === "xray" && isShown());
   };
 
-  window.foresight.toggleSide = () => keep({ isClosed: !kept.isClosed });
+  const show = (shown) => {
+    if (beside.matches) return keep({ isClosed: !shown });
+    window.foresight.cover(shown ? "side" : "");
+    document.getElementById(shown ? `side-tab-${kept.tab}` : "toggle-side").focus();
+  };
+  window.foresight.toggleSide = () => show(!isShown());
 
   document.addEventListener("click", ({ target }) => {
     // Beside what a starter writes stand its live numbers, where there is room beside it.
-    const starter = innerWidth > 860 && target.closest("#starters button") && "live";
+    const starter = beside.matches && target.closest("#starters button") && "live";
     const tab = target.closest("[data-side]:not(body)")?.dataset.side || starter;
     if (tab) {
-      keep({ tab, isClosed: false });
-      if (side().getBoundingClientRect().top > innerHeight * 0.8) side().scrollIntoView(); // narrow: it is below the chat
+      keep({ tab });
+      if (!isShown()) show(true);
     }
+    if (isOver() && target.id === "main") show(false); // what lies around it
     if (target.closest("#close-side, #toggle-side")) {
       window.foresight.toggleSide();
       document.getElementById("toggle-side").focus();
@@ -54,6 +64,12 @@
     event.preventDefault();
     setWidth(side().offsetWidth + step);
   });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !isOver() || document.body.dataset.xray === "open") return;
+    event.stopPropagation();
+    show(false);
+  }, true);
 
   const drag = (line) => {
     line.addEventListener("pointerdown", (event) => {
@@ -69,6 +85,8 @@
   window.foresight.side = () => {
     window.foresight.labelTabPages("side", TABS);
     drag(edge());
+    beside.addEventListener("change", () => window.foresight.cover(""));
+    document.addEventListener("foresight-covered", apply);
     apply();
   };
 })();

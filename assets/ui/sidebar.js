@@ -9,14 +9,13 @@
   const root = document.documentElement;
   const beside = window.matchMedia("(min-width: 1121px)");
 
-  const isShown = () => (beside.matches ? root.dataset.sidebar !== "hidden" : document.body.dataset.list === "open");
+  const isShown = () => (beside.matches ? root.dataset.sidebar !== "hidden" : document.body.dataset.over === "sidebar");
   const show = (shown) => {
     if (shown === isShown()) return;
     if (beside.matches) {
       root.dataset.sidebar = shown ? "shown" : "hidden";
       localStorage.setItem(HIDDEN, root.dataset.sidebar);
-    } else if (shown) document.body.dataset.list = "open";
-    else delete document.body.dataset.list;
+    } else window.foresight.cover(shown ? "sidebar" : "");
     tell();
     document.querySelector(shown ? "#new-chat" : "#open-chats")?.focus();
   };
@@ -69,7 +68,8 @@
     tell();
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
-  beside.addEventListener("change", tell);
+  beside.addEventListener("change", () => window.foresight.cover(""));
+  document.addEventListener("foresight-covered", tell);
 
   document.addEventListener("click", (event) => {
     if (event.target.closest("#open-chats")) show(true);

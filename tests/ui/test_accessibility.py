@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.ui import Running
-from tests.accessibility import grave_by_day_and_by_night, grave_findings
+from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
 
@@ -150,8 +150,13 @@ def test_the_other_views(person: PageDriver, view: str) -> None:
 
 
 @pytest.mark.thorough
-def test_the_page_in_a_narrow_window(browser: Any, running: Running) -> None:
-    with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
-        driver.page.click("#open-chats")
-        driver.page.wait_for_selector("#sidebar", state="visible")
-        assert grave_findings(driver.page) == []
+@pytest.mark.parametrize("size", [{"width": 400, "height": 800}, {"width": 683, "height": 384}])
+@pytest.mark.parametrize(("button", "drawer"), [("#open-chats", "#sidebar"), ("#toggle-side", "#side")])
+def test_the_page_in_a_narrow_window(
+    browser: Any, running: Running, size: dict[str, int], button: str, drawer: str
+) -> None:
+    with PageDriver(browser, running.url, size=size) as driver:
+        assert grave_by_day_and_by_night(driver.page) == []
+        driver.page.click(button)
+        driver.page.wait_for_selector(drawer, state="visible")
+        assert grave_by_day_and_by_night(driver.page) == []

@@ -269,11 +269,59 @@ def test_what_the_browser_draws_is_dark_in_the_dark(browser: Any, running: Runni
         assert driver.page.evaluate("getComputedStyle(thread).colorScheme") == "dark"
 
 
-def test_the_bar_stays_at_the_top_of_a_narrow_window(browser: Any, running: Running) -> None:
-    with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
-        scrolled = "document.body.scrollTo(0, 10000), document.body.scrollTop"
-        assert driver.page.evaluate(scrolled) > 0
-        assert driver.page.locator("#top").bounding_box()["y"] == 0
+NARROW = {"width": 400, "height": 800}
+ZOOMED = {"width": 683, "height": 384}
+"""A laptop's window at 200%."""
+SCROLLERS = """() => [...document.querySelectorAll("*")].filter(each => each.checkVisibility() &&
+    each.scrollHeight > each.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(each).overflowY)
+).map(each => each.id)"""
+
+
+@pytest.mark.parametrize("size", [NARROW, ZOOMED])
+def test_a_narrow_window_has_one_scrollbar_in_each_view(
+    browser: Any, running: Running, size: dict[str, int]
+) -> None:
+    with PageDriver(browser, running.url, size=size) as driver:
+        for view in ("chat", "models", "documents", "race", "settings"):
+            driver.page.click(f"#to-{view}")
+            driver.page.wait_for_selector(f"body[data-view={view}]")
+            assert len(driver.page.evaluate(SCROLLERS)) <= 1, view
+            assert driver.page.locator("#top").bounding_box()["y"] == 0
+
+
+@pytest.mark.parametrize(("button", "drawer"), [("#toggle-side", "#side"), ("#open-chats", "#sidebar")])
+def test_the_panel_and_the_sidebar_lie_over_a_narrow_chat(
+    browser: Any, running: Running, button: str, drawer: str
+) -> None:
+    def has_focus(selector: str) -> str:
+        return f"document.querySelector({selector!r}).contains(document.activeElement)"
+
+    with PageDriver(browser, running.url, size=NARROW) as driver:
+        page = driver.page
+        assert not page.is_visible(drawer)
+        for close in (
+            lambda: page.keyboard.press("Escape"),
+            lambda: page.locator("#main").click(position={"x": 8 if drawer == "#side" else 390, "y": 600}),
+        ):
+            page.click(button)
+            page.wait_for_selector(drawer, state="visible")
+            page.wait_for_function(has_focus(drawer))
+            assert page.locator("#chat, #top button").evaluate_all("all => all.every(each => each.inert)")
+            close()
+            page.wait_for_selector(drawer, state="hidden")
+            page.wait_for_function(has_focus(button))
+
+
+def test_one_drawer_closes_the_other_and_a_wide_window_both(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, size=NARROW) as driver:
+        driver.page.click("#open-chats")
+        driver.page.wait_for_selector("#sidebar", state="visible")
+        driver.page.keyboard.press("Control+.")
+        driver.page.wait_for_selector("#side", state="visible")
+        driver.page.wait_for_selector("#sidebar", state="hidden")
+        driver.page.set_viewport_size({"width": 1366, "height": 768})
+        driver.page.wait_for_selector("body[data-over='']")
+        assert driver.page.locator("#chat").evaluate("chat => !chat.inert")
 
 
 @pytest.mark.parametrize(

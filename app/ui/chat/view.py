@@ -41,6 +41,8 @@ JUMP = (
     '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
     '<button type="button" id="attach-pasted" class="act" hidden>Attach the pasted text</button>'
 )
+MESSAGE = '<textarea rows="1" dir="auto" placeholder="Write a message" aria-label="Message"></textarea>'
+"""The message box. Each key in a text box of Gradio's costs the browser tens of milliseconds: see composer.js."""
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question before parts of a chat are left out, with what each of them leaves out."""
@@ -311,7 +313,6 @@ class ChatView:
     thread: gr.HTML
     live: gr.HTML
     welcome: WelcomeView
-    message: gr.Textbox
     composer: gr.HTML
     queue: gr.HTML
     stop: gr.Button
@@ -333,7 +334,6 @@ class ChatView:
         for buttons in (self.thread, self.welcome.starters, self.queue, question):
             events.on(buttons.click, actions.act, inputs, question, **UNCHECKED)
         events.on(self.composer.click, actions.act, inputs, question, trigger_mode="multiple", **UNCHECKED)
-        events.on(self.message.input, actions.type, [state, self.message], trigger_mode="always_last")
         events.on(self.stop.click, actions.stop, state)
         events.on(self.collection_picker.click, actions.documents.choose_collection, state)
         events.on(self.thinking.click, actions.thinking.choose, trigger_mode="multiple")
@@ -355,7 +355,7 @@ def build_chat() -> ChatView:
             )
             thinking = gr.HTML(elem_id="thinking", js_on_load=LISTEN)
         queue = gr.HTML(elem_id="queue", js_on_load=LISTEN)
-        attach, message, stop = _build_composer()
+        attach, stop = _build_composer()
         composer = gr.HTML(
             elem_id="sending", elem_classes="hidden-output", js_on_load="foresight.composer(trigger)"
         )
@@ -363,18 +363,15 @@ def build_chat() -> ChatView:
         address = gr.HTML(
             elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
         )
-    return ChatView(thread, live, welcome, message, composer, queue, stop, picker, thinking, address, attach)
+    return ChatView(thread, live, welcome, composer, queue, stop, picker, thinking, address, attach)
 
 
-def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button]:
+def _build_composer() -> tuple[gr.UploadButton, gr.Button]:
     with gr.Row(elem_id="composer"):
         attach = gr.UploadButton(
             "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
         )  # fmt: skip
-        message = gr.Textbox(
-            elem_id="message", show_label=False, label="Message", container=False, lines=1, max_lines=8,
-            autofocus=True, placeholder="Write a message", scale=1,
-        )  # fmt: skip
+        gr.HTML(MESSAGE, elem_id="message", js_on_load=None)
         gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
         stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
-    return attach, message, stop
+    return attach, stop

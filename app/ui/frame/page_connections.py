@@ -16,6 +16,7 @@ process dies, the system closes the connection; if the browser does not answer p
 
     page -> server    {"drawn": true}     the page shows the last frame
                       {"active": true}    the user uses the page
+                      {"typed": text}     what stands in the message box
     server -> page    {part: value, ...}  see page_stream.py
 """
 
@@ -55,11 +56,13 @@ class PageValue(Generic[T]):
 class PageSession:
     """One page's values.
 
-    `connections` counts its WebSockets: a page may reconnect before its lost socket is noticed."""
+    `connections` counts its WebSockets: a page may reconnect before its lost socket is noticed. `typed` is called
+    with what stands in its message box."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.connections = 0
+        self.typed: Callable[[str], None] = lambda _text: None
         self._values: dict[PageValue[Any], Any] = {}
 
     def get(self, value: PageValue[T]) -> T:
@@ -138,7 +141,7 @@ def add_page_socket(
             return
         code = 0
         try:
-            code = await _Connection(socket, PageStream(views(page)), on_activity).run()
+            code = await _Connection(socket, page, PageStream(views(page)), on_activity).run()
         finally:
             pages.disconnect(page, code in CLOSED)
 
@@ -147,9 +150,14 @@ class _Connection:
     """One page's WebSocket: sends frames and receives messages."""
 
     def __init__(
-        self, socket: fastapi.WebSocket, stream: PageStream, on_activity: Callable[[], None]
+        self,
+        socket: fastapi.WebSocket,
+        page: PageSession,
+        stream: PageStream,
+        on_activity: Callable[[], None],
     ) -> None:
         self._socket = socket
+        self._page = page
         self._stream = stream
         self._on_activity = on_activity
         self._drawn = asyncio.Event()
@@ -192,4 +200,7 @@ class _Connection:
                 self._drawn.set()
             elif message == {"active": True}:
                 self._on_activity()
+                self._stream.wake()
+            elif isinstance(message, dict) and isinstance(text := message.get("typed"), str):
+                await asyncio.to_thread(self._page.typed, text)  # it may wait for the database
                 self._stream.wake()

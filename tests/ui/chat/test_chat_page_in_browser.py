@@ -149,11 +149,10 @@ def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     assert not person.page.is_visible("#json-schema")
     person.page.click("#answer-json input")
     person.page.fill("#json-schema textarea", '{"type": "strng"}')
-    person.page.wait_for_selector("#json-problem .problem")
-    assert "Invalid type: strng" in person.text("#json-problem")
+    person.page.wait_for_selector("#json-schema-fault >> text=Invalid type: strng")
     assert grave_by_day_and_by_night(person.page) == []
     person.page.fill("#json-schema textarea", SCHEMA)
-    person.page.wait_for_selector("#json-problem .problem", state="detached")
+    person.page.wait_for_selector("#json-schema [aria-invalid=false]")
     person.ask("One")
     assert engine.requests[-1].logits.grammar == Grammar("json_schema", SCHEMA)
     person.begin_chat()

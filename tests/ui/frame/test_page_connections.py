@@ -197,3 +197,14 @@ def test_lost_pages_go_when_there_are_many_and_open_ones_never() -> None:
     assert len(pages) == 2 * KEPT
     assert all(pages.find(str(number)) for number in range(KEPT))
     assert pages.find(str(2 * KEPT - 1)) is None and pages.find(str(2 * KEPT)) is not None
+
+
+def test_what_is_typed_is_told_to_the_page_in_its_order(server: Server) -> None:
+    typed: list[str] = []
+    server.pages.open("here").typed = typed.append
+    with server.page("here") as page:
+        drawn(page)
+        for message in ({"typed": "a"}, {"typed": 5}, {"other": "x"}, ["typed"], {"typed": "ab"}):
+            page.send(json.dumps(message))
+        until(lambda: len(typed) == 2)
+    assert typed == ["a", "ab"]
