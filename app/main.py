@@ -33,7 +33,7 @@ from app.desktop.menu import MenuEntry
 from app.desktop.single_instance import switch
 from app.desktop.window import require_window
 from app.engine.machine.memory import share_one_heap
-from app.errors import DataFolderInUse
+from app.errors import BadOption, DataFolderInUse
 from app.system.environment import prepare
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.programs import settled
@@ -91,6 +91,8 @@ def desktop(
 
     network_log = start_network_log()
     with errors_as_sentences():
+        if native and no_browser:
+            raise BadOption("--no-browser changes nothing with --native. Leave it out.")
         folder = DataFolder(data_dir_or_default(data_dir))
         prepare_environment(os.environ, folder.path)
         try:

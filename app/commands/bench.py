@@ -12,7 +12,7 @@ from app.commands.bench_measurement import BenchPlan, engine_contestant
 from app.commands.bench_report import run_and_report
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.decoder_options import DecoderSizes, read_lanes, require_drafting
-from app.commands.prompts import PromptSet, SamplingOverride, greedy_note, read_sets
+from app.commands.prompts import PromptSet, SamplingOverride, read_sets, require_sampled
 from app.commands.services import engine_in
 from app.conversation import ModelEngine
 from app.conversation.race.decoder_comparison import Lane
@@ -68,6 +68,7 @@ def bench(
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
+        given.require_with("--overwrite", overwrite, "--json", report)
         sets = read_sets(prompts or [], raw, override)
         sizes = DecoderSizes(preset, window, ngram, guesses, rows)
         lanes = read_lanes(decoders, sizes, same_text == "on")
@@ -79,8 +80,7 @@ def bench(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
             )
             asked = Asked(choice, sets, lanes, options, rounds)
-        if note := greedy_note(options.sampling, override, [item for one in sets for item in one.prompts]):
-            print_text(note, err=True)
+        require_sampled(options.sampling, override, [item for one in sets for item in one.prompts])
         with engine_in(optional_data_dir(data_dir)) as engine:
             run_bench(engine, asked, report, overwrite)
 

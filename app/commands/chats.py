@@ -12,7 +12,15 @@ import typer
 from app.chats import Chats
 from app.chats.chat_table import mend_chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
-from app.commands.options import AsJson, CommandGroup, DataDir, Overwrite, require_free, require_words
+from app.commands.options import (
+    AsJson,
+    CommandGroup,
+    DataDir,
+    Overwrite,
+    require_free,
+    require_with,
+    require_words,
+)
 from app.database import Database, database_in
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.files import FILE_NAME, STAMP, command_line
@@ -102,6 +110,8 @@ def export_chats(
     data_dir: DataDir = None,
 ) -> None:
     """Export chats as JSON with all their data, or as Markdown."""
+    with errors_as_sentences():
+        require_with("--overwrite", overwrite, "--out", out)
     with chats_in(data_dir) as chats:
         if out is not None:
             require_free(out, overwrite)
@@ -204,6 +214,7 @@ def rescue_chats(
 ) -> None:
     """Save what can still be read of a damaged database to a new file, which `chats restore` accepts."""
     with errors_as_sentences():
+        require_with("--overwrite", overwrite, "--out", out)
         folder = data_dir_or_default(data_dir)
         damaged = (file or folder / FILE_NAME).absolute()
         saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))

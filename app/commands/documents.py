@@ -15,8 +15,8 @@ from app.commands import options as given
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
-from app.commands.prompts import SamplingOverride, greedy_note
-from app.commands.reply_output import print_statistics, stream_reply, wait_for_reply
+from app.commands.prompts import SamplingOverride, require_sampled
+from app.commands.reply_output import print_statistics, stream_reply, wait_for_load, wait_for_reply
 from app.commands.services import documents_in, embedded_documents
 from app.conversation import ReplySettings
 from app.conversation.citation_check import checked_sources, claims
@@ -30,7 +30,6 @@ from app.engine import Engine
 from app.errors import BadOption, DocumentError, DocumentUnreadable, ModelError, impossible_values
 from app.settings import DEMO_MODEL
 from app.values.chat import ChatSettings
-from app.values.chat_format import Thinking
 from app.values.display_text import counted
 from app.values.document import Collection, Document, PassageHit, Sources
 from app.values.messages import ModelChoice, Options, Request, Sampling
@@ -187,11 +186,10 @@ def ask_documents(
             override = SamplingOverride(temperature, seed)
             sampling = override.apply(Sampling())
             decoding = read_decoding(decoder, DecoderSizes(), "on")
-            thoughts = Thinking(thinking, thinking_budget)
+            thoughts = given.read_thinking(thinking, thinking_budget)
             options = Options(sampling, decoding, max_new_tokens, thinking=thoughts)
             settings = ReplySettings(ModelChoice(model, dtype, device, quantisation), options)
-        if note := greedy_note(sampling, override):
-            print_text(note, err=True)
+        require_sampled(sampling, override)
         with embedded_documents(data_dir, device, is_search=True) as (documents, engine):
             question = without_surrogates(" ".join(words))
             answer_question(documents, engine, question, collection or (), settings, as_json)
@@ -217,7 +215,7 @@ def answer_question(
     collections = tuple(one.id for one in chosen_collections(documents, names))
     loaded: Future[bool] = Future()
     engine.load(settings.model, loaded.set_result)  # first, because its tokenizer counts the prompt
-    if not loaded.result():
+    if not wait_for_load(engine.status, loaded):
         raise ModelError(engine.status().note)
     prompts = PromptBuilder(engine.reader, documents)
     context = TurnContext(ChatSettings(collections=collections), (), question)

@@ -6,16 +6,15 @@ from typing import Annotated
 import typer
 
 from app.commands import options as given
-from app.commands.console import errors_as_sentences, print_json, print_text
+from app.commands.console import errors_as_sentences, print_json
 from app.commands.decoder_options import DecoderSizes, read_decoding, require_drafting
-from app.commands.prompts import PromptItem, SamplingOverride, greedy_note, read_prompts
+from app.commands.prompts import PromptItem, SamplingOverride, read_prompts, require_sampled
 from app.commands.reply_output import print_statistics, stream_reply, wait_for_reply
 from app.commands.services import chosen_ranks, engine_in
 from app.conversation import ReplyEngine
 from app.database.data_folder import optional_data_dir
 from app.errors import impossible_values
 from app.settings import DEMO_MODEL
-from app.values.chat_format import Thinking
 from app.values.messages import ModelChoice, Options, Request, Sampling
 
 GREEDY = Sampling()
@@ -65,11 +64,10 @@ def generate(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
             )
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
-            thoughts = Thinking(thinking, thinking_budget)
+            thoughts = given.read_thinking(thinking, thinking_budget)
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()), thoughts)
         items = read_prompts(prompt, prompts, raw, override)
-        if note := greedy_note(options.sampling, override, items):
-            print_text(note, err=True)
+        require_sampled(options.sampling, override, items)
         with engine_in(optional_data_dir(data_dir), plan=plan) as engine:
             print_replies(engine, choice, items, options, as_json)
 

@@ -64,6 +64,8 @@ def list_models(
     from app.models_registry.downloads.fetcher import free_bytes
 
     with errors_as_sentences():
+        if catalogue and data_dir:
+            raise BadOption("--data-dir changes nothing with --catalogue. Leave it out.")
         if catalogue:
             return _list_catalogue(dtype or "bfloat16", context or 4096, as_json)
         if dtype or context:

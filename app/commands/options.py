@@ -14,8 +14,8 @@ from typer.core import TyperGroup
 
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import LANES, OnOff
-from app.errors import BadOption
-from app.values.chat_format import ThinkingLevel
+from app.errors import BadOption, impossible_values
+from app.values.chat_format import Thinking, ThinkingLevel
 from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.values.quantisation import QuantisationChoice
 
@@ -186,6 +186,21 @@ def require_free(file: Path, overwrite: bool) -> None:
         is_there = file.is_file() and file.stat().st_size > 0
     if is_there and not overwrite:
         raise BadOption(f"{file} is there already. Choose another name, or replace it with --overwrite.")
+
+
+def require_with(option: str, is_given: object, other: str, has_other: object) -> None:
+    """Raise BadOption if an option is given without the other one, without which it changes nothing."""
+    if is_given and not has_other:
+        raise BadOption(f"{option} changes nothing without {other}. Add {other}, or leave {option} out.")
+
+
+def read_thinking(level: ThinkingLevel, budget: int) -> Thinking:
+    """Return the thinking that these options choose. Raises BadOption for a limit of thoughts that are off."""
+    with impossible_values():
+        thinking = Thinking(level, budget)
+    if level == "off" and budget:
+        raise BadOption("--thinking-budget changes nothing with --thinking off. Leave it out.")
+    return thinking
 
 
 def require_words(query: str) -> None:

@@ -69,17 +69,17 @@ class PromptSet:
     prompts: tuple[PromptItem, ...]
 
 
-def greedy_note(sampling: Sampling, override: SamplingOverride, items: Sequence[PromptItem] = ()) -> str:
-    """Return a note on given options that change nothing because every reply is greedy; "" if there are none."""
+def require_sampled(sampling: Sampling, override: SamplingOverride, items: Sequence[PromptItem] = ()) -> None:
+    """Raise BadOption for given options that change nothing because every reply is greedy."""
     temperatures = [sampling.temperature, *(one.override.apply(sampling).temperature for one in items)]
     values = {name: getattr(sampling, name) for name in ("top_k", "top_p", "min_p")}
     given = [name for name, value in values.items() if value != getattr(Sampling(), name)]
     given += ["seed"] if override.seed is not None else []
     if not given or any(temperatures):
-        return ""
+        return
     names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
     changes = "changes" if len(given) == 1 else "change"
-    return f"[{names} {changes} nothing at temperature 0. Add --temperature, such as 0.8.]"
+    raise BadOption(f"{names} {changes} nothing at temperature 0. Add --temperature, such as 0.8.")
 
 
 def read_prompts(

@@ -1,7 +1,8 @@
 """Runs a request for a command: shows progress on standard error, prints the text, and returns the finished
 reply."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,10 +11,22 @@ from rich.progress import Progress
 from app.commands.console import print_text, progress_bar
 from app.conversation import Reply, ReplyEngine, ReplySoFar
 from app.errors import ReplyFailed
-from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Request
+from app.values.messages import (
+    EngineStatus,
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    Origin,
+    Piece,
+    Prefilling,
+    Request,
+)
 
 LONG_PROMPT = 2_000
 """Number of tokens from which reading a prompt shows a progress bar."""
+LOOK_SECONDS = 0.1
+"""Seconds between two looks at what is being loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +165,18 @@ def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Even
             yield event
     finally:
         _end(bar)
+
+
+def wait_for_load(status: Callable[[], EngineStatus], loaded: Future[bool]) -> bool:
+    """Wait for the end of a load, and show its steps by name with a progress bar on standard error.
+
+    Returns whether the model is loaded."""
+    with progress_bar() as bar:
+        task = bar.add_task("Starting the engine", total=None)
+        while not loaded.done():
+            bar.update(task, description=status().note)
+            wait([loaded], LOOK_SECONDS)
+    return loaded.result()
 
 
 def _end(bar: Progress) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from socket import socket
@@ -12,6 +13,7 @@ import typer
 from app.api.api_key import ApiKey, FixedKey, KeyFile, NoKey, checked_key, is_readable_by_others, read_key
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
+from app.commands.reply_output import wait_for_load
 from app.commands.services import chosen_ranks, engine_in, hub_of, make_api_services
 from app.database.data_folder import data_dir_or_default
 from app.engine import Engine
@@ -77,22 +79,15 @@ def serve(
         plan = chosen_ranks(devices, device or "auto")
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
-        with impossible_values():
-            thoughts = Thinking(thinking, thinking_budget)
+        thoughts = given.read_thinking(thinking, thinking_budget)
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
         choice = chosen_model(settings, model, asked | {"offload": offload or None})
         key = chosen_key(folder, host, api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
             running = _running(engine, choice, settings.library, key, host, listener, thoughts)
-
-            def loaded(is_loaded: bool) -> None:
-                # The API stays up: each request tries to load the model again, or names another one.
-                if not is_loaded and running.is_serving:
-                    print_text(f"Error: {engine.status().note}", err=True)
-
-            engine.load(choice, loaded)
-            _stay(running, key, port)
+            engine.load(choice, (loaded := Future[bool]()).set_result)
+            _stay(running, key, port, engine, loaded)
 
 
 def chosen_model(
@@ -156,7 +151,7 @@ def chosen_key(
     return FixedKey(key)
 
 
-def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
+def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:
     """Print the API's address and key, and wait until it ends or Ctrl+C is pressed; then close it."""
     try:
         if running.port != asked_port:
@@ -168,6 +163,9 @@ def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
             case NoKey():
                 print_text("It needs no key.")
         print_text("Press Ctrl+C to quit.")
+        # The API stays up: each request tries to load the model again, or names another one.
+        if not wait_for_load(engine.status, loaded) and running.is_serving:
+            print_text(f"Error: {engine.status().note}", err=True)
         running.wait()
     except KeyboardInterrupt:
         print_text("Closing.")

@@ -1,5 +1,6 @@
 """Options before a command count, or are refused in a sentence; none is ignored. So it is with all commands."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,3 +190,114 @@ def test_a_folder_of_nobody_is_a_sentence_with_every_command(path: tuple[str, ..
     done = typed("--data-dir", "~nobody-of-this-name/x", *path, *needed.get(path[0], []), *arguments)
     told = "This machine has no user of ~nobody-of-this-name/x. Choose another folder with --data-dir."
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {told}\n")
+
+
+ALWAYS = {
+    "generate": "--prompt --prompts --raw --decoder --temperature --repetition-penalty --dtype --device --devices "
+    "--quantisation --attention --max-new-tokens --ignore-eos --stop --thinking --model --same-text --data-dir "
+    "--json",
+    "bench": "--prompts --model --decoders --raw --same-text --temperature --dtype --device --quantisation "
+    "--attention --max-new-tokens --ignore-eos --rounds --json --data-dir",
+    "serve": "--model --draft-model --port --host --dtype --device --devices --quantisation --thinking --data-dir",
+    "models list": "--catalogue --json",
+    "models search": "--limit --data-dir --json",
+    "models info": "--dtype --context --data-dir --json",
+    "models download": "--data-dir --json",
+    "models remove": "--yes --data-dir --json",
+    "models verify": "--data-dir --json",
+    "models login": "--data-dir",
+    "models logout": "",
+    "chats list": "--data-dir --json",
+    "chats search": "--limit --data-dir --json",
+    "chats export": "--markdown --out --data-dir",
+    "chats import": "--data-dir --json",
+    "chats backup": "--overwrite --data-dir --json",
+    "chats restore": "--data-dir --json",
+    "chats rescue": "--out --data-dir --json",
+    "documents add": "--collection --data-dir --json",
+    "documents list": "--collection --data-dir --json",
+    "documents remove": "--data-dir --json",
+    "documents restore": "--data-dir --json",
+    "documents search": "--collection --limit --data-dir --json",
+    "documents ask": "--collection --model --decoder --temperature --dtype --device --quantisation "
+    "--max-new-tokens --thinking --data-dir --json",
+    "install": "--native",
+    "uninstall": "",
+    "": "--port --data-dir --model --draft-model --native --no-token --api --devices",
+}
+"""The options of each command that change something whatever else is given; "" is the app itself."""
+AT_0 = "changes nothing at temperature 0. Add --temperature, such as 0.8."
+FOR_DRAFTS = "--draft-model is for the decoders auto and lookahead. Choose one of them, or leave it out."
+OFF = "--thinking-budget changes nothing with --thinking off. Leave it out."
+FOR_CATALOGUE = "--dtype and --context are only for --catalogue: add it, or leave them out."
+
+
+def needs(option: str, other: str) -> str:
+    return f"{option} changes nothing without {other}. Add {other}, or leave {option} out."
+
+
+def useless(option: str, decoders: str) -> str:
+    return f"{option} would change nothing with {decoders}. Leave it out."
+
+
+USELESS = [
+    *(
+        (f"{command} {option} 3 {'--prompt x' if command == 'generate' else ''} {decoder} plain".split(),
+         useless(option, f"{decoder} plain"))
+        for command, decoder in (("generate", "--decoder"), ("bench", "--decoders"))
+        for option in ("--rows", "--window", "--ngram", "--guesses")
+    ),
+    (["generate", "--prompt", "x", "--decoder", "plain", "--preset", "7b"], useless("--preset", "--decoder plain")),
+    (["bench", "--decoders", "plain", "--preset", "7b"], useless("--preset", "--decoders plain")),
+    (["generate", "--prompt", "x", "--decoder", "plain", "--draft-model", "x"], FOR_DRAFTS),
+    (["bench", "--decoders", "plain", "--draft-model", "x"], FOR_DRAFTS),
+    *((f"generate --prompt x {option} 0.5".split(), f"{option} {AT_0}") for option in ("--top-p", "--min-p")),
+    (["generate", "--prompt", "x", "--top-k", "3"], f"--top-k {AT_0}"),
+    (["generate", "--prompt", "x", "--seed", "3"], f"--seed {AT_0}"),
+    (["bench", "--temperature", "0", "--seed", "3"], f"--seed {AT_0}"),
+    (["documents", "ask", "--seed", "3", "x"], f"--seed {AT_0}"),
+    (["generate", "--prompt", "x", "--thinking", "off", "--thinking-budget", "5"], OFF),
+    (["serve", "--thinking", "off", "--thinking-budget", "5"], OFF),
+    (["documents", "ask", "--thinking", "off", "--thinking-budget", "5", "x"], OFF),
+    (["bench", "--overwrite"], needs("--overwrite", "--json")),
+    (["chats", "export", "--overwrite"], needs("--overwrite", "--out")),
+    (["chats", "rescue", "--overwrite"], needs("--overwrite", "--out")),
+    (["serve", "--api-key", "x", "--no-key"], "Choose one of --api-key and --no-key."),
+    (["serve", "--api-key", "x", "--api-key-file", "y"], "Choose one of --api-key and --api-key-file."),
+    (["models", "list", "--catalogue", "--data-dir", "x"],
+     "--data-dir changes nothing with --catalogue. Leave it out."),
+    (["models", "list", "--dtype", "int8"], FOR_CATALOGUE),
+    (["models", "list", "--context", "512"], FOR_CATALOGUE),
+    (["documents", "add", "--title", "x", "tests/commands/typed.py"],
+     "--title is for standard input: add - to the files, or leave it out."),
+    (["documents", "remove", "--collection", "x", "1"], "Give either document numbers or --collection NAME."),
+    (["--native", "--no-browser"], "--no-browser changes nothing with --native. Leave it out."),
+]  # fmt: skip
+"""Commands with an option that would change nothing beside the others, and why they are refused."""
+
+
+CHECKED_AT_LOAD = {"--offload"}
+"""Options that are refused once the model is known, as tests/engine/loading shows."""
+
+
+def test_each_option_of_each_command_counts_always_or_is_refused_where_it_does_not() -> None:
+    every = {" ".join(path): one for path, one in commands(TREE)} | {"": TREE}
+    assert set(ALWAYS) == set(every)
+    for name, one in every.items():
+        refused = {
+            word
+            for words, _ in USELESS
+            if name == " ".join(itertools.takewhile(lambda word: not word.startswith("-"), words[:2]))
+            for word in words
+        }
+        missing = {option.opts[0] for option in options(one)} - {*ALWAYS[name].split()} - refused
+        assert missing <= CHECKED_AT_LOAD, f"{name}: say for {missing} when it counts"
+
+
+@pytest.mark.parametrize(("words", "sentence"), USELESS, ids=lambda value: " ".join(value)[:60])
+def test_an_option_that_would_change_nothing_is_refused(
+    words: list[str], sentence: str, tmp_path: Path
+) -> None:
+    place = [] if "--data-dir" in words else ["--data-dir", str(tmp_path)]
+    done = typed(*place, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sentence}\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.commands import prompts
-from app.commands.prompts import SHIPPED_SETS, PromptItem, SamplingOverride, greedy_note, read_sets
+from app.commands.prompts import SHIPPED_SETS, PromptItem, SamplingOverride, read_sets, require_sampled
 from app.errors import BadOption
 from app.values.messages import Message, Options, Prompt, Sampling
 
@@ -162,10 +162,12 @@ def test_halves_of_characters_are_replaced() -> None:
     assert read_prompts("caf\udce9", None, True) == ["caf\ufffd"]
 
 
-def test_sampling_options_that_change_nothing_are_named() -> None:
+def test_sampling_options_that_change_nothing_are_refused_by_name() -> None:
     seeded, hot = SamplingOverride(seed=3), [PromptItem("Hello", SamplingOverride(temperature=0.8))]
-    assert greedy_note(Sampling(), SamplingOverride()) == ""
-    assert greedy_note(Sampling(0.8, top_p=0.9), seeded) == ""
-    assert greedy_note(Sampling(), seeded, [PromptItem("Hello"), *hot]) == ""
+    require_sampled(Sampling(), SamplingOverride())
+    require_sampled(Sampling(0.8, top_p=0.9), seeded)
+    require_sampled(Sampling(), seeded, [PromptItem("Hello"), *hot])
     told = "--top-k and --min-p and --seed change nothing at temperature 0. Add --temperature, such as 0.8."
-    assert greedy_note(Sampling(top_k=5, min_p=0.1), seeded, [PromptItem("Hello")]) == f"[{told}]"
+    with pytest.raises(BadOption) as refused:
+        require_sampled(Sampling(top_k=5, min_p=0.1), seeded, [PromptItem("Hello")])
+    assert str(refused.value) == told

@@ -25,7 +25,16 @@ from app.engine.layers.quantising import BITS, check_can_quantise, quantise, set
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
-from app.engine.loading.parts import LOADED, QUANTISED, READ, counting_weights, no_progress, part_of_load
+from app.engine.loading.parts import (
+    LOADED,
+    PREPARED,
+    QUANTISED,
+    READ,
+    counting_passes,
+    counting_weights,
+    no_progress,
+    part_of_load,
+)
 from app.engine.loading.text_part import read_config, text_config
 from app.engine.loading.weights import (
     HERE,
@@ -168,8 +177,10 @@ def load(
             ready.to(device)
         template_note = _give_template(tokenizer)
         chat_format = _chat_format(tokenizer, sandbox)
-        progress("Trying kernels for this device", QUANTISED, LOADED)
-        loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
+        trying = part_of_load(progress, "Trying kernels for this device", QUANTISED, PREPARED)
+        trying(0, 1)
+        with counting_passes(model, trying):
+            loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
         info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     info = info.with_note("device", chosen.note).with_note("template", template_note)
     info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", reason)

@@ -6,14 +6,22 @@ reading   quantising   trying kernels   measuring steps   measuring successors
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import perf_counter
 
 from torch import nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.modules.module import (
+    register_module_forward_pre_hook,
+    register_module_parameter_registration_hook,
+)
 
 from app.values.messages import Progress
 
 READ, QUANTISED, PREPARED, STEPS, LOADED = 20, 35, 45, 70, 100
 """The progress of a load in percent at the end of each part."""
+PASSES = 10
+"""After so many passes of a trial, half of its share of the progress is shown."""
+TOLD_SECONDS = 0.1
+"""How long a trial runs between two reports."""
 Listener = Callable[[int, int], None]
 
 
@@ -53,3 +61,29 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+@contextmanager
+def counting_passes(
+    model: nn.Module, listen: Listener, clock: Callable[[], float] = perf_counter
+) -> Iterator[None]:
+    """Tell `listen` from time to time of the passes through a model in this block. What it raises ends the block.
+
+    How many passes there will be is unknown, so the end comes closer and is not reached. On a GPU passes are
+    short, and may be compiled, so they are not watched."""
+    half, done, told = PASSES * sum(1 for _ in model.modules()), 0, clock()
+
+    def run(_module: nn.Module, _inputs: object) -> None:
+        nonlocal done, told
+        done += 1
+        if clock() - told >= TOLD_SECONDS:
+            listen(done, done + half)
+            told = clock()
+
+    is_on_cpu = all(weights.device.type == "cpu" for weights in model.parameters())
+    handle = register_module_forward_pre_hook(run) if is_on_cpu else None
+    try:
+        yield
+    finally:
+        if handle:
+            handle.remove()

@@ -9,10 +9,12 @@ from subprocess import CalledProcessError
 from traceback import clear_frames
 
 from app.engine.machine.memory import is_out_of_memory, is_uninitialised, release_memory
-from app.errors import AppError, ModelTooLarge, first_line
+from app.errors import AppError, EngineClosed, LoadCancelled, ModelTooLarge, first_line
 
 log = logging.getLogger(__name__)
 
+ENDED = (LoadCancelled, EngineClosed)
+"""The errors of a loading that somebody has ended."""
 WORDS = (
     "illegal memory access",
     "illegal address",
@@ -40,16 +42,17 @@ def is_device_fault(error: BaseException) -> bool:
 
 
 def is_no_verdict(error: BaseException) -> bool:
-    """Return whether an error proves nothing about what was tried, because memory ran out or the device is
-    lost."""
-    return is_out_of_memory(error) or is_device_fault(error)
+    """Return whether an error proves nothing about what was tried, because memory ran out, the device is lost, or
+    the loading was ended."""
+    return is_out_of_memory(error) or is_device_fault(error) or isinstance(error, ENDED)
 
 
 def refused_because(error: BaseException) -> str:
-    """Return the reason why what was tried is not used; raise the error again if the device is lost.
+    """Return the reason why what was tried is not used; raise the error again if the device is lost or the loading
+    was ended.
 
     If memory ran out, the trial's memory is freed, because what is used instead may need less."""
-    if is_device_fault(error):
+    if is_device_fault(error) or isinstance(error, ENDED):
         raise error
     reason = reason_of(error)
     if is_out_of_memory(error):

@@ -6,7 +6,14 @@ from subprocess import CalledProcessError
 import pytest
 import torch
 
-from app.engine.machine.device_faults import is_device_fault, reason_of, refused_because, sentence_of
+from app.engine.machine.device_faults import (
+    is_device_fault,
+    is_no_verdict,
+    reason_of,
+    refused_because,
+    sentence_of,
+)
+from app.errors import AppError, EngineClosed, LoadCancelled
 
 LOST = (
     "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be",
@@ -68,3 +75,10 @@ def test_the_reason_of_a_kernels_failure_is_what_a_person_can_use() -> None:
     assert "install gcc" in reason_of(CalledProcessError(1, ["/usr/bin/gcc", "/tmp/main.c"]))
     assert reason_of(ValueError("one line\nanother")) == "one line"
     assert len(reason_of(RuntimeError("x" * 500))) == 200
+
+
+@pytest.mark.parametrize("ended", [LoadCancelled("Cancelled."), EngineClosed("Foresight is closing.")])
+def test_a_load_that_is_ended_is_no_failed_trial(ended: AppError) -> None:
+    assert is_no_verdict(ended)
+    with pytest.raises(type(ended)):
+        refused_because(ended)
