@@ -43,6 +43,8 @@ FLOOR = 0.25
 several of them together may fill a bucket."""
 CHECK, CLEAR = 48, 1.3
 """After CHECK drafted steps a plain one is timed, unless drafting is more than CLEAR times as fast."""
+CHECK_SOON = 12
+"""After CHECK_SOON drafted steps a plain one is timed, as long as too few were: the gain is told by their time."""
 PATIENCE = 4
 """Drafted steps in a row that did not pay, after which plain steps follow."""
 LOSS = 0.03
@@ -182,8 +184,9 @@ class Tuner(DraftPlanner):
             if self._failures >= PATIENCE:
                 self._plain_left = round((curve.seconds[1] / curve.plain - 1) / LOSS)
             else:
-                is_due = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
-                self._plain_left = int(is_due)
+                is_close = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
+                is_unknown = self._steps_since_plain >= CHECK_SOON and curve.is_plain_unproven
+                self._plain_left = int(is_close or is_unknown)
         if self._plain_left:
             self._plain_left -= 1
             return PLAIN_STEP

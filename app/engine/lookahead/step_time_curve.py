@@ -82,6 +82,7 @@ class StepTimeCurve:
             list
         )  # logarithms of real over expected seconds
         self._steps = self._newest_drafted = 0
+        self._plain_steps = self._newest_plain = 0
         self._per_token = times.per_token or (0.0,) * len(times.buckets)
         self._context = 0
         self._draw()
@@ -102,6 +103,12 @@ class StepTimeCurve:
         """Whether a drafted step should be tried, to measure its real time."""
         return self._drafted < PROOF or self._steps - self._newest_drafted > STALE
 
+    @property
+    def is_plain_unproven(self) -> bool:
+        """Whether a plain step should be tried, because the gain is told by its time, and it was measured only
+        at load or long ago."""
+        return self._plain_steps < PROOF or self._steps - self._newest_plain > STALE
+
     def refine(self, rows: int, seconds: float) -> None:
         """Learn from the seconds of a real drafted step of `rows` rows."""
         self._observe(self._bucket_index(rows), seconds / self._expected(rows))
@@ -112,6 +119,8 @@ class StepTimeCurve:
     def refine_plain(self, seconds: float) -> None:
         """Learn from the seconds of a real plain step."""
         self._observe(PLAIN, seconds / self._at_context(self._plain, self._bucket_index(1)))
+        self._plain_steps += 1
+        self._newest_plain = self._steps
 
     def _observe(self, bucket: int, ratio: float) -> None:
         self._round[bucket].append(log(ratio))

@@ -15,6 +15,8 @@ from app.values.messages import DecoderName, ModelInfo, Statistics
 
 SLOWER = 0.95
 """Below this speed-up a reply is said to have taken longer with lookahead than without."""
+FEW_STEPS = 8
+"""Below this number of steps nothing is said of the time saved: their times are too few to tell."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
 """The statistics of a real reply, shown as an example: see the panel's template."""
 EXAMPLE_COURSE = (
@@ -63,9 +65,9 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 
 def speed_up_in_words(statistics: Statistics) -> str:
-    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if that is nothing or unknown."""
+    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not, or nobody knows."""
     times = f"{statistics.speed_up:.1f}"
-    return times if float(times) > 1 else ""
+    return times if float(times) > 1 and statistics.steps >= FEW_STEPS else ""
 
 
 def saved_in_words(statistics: Statistics, is_done: bool) -> str:
@@ -89,6 +91,8 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
         return "Written without lookahead: each step wrote one token. The reply's menu compares."
     if not statistics.cost:
         return "How much time lookahead saved is not known, because steps were not measured."
+    if statistics.steps < FEW_STEPS:
+        return f"{counted(statistics.steps, 'step')}: too few to tell how much time lookahead saves."
     if speed_up_in_words(statistics):
         return ""
     if statistics.speed_up >= SLOWER:

@@ -11,6 +11,7 @@ from app.engine.block.block import MAX_DEPTH
 from app.engine.block.step_profile import Buckets, StepTimes
 from app.engine.lookahead.jacobi_window import STEPS, WORTH, JacobiWindow, WindowSizer
 from app.engine.lookahead.row_planner import (
+    CHECK_SOON,
     FLOOR,
     MEMORY,
     MIN_ROWS_FOR_WINDOW,
@@ -394,3 +395,17 @@ def test_the_mean_is_never_above_the_budget(rows: int, columns: int, found: list
         assert 1 <= fed[-1] <= 2 * rows
         planner.observe(drafted(fed[-1]))
         assert sum(fed) <= rows * len(fed)
+
+
+def test_plain_steps_are_timed_early_even_if_drafting_pays_well() -> None:
+    """Nobody can tell a gain by a plain step that was measured once, while the machine was busy."""
+    at_work = tuner(CHEAP)
+    plain = []
+    for step in range(10 * CHECK_SOON):
+        if at_work.plan(0).is_plain:
+            plain.append(step)
+            at_work.observe_plain(1.0)
+        else:
+            at_work.kept(FADING[:9], 0)
+            at_work.observe(drafted(9, 5, 1.01))
+    assert len(plain) == PROOF and plain[0] == CHECK_SOON

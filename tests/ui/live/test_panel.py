@@ -71,6 +71,13 @@ def test_a_number_that_is_no_gain_gives_way_to_one_sentence_why(numbers: Statist
     assert why in html and 'id="hit-rate"' in html
 
 
+def test_a_reply_of_few_steps_claims_nothing() -> None:
+    html = drawn(replace(NUMBERS, tokens=16, steps=1, hits=1, covered=1, cost=1.05, split=Split(16)), "auto")
+    assert "speed-up" not in html and " instead of " not in html
+    assert "1 step: too few to tell how much time lookahead saves." in html
+    assert in_words(replace(NUMBERS, tokens=16, steps=8, cost=8.4), "auto") == ""
+
+
 def test_plain_decoding_is_called_plain() -> None:
     assert in_words(replace(NUMBERS, tokens=20), "plain").startswith("Written without lookahead")
     assert in_words(Statistics(), "plain") == "Without lookahead each step writes one token."
