@@ -19,7 +19,7 @@ from app.values.messages import Progress
 READ, QUANTISED, PREPARED, STEPS, LOADED = 20, 35, 45, 70, 100
 """The progress of a load in percent at the end of each part."""
 PASSES = 10
-"""After so many passes of a trial, half of its share of the progress is shown."""
+"""Passes through the whole model after which half of a trial's share of the progress is shown."""
 TOLD_SECONDS = 0.1
 """How long a trial runs between two reports."""
 Listener = Callable[[int, int], None]

@@ -105,8 +105,8 @@ class StepTimeCurve:
 
     @property
     def is_plain_unproven(self) -> bool:
-        """Whether a plain step should be tried, because the gain is told by its time, and it was measured only
-        at load or long ago."""
+        """Whether a plain step should be tried, because its time was measured only at load, or long ago. What the
+        user reads about the time saved depends on it."""
         return self._plain_steps < PROOF or self._steps - self._newest_plain > STALE
 
     def refine(self, rows: int, seconds: float) -> None:
