@@ -171,11 +171,15 @@ def wait_for_load(status: Callable[[], EngineStatus], loaded: Future[bool]) -> b
     """Wait for the end of a load, and show its steps by name with a progress bar on standard error.
 
     Returns whether the model is loaded."""
-    with progress_bar() as bar:
-        task = bar.add_task("Starting the engine", total=None)
+    bar = progress_bar()
+    task = bar.add_task("Starting the engine", total=None)
+    bar.start()
+    try:
         while not loaded.done():
             bar.update(task, description=status().note)
             wait([loaded], LOOK_SECONDS)
+    finally:
+        _end(bar)
     return loaded.result()
 
 

@@ -1,13 +1,26 @@
 """One request from the command line, with a scripted engine."""
 
+from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
-from app.commands.reply_output import events_with_progress, finished_reply, thinking_note
+from app.commands import reply_output
+from app.commands.reply_output import events_with_progress, finished_reply, thinking_note, wait_for_load
 from app.errors import ReplyFailed
 from app.values.chat_format import ChatFormat, Thinking, ThinkingLevel, ThinkingMode
-from app.values.messages import Decoding, Finished, ModelChoice, Options, Piece, Request, Sampling
+from app.values.messages import (
+    Decoding,
+    EngineStatus,
+    Finished,
+    ModelChoice,
+    Options,
+    Piece,
+    Request,
+    Sampling,
+)
 from tests.commands.scripted import ScriptedDecoders
 
 REQUEST = Request(ModelChoice("demo"), "Once", Options(sampling=Sampling(seed=5)))
@@ -72,3 +85,30 @@ def test_a_reply_without_an_end_has_no_outcome() -> None:
     assert isinstance(events[-1], Finished)
     with pytest.raises(ValueError, match="a reply ends with Finished, got Piece"):
         finished_reply(Request(ModelChoice("demo"), "Once", Options(decoding=Decoding("plain"))), events[:-1])
+
+
+def test_a_load_is_followed_by_the_names_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bar:
+        steps: ClassVar[list[str]] = []
+        live = SimpleNamespace(is_started=False)
+
+        def add_task(self, _description: str, **_total: object) -> int:
+            return 0
+
+        def start(self) -> None:
+            pass
+
+        def update(self, _task: int, description: str) -> None:
+            self.steps.append(description)
+
+    monkeypatch.setattr(reply_output, "progress_bar", Bar)
+    loaded, left = Future[bool](), ["Measuring", "Trying kernels", "Reading demo"]
+
+    def status() -> EngineStatus:
+        step = left.pop()
+        if not left:
+            loaded.set_result(True)
+        return EngineStatus("loading", step)
+
+    assert wait_for_load(status, loaded)
+    assert Bar.steps == ["Reading demo", "Trying kernels", "Measuring"]
