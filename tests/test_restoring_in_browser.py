@@ -66,7 +66,8 @@ def restore(person: PageDriver, backup: Path) -> None:
     with person.page.expect_file_chooser() as chooser:
         person.page.click("#restore-backup")
     chooser.value.set_files(backup)
-    person.page.wait_for_selector("text=The backup is ready")
+    person.page.click("#restore-question [data-do=restore]")
+    person.page.wait_for_selector("#notice >> text=will be restored when Foresight is started again")
 
 
 def test_what_was_backed_up_and_deleted_is_all_back_after_restoring(browser: Any, tmp_path: Path) -> None:
@@ -81,6 +82,7 @@ def test_what_was_backed_up_and_deleted_is_all_back_after_restoring(browser: Any
         assert not rows(app.data_dir / FILE_NAME)["message"]
         app.start()
         with PageDriver(browser, app.url) as person:
+            person.page.wait_for_selector("#notice >> text=The backup was restored.")
             person.page.click("#chats [data-do=expand] >> text=Holidays", timeout=300_000)
             person.open_chat("The key")
             assert person.wait_for_reply() == answer

@@ -92,6 +92,14 @@ def summaries(connection: sqlite3.Connection) -> tuple[ChatSummary, ...]:
     return tuple(map(summary_of, rows))
 
 
+def summary_or_none(connection: sqlite3.Connection, chat: int) -> ChatSummary | None:
+    """Returns a chat's summary; None if it is deleted or unknown."""
+    row = connection.execute(
+        f"SELECT {SUMMARY} FROM chat WHERE id = ? AND deleted IS NULL", (chat,)
+    ).fetchone()
+    return summary_of(row) if row else None
+
+
 def summary_of(row: sqlite3.Row) -> ChatSummary:
     """Reads the summary from a chat's row."""
     return ChatSummary(row["id"], row["title"], row["folder"], bool(row["is_pinned"]), row["updated"])
@@ -228,10 +236,13 @@ def queued(connection: sqlite3.Connection, chat: int) -> tuple[QueuedMessage, ..
     return tuple(QueuedMessage(row["id"], row["text"]) for row in rows)
 
 
-def add_queued(connection: sqlite3.Connection, chat: int, text: str) -> None:
-    """Adds a message after the chat's waiting messages. Raises ChatNotFound."""
+def add_queued(connection: sqlite3.Connection, chat: int, text: str, message: int | None = None) -> None:
+    """Adds a message after the chat's waiting messages. Raises ChatNotFound.
+
+    If it has an id, because it was removed before, it returns to its place."""
     require_chat(connection, chat)
-    connection.execute("INSERT INTO queued (chat, text) VALUES (?, ?)", (chat, storable(text)))
+    row = (message, chat, storable(text))
+    connection.execute("INSERT INTO queued (id, chat, text) VALUES (?, ?, ?)", row)
 
 
 def replace_queued(connection: sqlite3.Connection, message: int, text: str = "") -> str:

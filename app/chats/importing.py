@@ -240,7 +240,9 @@ class _ForkedChat(_NewChat):
         row = self._row
         settings = (row["system"], row["sampling"], row["collections"], row["json_answers"])
         title = unused_title(connection, row["title"])
-        return create_with(connection, self._now, settings, row["folder"], title)
+        version = create_with(connection, self._now, settings, row["folder"], title)
+        connection.execute("UPDATE chat SET forked_from = ? WHERE id = ?", (row["id"], version.chat))
+        return version
 
     def _adapted(self, content: MessageContent) -> MessageContent:
         return content if content.state != "writing" else replace(content, state="stopped")

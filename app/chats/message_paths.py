@@ -7,7 +7,15 @@ is raised, because the page would change messages that it does not show.
 import sqlite3
 
 from app.chats import deletion
-from app.chats.chat_table import create, next_use, replace_queued, require_chat, settings_of, suggest_title
+from app.chats.chat_table import (
+    create,
+    next_use,
+    replace_queued,
+    require_chat,
+    settings_of,
+    suggest_title,
+    summary_or_none,
+)
 from app.chats.message_table import (
     ROOT,
     MessageTree,
@@ -40,6 +48,7 @@ def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Threa
         settings_of(row),
         stored(connection, part, tree),
         len(path) - len(part),
+        summary_or_none(connection, row["forked_from"]),
     )
 
 

@@ -56,6 +56,12 @@ class MessageQueue:
         self._stores.of(chat).add_queued(chat, text)
         self.send_next(chat)  # the reply may have ended meanwhile
 
+    def restore(self, chat: int, removed: QueuedMessage) -> None:
+        """Puts a removed message back in its place. If the reply has ended meanwhile, it waits for the user."""
+        if not self._is_writing(chat):
+            self.hold(chat, "The reply has ended.")
+        self._stores.of(chat).add_queued(chat, removed.text, removed.id)
+
     def send(self, chat: int, settings: ReplySettings) -> None:
         """Sends a queue that was waiting for the user."""
         self._settings[chat] = settings

@@ -1,5 +1,6 @@
 """Puts a backup in the place of the database, and deletes the copies that the app has made.
 
+    StagedBackup(data_dir)      the backup that waits for the next start of the app, if there is one
     stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
     apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
     discard_copies(data_dir)    deletes the files that were moved aside, and all other copies
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Lock
 
 from app.database.database import MEMORY, Database
 from app.database.files import BACKUPS, FILE_NAME, STAMP, SUFFIXES, backups_in
@@ -35,6 +37,40 @@ COPIES = re.compile(
 )
 """The names of copies of the database."""
 SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+
+
+class StagedBackup:
+    """The backup that this app has staged for its next start. Can be used from any thread."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.name = ""
+        """The name of the backup's file; "" if none is staged."""
+        self._data_dir = data_dir
+        self._lock = Lock()
+
+    def stage(self, source: Path) -> None:
+        """Stages a backup in place of the one before. Raises StoreError, and then changes nothing."""
+        with self._lock:
+            stage(source, self._data_dir)
+            self.name = source.name
+
+    def discard(self) -> None:
+        """Deletes the staged backup. Raises StoreNotUsable."""
+        with self._lock:
+            try:
+                (self._data_dir / STAGED).unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreNotUsable(
+                    f"{self._data_dir / STAGED} cannot be deleted ({error.strerror}). Delete it yourself before "
+                    "Foresight starts again."
+                ) from error
+            self.name = ""
+
+
+def require_backup(source: Path, data_dir: Path) -> None:
+    """Raises StoreNotUsable for a file that is clearly no backup; `stage` checks all of it."""
+    if not has_chat_tables(source):
+        raise _no_backup(source, "it has other tables", data_dir)
 
 
 def stage(source: Path, data_dir: Path) -> None:

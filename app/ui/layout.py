@@ -18,6 +18,7 @@ import gradio as gr
 from starlette.responses import PlainTextResponse
 
 from app.conversation.race.race import ready_prompts
+from app.database.restoring import StagedBackup
 from app.ui.chat.chat_documents import ChatDocuments
 from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, build_chat_settings
 from app.ui.chat.render import ChatRenderer
@@ -120,7 +121,9 @@ def build_page(
     )
     documents = build_documents_view(in_documents, events)
     race = build_race_view(ready_prompts()[0].text, settings.options.decoding)
-    decoder = build_settings_view(services, app_context, endpoint, options, top.to_settings, events)
+    decoder = build_settings_view(
+        services, app_context, endpoint, notice.backup, options, top.to_settings, events
+    )
     openers = [documents.results, documents.documents, chat.thread, chat.live]
     panel = DocumentPanelActions(services.documents, services.conversations)
     build_document_panel(panel, openers, chat_state, events)
@@ -318,7 +321,7 @@ def build_blocks(
     services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
 ) -> tuple[PageBlocks, Callable[[PageSession], Sequence[PolledRenderer]]]:
     """Return the page as Gradio Blocks, and a function that makes the renderers of a page."""
-    inventory, notice = InventoryCache(services), Notice(app_context.note)
+    inventory, notice = InventoryCache(services), Notice(app_context.note, StagedBackup(app_context.data_dir))
     getter = ModelGetter(services, inventory)
     blocks = PageBlocks(
         check_uploads, analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True

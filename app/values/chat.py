@@ -145,13 +145,16 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The shown path of a chat, or its newest part; `earlier` is the number of messages before that part."""
+    """The shown path of a chat, or its newest part; `earlier` is the number of messages before that part.
+
+    `forked_from` is the chat of which it began as a copy, if that chat still exists."""
 
     version: ChatVersion
     title: str = ""
     settings: ChatSettings = field(default_factory=ChatSettings)
     messages: tuple[StoredMessage, ...] = ()
     earlier: int = 0
+    forked_from: ChatSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@
     if (timed === 60) [next - 1, next].forEach((frame) => cancelAnimationFrame(frame));
   };
 
-  const QUESTIONS = 3; // the models' two, and the chat's
+  const QUESTIONS = 4; // the models' two, the chat's, and the settings'
   const VIEWS = 5;
 
   // Gradio builds the page some time after this script has run.

@@ -198,8 +198,12 @@ def test_a_fork_has_the_messages_down_to_one_and_leaves_its_chat_alone(chats: Ch
     forked = chats.fork(place.chat, first)
     assert texts(chats, forked.chat) == ["Why?", "So."]
     assert chats.settings(forked.chat).system == "Be brief."
+    origin = chats.thread(forked.chat).forked_from
+    assert origin and (origin.id, origin.title) == (place.chat, "Why?") and before.forked_from is None
     answer(chats, chats.thread(forked.chat).version, "But?", "No.")
     assert chats.thread(place.chat) == before
+    chats.delete(place.chat)
+    assert chats.thread(forked.chat).forked_from is None
 
 
 def test_chats_never_have_the_same_title(chats: Chats) -> None:

@@ -6,18 +6,20 @@ from typing import Any
 import pytest
 
 from app.database.files import FILE_NAME
+from app.database.restoring import StagedBackup
 from app.ui.frame.top_bar import Notice
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
+from tests.ui.chat.people import pressed
 
 NOTICE = "#notice .notice"
 
 
-def test_a_notice_is_shown_until_it_was_read() -> None:
-    notice = Notice(lambda: "The file is <broken>.")
+def test_a_notice_is_shown_until_it_was_read(tmp_path: Path) -> None:
+    notice = Notice(lambda: "The file is <broken>.", StagedBackup(tmp_path))
     assert "The file is &lt;broken&gt;." in notice.html()
-    notice.dismiss()
+    notice.act(pressed("dismiss"))
     assert notice.html() == ""
 
 

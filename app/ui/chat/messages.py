@@ -66,6 +66,7 @@ def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str
         return ""
     return render(
         "messages.html",
+        forked_from=thread.forked_from,
         messages=[_message(message, options, message is thread.messages[-1]) for message in thread.messages],
         earlier=min(MESSAGE_LIMIT, thread.earlier),
         first_read=options.first_read,

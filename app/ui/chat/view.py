@@ -32,6 +32,7 @@ from app.ui.frame.services import Services, with_drawn_seed
 from app.ui.frame.templates import render
 from app.ui.welcome.view import WelcomeView, build_welcome
 from app.values.chat import ChatVersion
+from app.values.display_text import title_of
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
 PRIVATE = (
@@ -143,9 +144,18 @@ class ChatActions:
         if press.do == "queue-earlier":
             store.advance_queued(chat, message)
         elif press.do == "queue-remove":
-            store.replace_queued(message)
+            self._remove_queued(chat, message)
         elif text := store.replace_queued(message, press.value.strip()):
             state.change_box(press.value, text)
+
+    def _remove_queued(self, chat: int, message: int) -> None:
+        queue = self._services.conversations.queue
+        if removed := next((one for one in queue.of(chat) if one.id == message), None):
+            self._services.deletions.delete(
+                f"“{title_of(removed.text)}” was removed.",
+                lambda: self._services.conversations.stores.of(chat).replace_queued(message),
+                lambda: queue.restore(chat, removed),
+            )
 
     def _answer(self, state: ChatState, answer: str, pending: Press, controls: tuple[Any, ...]) -> str:
         """Apply the answer to a question, and continue the action that waited for it."""

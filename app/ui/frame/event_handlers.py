@@ -15,6 +15,7 @@ import gradio as gr
 
 from app.errors import AppError, first_line
 from app.ui.frame.page_connections import Pages, PageSession, PageValue
+from app.ui.frame.templates import problem_html
 
 Notify = Callable[[str], None]
 """Shows a sentence to the user as a toast."""
@@ -84,6 +85,13 @@ def try_at_box(box: str, action: Callable[[], object]) -> tuple[bool, str]:
     return is_done, faults_html({box: "".join(problems)})
 
 
+def told(action: Callable[[], str]) -> str:
+    """Run the action. Returns its sentence about what was done, or what went wrong, as a line that stays."""
+    problems: list[str] = []
+    sentence = try_or_notify(problems.append, action, "")
+    return "".join(map(problem_html, problems)) or done_html(sentence)
+
+
 def done_html(sentence: str) -> str:
     """Return a line that says what was done; it stays until something else is done there."""
     return f'<p class="done" role="status">{escape(sentence)}</p>' if sentence else ""
@@ -98,11 +106,6 @@ def toast(sentence: str) -> None:
     """Show what went wrong as a toast."""
     # A toast is drawn as HTML.
     gr.Warning(escape(sentence), duration=8, title="")
-
-
-def success_toast(sentence: str) -> None:
-    """Show what was done as a toast."""
-    gr.Success(escape(sentence), duration=5, title="")
 
 
 class PageEvents:

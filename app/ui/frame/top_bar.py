@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.frame.event_handlers import LISTEN, PageEvents
+from app.database.restoring import StagedBackup
+from app.ui.frame.event_handlers import LISTEN, PageEvents, succeeded, toast
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.templates import render
 from app.ui.frame.theme import asset
 from app.values.messages import EngineStatus, ModelInfo
@@ -68,20 +70,27 @@ def status_html(status: EngineStatus) -> str:
 
 
 class Notice:
-    """What the user must know first: shown above every view of all pages until somebody dismisses it."""
+    """What the user must know first: shown above every view of all pages until somebody dismisses it.
 
-    def __init__(self, note: Callable[[], str]) -> None:
+    A `backup` that waits for the next start is shown until it is restored or discarded."""
+
+    def __init__(self, note: Callable[[], str], backup: StagedBackup) -> None:
+        self.backup = backup
         self._note = note
         self._read = ""
 
     def html(self) -> str:
-        """Return the notice; "" after it was dismissed."""
+        """Return the notice; "" if there is none, or it was dismissed."""
         note = self._note()
-        return render("notice.html", note=note) if note not in ("", self._read) else ""
+        unread = note if note != self._read else ""
+        return render("notice.html", note=unread, backup=self.backup.name)
 
-    def dismiss(self) -> None:
-        """Remember that the current notice was read."""
-        self._read = self._note()
+    def act(self, event: gr.EventData) -> None:
+        """Handle a button: remember that the note was read, or discard the backup that waits."""
+        if pressed(event).do == "keep-chats":
+            succeeded(toast, self.backup.discard)
+        else:
+            self._read = self._note()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +128,4 @@ def _view_button(view: str) -> gr.Button:
 
 def build_notice(notice: Notice, events: PageEvents) -> None:
     """Build the notice's component inside the current Blocks, and connect its button."""
-    events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, notice.dismiss)
+    events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, notice.act)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fastapi
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from app.errors import NotUploaded
 
+Used = TypeVar("Used")
 LARGEST_UPLOAD = 300 * 2**20
 """Maximum bytes of an upload. More than a document may have, so that the app refuses long documents, not
 Gradio."""
@@ -117,11 +118,13 @@ def check_uploads(inputs: Any) -> None:
         upload_at(path)
 
 
-def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], object]) -> None:
-    """Call `use` with the uploads that the page names, then delete them. Raises NotUploaded for other files."""
+def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], Used]) -> Used:
+    """Return the result of `use` with the uploads that the page names, which are then deleted.
+
+    Raises NotUploaded for other files."""
     uploads = [upload_at(path) for path in paths]
     try:
-        use(uploads)
+        return use(uploads)
     finally:
         for upload in uploads:
             discard(upload)

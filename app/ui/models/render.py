@@ -1,6 +1,7 @@
 """What the Models view shows: reads the services and renders the lists of assets/ui/templates/models.html."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from typing import cast, get_args
@@ -113,12 +114,10 @@ def downloads_html(downloads: Sequence[Download]) -> Markup:
 
 
 def download_count(downloads: Sequence[Download]) -> str:
-    """Return the counts for the Models button: "2 downloading, 1 paused"; "" if all downloads have finished."""
-    states = [download.state for download in downloads]
-    running = states.count("running") + states.count("queued")
-    stopped = states.count("paused") + states.count("failed")
-    counts = (f"{running} downloading" if running else "", f"{stopped} paused" if stopped else "")
-    return ", ".join(filter(None, counts))
+    """Return the counts for the Models button: "2 downloading, 1 failed"; "" if all downloads have finished."""
+    counts = Counter("running" if one.state == "queued" else one.state for one in downloads)
+    words = {"running": "downloading", "paused": "paused", "failed": "failed"}
+    return ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
 
 
 def download_words(download: Download) -> str:

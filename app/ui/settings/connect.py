@@ -7,15 +7,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.api.access import ApiSwitch
-from app.ui.frame.event_handlers import (
-    LISTEN,
-    Notify,
-    PageEvents,
-    succeeded,
-    success_toast,
-    toast,
-    try_or_notify,
-)
+from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, toast, try_or_notify
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Endpoint, Services
 from app.ui.frame.templates import render_macro
@@ -87,16 +79,13 @@ USUAL_CONTEXT = 2048
 
 
 class ConnectActions:
-    """The section's event handlers; `report` shows what was done, `notify` what went wrong."""
+    """The section's event handlers; `notify` shows what went wrong."""
 
-    def __init__(
-        self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify, report: Notify
-    ) -> None:
+    def __init__(self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify) -> None:
         self._services = services
         self._api = api
         self._endpoint = endpoint
         self._notify = notify
-        self._report = report
 
     def open(self) -> tuple[bool, str]:
         """Return the switch's value and the instructions for programs."""
@@ -110,27 +99,28 @@ class ConnectActions:
 
     def click(self, event: gr.EventData) -> str:
         """Handle a button; `renew-key` replaces the key. Returns the instructions for programs."""
-        if pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key):
-            self._report("The key was renewed. Programs with the old one are refused.")
-        return self._shown()
+        is_new = pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key)
+        return self._shown(is_new)
 
-    def _shown(self) -> str:
-        return try_or_notify(self._notify, self._connection, "") if self._api.is_on else ""
+    def _shown(self, is_new: bool = False) -> str:
+        return try_or_notify(self._notify, lambda: self._connection(is_new), "") if self._api.is_on else ""
 
-    def _connection(self) -> Markup:
+    def _connection(self, is_new: bool) -> Markup:
         """Return the address, the key, and examples for programs."""
         loaded = self._services.engine.status().model
         context = loaded.context if loaded and loaded.context else USUAL_CONTEXT
         address, key = f"{self._endpoint.origin}/v1", self._api.key()
         examples = client_examples(address, key, self._services.settings.local_model.name, context)
-        return render_macro("connect.html", "connection", address=address, key=key, examples=examples)
+        return render_macro(
+            "connect.html", "connection", address=address, key=key, examples=examples, is_new=is_new
+        )
 
 
 def build_connect(
     services: Services, api: ApiSwitch, endpoint: Endpoint, opening: gr.Button, events: PageEvents
 ) -> None:
     """Build the section inside the current Blocks and connect its events; `opening` leads to the view."""
-    actions = ConnectActions(services, api, endpoint, toast, success_toast)
+    actions = ConnectActions(services, api, endpoint, toast)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Connect</h3>", js_on_load=None)
         switch = gr.Checkbox(

@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from threading import Lock
 
 import gradio as gr
 from markupsafe import Markup
 
-from app.database.restoring import discard_copies, stage
-from app.errors import ImportBroken
+from app.database.restoring import StagedBackup, discard_copies, require_backup
+from app.errors import AppError, ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded, success_toast, toast
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, done_line, toast, told
 from app.ui.frame.file_export import BACKUP, CHATS
+from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.frame.uploads import discard_all, use_uploads
+from app.ui.frame.uploads import discard, discard_all, upload_at, use_uploads
 from app.values.chat import ImportResult
 from app.values.display_text import counted
 
@@ -93,14 +93,13 @@ def open_folder(folder: Path) -> str:
 
 
 class DataActions:
-    """The section's event handlers; `report` shows what was done, `notify` what went wrong."""
+    """The section's event handlers; `backup` is the one that waits for the next start, `notify` shows problems."""
 
-    def __init__(self, services: Services, data_dir: Path, notify: Notify, report: Notify) -> None:
+    def __init__(self, services: Services, data_dir: Path, backup: StagedBackup, notify: Notify) -> None:
         self._services = services
         self._data_dir = data_dir
+        self._backup = backup
         self._notify = notify
-        self._report = report
-        self._staging = Lock()
 
     def folder(self) -> str:
         """Return the data folder and its parts, as they are now."""
@@ -111,46 +110,62 @@ class DataActions:
         if problem := open_folder(self._data_dir):
             self._notify(problem)
 
-    def import_chats(self, path: str | None) -> None:
-        """Import the chats of an exported file, and delete the upload."""
-        self._with_upload(path, self._import)
+    def import_chats(self, path: str | None) -> str:
+        """Import the chats of an exported file, and delete the upload. Returns what was done, as HTML."""
+        return told(lambda: use_uploads([path], self._import)) if path else ""
 
-    def restore_backup(self, path: str | None) -> None:
-        """Check an uploaded backup and delete the upload. The next start of the app restores it."""
-        self._with_upload(path, self._stage)
+    def ask_restore(self, path: str | None) -> tuple[str, str]:
+        """Return the question whether to restore an uploaded file, or what is wrong with it, both as HTML."""
+        if path is None:
+            return "", ""
+        problem = told(lambda: self._require_backup(path))
+        name = Path(path).name
+        return "" if problem else render_macro(
+            "settings.html", "restore_question", path=path, name=name
+        ), problem
+
+    def answer_restore(self, event: gr.EventData) -> tuple[str, str]:
+        """Stage the backup for the next start, or forget it. Returns no question, and what went wrong as HTML."""
+        do, _, path = pressed(event)
+
+        def stage(files: list[Path]) -> None:
+            if do == "restore":
+                self._backup.stage(files[0])
+
+        return "", told(lambda: use_uploads([path], stage) or "")
 
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats with attached documents, uploads and backups.
 
-        Returns the HTML of the data folder, and that of the collapsed question."""
-        succeeded(self._notify, self._delete_chats)
-        return self.folder(), delete_chats_html()
+        Returns the HTML of the data folder, and that of the collapsed question with what was done."""
+        done = told(self._delete_chats)
+        return self.folder(), delete_chats_html(done)
 
-    def _with_upload(self, path: str | None, use: Callable[[Path], None]) -> None:
-        if path is not None:
-            succeeded(self._notify, lambda: use_uploads([path], lambda files: use(files[0])))
+    def _require_backup(self, path: str) -> str:
+        upload = upload_at(path)
+        try:
+            require_backup(upload, self._data_dir)
+        except AppError:
+            discard(upload)
+            raise
+        return ""
 
-    def _import(self, upload: Path) -> None:
+    def _import(self, files: list[Path]) -> str:
         try:
             # Some editors begin the files that they save with a byte order mark.
-            text = upload.read_text(encoding="utf-8-sig", errors="replace")
+            text = files[0].read_text(encoding="utf-8-sig", errors="replace")
         except OSError as error:
             raise ImportBroken(f"The file can't be read ({error.strerror}). Choose it again.") from error
-        imported = self._services.conversations.stores.stored.import_json(text)
-        self._report(import_summary(imported))
+        return import_summary(self._services.conversations.stores.stored.import_json(text))
 
-    def _stage(self, backup: Path) -> None:
-        with self._staging:  # two backups that are chosen at once are staged one after the other
-            stage(backup, self._data_dir)
-        self._report("The backup is ready. Quit Foresight and start it again to restore it.")
-
-    def _delete_chats(self) -> None:
+    def _delete_chats(self) -> str:
         self._services.conversations.delete_all()
         self._services.documents.delete_attached(())
         discard_all(self._data_dir)
+        self._backup.discard()
         discard_copies(self._data_dir)
         self._services.chat = 0
-        self._report("All chats were deleted.")
+        return "All chats were deleted."
 
 
 def import_summary(imported: ImportResult) -> str:
@@ -167,9 +182,9 @@ def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
     return render_macro("settings.html", "data_folder", folder=folder, parts=parts, total=total)
 
 
-def delete_chats_html() -> Markup:
-    """Return the HTML of the question whether to delete all chats, collapsed."""
-    return render_macro("settings.html", "delete_chats")
+def delete_chats_html(done: str = "") -> Markup:
+    """Return the HTML of the question whether to delete all chats, collapsed, and of what was done."""
+    return render_macro("settings.html", "delete_chats", done=Markup(done))
 
 
 class ImportRenderer:
@@ -190,29 +205,35 @@ class ImportRenderer:
         return self._parts
 
 
-def build_data(services: Services, data_dir: Path, opening: gr.Button, events: PageEvents) -> None:
+def build_data(
+    services: Services, data_dir: Path, backup: StagedBackup, opening: gr.Button, events: PageEvents
+) -> None:
     """Build the section inside the current Blocks, and connect its events; `opening` leads to the Settings view.
 
     The question whether to delete all chats has a component of its own, so that it stays open when the folder's
     sizes are drawn again."""
-    actions = DataActions(services, data_dir, toast, success_toast)
+    actions = DataActions(services, data_dir, backup, toast)
     with gr.Column(elem_classes="part"):
         exports = render_macro("settings.html", "exports", address=CHATS)
         gr.HTML(exports, elem_id="export-chats", js_on_load=None)
         importing = _upload("Import…", "import-chats", ".json")
         gr.HTML(elem_id="import-progress", js_on_load=None)
+        imported = done_line("imported")
     with gr.Column(elem_classes="part"):
         backups = render_macro("settings.html", "backups", address=BACKUP)
         gr.HTML(backups, elem_id="back-up", js_on_load=None)
         restoring = _upload("Restore…", "restore-backup", ".sqlite")
+        refused = done_line("not-restored")
+        question = gr.HTML(elem_id="restore-question", elem_classes="asks", js_on_load=LISTEN)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Data folder</h3>", js_on_load=None)
         folder = gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
     with gr.Column(elem_classes="part"):
         delete = gr.HTML(delete_chats_html(), elem_id="delete-chats", js_on_load=LISTEN)
     events.on(folder.click, actions.open_data_folder)
-    events.on(importing.upload, actions.import_chats, importing, **UPLOADED)
-    events.on(restoring.upload, actions.restore_backup, restoring, **UPLOADED)
+    events.on(importing.upload, actions.import_chats, importing, imported, **UPLOADED)
+    events.on(restoring.upload, actions.ask_restore, restoring, [question, refused], **UPLOADED)
+    events.on(question.click, actions.answer_restore, outputs=[question, refused])
     events.on(delete.click, actions.delete_chats, outputs=[folder, delete])
     events.on(opening.click, actions.folder, outputs=folder)
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import gradio as gr
 from markupsafe import Markup
 
+from app.database.restoring import StagedBackup
 from app.settings import Theme
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
 from app.ui.frame.gradio_internals import pressed
@@ -114,6 +115,7 @@ def build_settings_view(
     services: Services,
     app_context: AppContext,
     endpoint: Endpoint,
+    backup: StagedBackup,
     beside_chat: OptionPanel,
     opening: gr.Button,
     events: PageEvents,
@@ -137,7 +139,7 @@ def build_settings_view(
             with _section("advanced"):
                 decoder = build_decoder_controls(to_values(services.settings.options))
             with _section("data"):
-                build_data(services, app_context.data_dir, opening, events)
+                build_data(services, app_context.data_dir, backup, opening, events)
                 contacts = build_privacy(about, events)
             with _section("connect"):
                 build_connect(services, app_context.api, endpoint, opening, events)

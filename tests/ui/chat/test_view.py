@@ -44,7 +44,8 @@ def test_a_fork_is_the_chat_on_the_page_then(person: Visitor) -> None:
     person.press("fork", last(person))
     assert person.state.version.chat not in (0, before)
     assert person.services.chat == person.state.version.chat
-    assert "One" in person.look().thread
+    thread = person.look().thread
+    assert "One" in thread and f'Forked from <a href="#/chat/{before}" dir="auto">One</a>' in thread
 
 
 def test_a_reply_is_edited_in_place(person: Visitor) -> None:
@@ -247,9 +248,28 @@ def test_what_waits_is_edited_in_the_box_moved_and_removed(person: Visitor, engi
     ]
     assert person.press("queue-edit", two) == (SKIPPED, ""), "the box was empty"
     assert person.state.box_changes[-1].given == "three"
+    person.press("queue-remove", three)
+    assert [one.text for one in person.services.conversations.queue.of(chat)] == ["four"]
+    person.services.deletions.undo()
+    assert [one.text for one in person.services.conversations.queue.of(chat)] == ["half a thought", "four"]
     person.press("queue-remove", four)
     assert [one.text for one in person.services.conversations.queue.of(chat)] == ["half a thought"]
     person.actions.stop(person.state)
+
+
+def test_a_removed_message_that_is_put_back_is_not_sent_by_itself(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.01, "word " * 20
+    person.ask("one")
+    person.ask("two")
+    queue = person.services.conversations.queue
+    [waiting] = queue.of(person.state.version.chat)
+    person.press("queue-remove", waiting.id)
+    person.wait()
+    person.services.deletions.undo()
+    assert "The reply has ended. 1 message waits until you send it." in queue_of(person)
+    assert queue.of(person.state.version.chat) == (waiting,) and len(engine.requests) == 1
 
 
 def test_what_is_typed_while_a_message_is_sent_is_the_next_draft(

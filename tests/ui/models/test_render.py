@@ -150,7 +150,7 @@ def test_a_gated_download_says_what_to_do() -> None:
 
 def test_the_models_button_counts_unfinished_downloads() -> None:
     downloads = (make_download("a/a"), make_download("b/b", "queued"), make_download("c/c", "failed"))
-    assert download_count(downloads) == "2 downloading, 1 paused"
+    assert download_count(downloads) == "2 downloading, 1 failed"
     assert download_count((make_download("a/a", "done"),)) == ""
 
 

@@ -30,7 +30,7 @@ def seen() -> list[str]:
 
 @pytest.fixture
 def actions(services: Services, api: ApiSwitch, seen: list[str]) -> ConnectActions:
-    return ConnectActions(services, api, Endpoint("127.0.0.1", 7861), seen.append, seen.append)
+    return ConnectActions(services, api, Endpoint("127.0.0.1", 7861), seen.append)
 
 
 def status(api: ApiSwitch, key: str) -> int:
@@ -59,7 +59,8 @@ def test_a_renewed_key_holds_at_once_and_the_old_one_does_not(
     html = actions.click(pressed("renew-key"))
     assert old not in html and api.key() in html
     assert (status(api, old), status(api, api.key())) == (401, 200)
-    assert seen == ["The key was renewed. Programs with the old one are refused."]
+    assert "The key was renewed. Programs with the old one are refused." in html and seen == []
+    assert "was renewed" not in actions.open()[1]
 
 
 def test_a_key_that_another_process_renewed_holds_at_once(api: ApiSwitch, tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_key_that_cannot_be_written_leaves_the_switch_off(
 ) -> None:
     (tmp_path / "file").touch()
     api = ApiSwitch(lambda _key: PlainTextResponse(""), KeyFile(tmp_path / "file"))
-    actions = ConnectActions(services, api, Endpoint("127.0.0.1", 7861), seen.append, seen.append)
+    actions = ConnectActions(services, api, Endpoint("127.0.0.1", 7861), seen.append)
     with pytest.raises(SettingsNotSaved):
         api.turn(True)
     assert actions.turn(True) == (False, "")

@@ -10,9 +10,10 @@ import pytest
 from app.chats import Chats
 from app.conversation import NewChat
 from app.database import database_in
-from app.database.restoring import apply_staged
+from app.database.restoring import STAGED, StagedBackup, apply_staged
 from app.errors import NotUploaded
 from app.ui import Services
+from app.ui.frame.top_bar import Notice
 from app.ui.frame.uploads import uploads_dir
 from app.ui.settings.data import (
     DataActions,
@@ -25,7 +26,7 @@ from app.ui.settings.data import (
 )  # fmt: skip
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Options
-from tests.ui.chat.people import Visitor
+from tests.ui.chat.people import Visitor, pressed
 
 
 def write(path: Path, size: int) -> None:
@@ -95,13 +96,13 @@ def notified() -> list[str]:
 
 
 @pytest.fixture
-def reported() -> list[str]:
-    return []
+def backup(tmp_path: Path) -> StagedBackup:
+    return StagedBackup(tmp_path)
 
 
 @pytest.fixture
-def actions(services: Services, tmp_path: Path, notified: list[str], reported: list[str]) -> DataActions:
-    return DataActions(services, tmp_path, notified.append, reported.append)
+def actions(services: Services, tmp_path: Path, backup: StagedBackup, notified: list[str]) -> DataActions:
+    return DataActions(services, tmp_path, backup, notified.append)
 
 
 @pytest.fixture
@@ -115,87 +116,109 @@ def exported(services: Services) -> str:
 
 
 def test_a_chat_is_exported_and_imported_again(
-    actions: DataActions, services: Services, exported: str, uploads: Path, reported: list[str]
+    actions: DataActions, services: Services, exported: str, uploads: Path
 ) -> None:
     saved = uploads / "chat.json"
     saved.write_text(exported, encoding="utf-8")
-    actions.import_chats(str(saved))
+    assert "Imported 0 chats. One was here already." in actions.import_chats(str(saved))
     [chat] = services.conversations.stores.summaries()
     services.conversations.stores.stored.delete(chat.id)
     saved.write_text(exported, encoding="utf-8")
-    actions.import_chats(str(saved))
-    assert reported == ["Imported 0 chats. One was here already.", "Imported 1 chat."]
+    assert "Imported 1 chat." in actions.import_chats(str(saved))
     assert len(services.conversations.stores.summaries()) == 1
 
 
 def test_what_was_uploaded_does_not_stay_read_or_not(
-    actions: DataActions, exported: str, uploads: Path, notified: list[str], reported: list[str]
+    actions: DataActions, exported: str, uploads: Path
 ) -> None:
     files = [uploads / "a" / "chats.json", uploads / "b" / "broken.json"]
     for upload, text in zip(files, (exported, "{"), strict=True):
         upload.parent.mkdir()
         upload.write_text(text, encoding="utf-8")
-        actions.import_chats(str(upload))
+        assert ('class="problem"' in actions.import_chats(str(upload))) == (text == "{")
         assert not upload.parent.exists()
-    assert (len(notified), len(reported)) == (1, 1)
 
 
-def test_a_file_that_an_editor_marked_is_imported(
-    actions: DataActions, exported: str, uploads: Path, reported: list[str]
-) -> None:
+def test_a_file_that_an_editor_marked_is_imported(actions: DataActions, exported: str, uploads: Path) -> None:
     (uploads / "chat.json").write_text(exported, encoding="utf-8-sig")
-    actions.import_chats(str(uploads / "chat.json"))
-    assert reported == ["Imported 0 chats. One was here already."]
+    assert "Imported 0 chats. One was here already." in actions.import_chats(str(uploads / "chat.json"))
 
 
 @pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
 def test_a_file_that_is_broken_is_told_and_changes_nothing(
-    actions: DataActions, services: Services, uploads: Path, notified: list[str], content: bytes
+    actions: DataActions, services: Services, uploads: Path, content: bytes
 ) -> None:
     (uploads / "broken.json").write_bytes(content)
-    actions.import_chats(str(uploads / "broken.json"))
-    assert len(notified) == 1 and notified[0].endswith(".")
+    assert ".</p>" in actions.import_chats(str(uploads / "broken.json"))
     assert services.conversations.stores.summaries() == ()
 
 
-@pytest.mark.parametrize("take", [DataActions.import_chats, DataActions.restore_backup])
+@pytest.mark.parametrize(
+    "take",
+    [
+        DataActions.import_chats,
+        lambda actions, path: actions.ask_restore(path)[1],
+        lambda actions, path: actions.answer_restore(pressed("restore", "", path or ""))[1],
+    ],
+    ids=["import", "ask", "restore"],
+)
 def test_a_file_that_was_not_uploaded_is_neither_read_nor_removed(
-    actions: DataActions, uploads: Path, tmp_path: Path, exported: str, notified: list[str],
-    take: Callable[[DataActions, str | None], None],
+    actions: DataActions, uploads: Path, tmp_path: Path, exported: str,
+    take: Callable[[DataActions, str], str],
 ) -> None:  # fmt: skip
     own = tmp_path / "chats.json"
     own.write_text(exported, encoding="utf-8")
-    take(actions, str(own))
-    take(actions, str(uploads / "nowhere.json"))
-    take(actions, None)
-    assert (notified, own.exists()) == ([str(NotUploaded())] * 2, True)
+    for path in (own, uploads / "nowhere.json"):
+        assert str(NotUploaded()) in take(actions, str(path))
+    assert (actions.import_chats(None), actions.ask_restore(None), own.exists()) == ("", ("", ""), True)
 
 
-def test_a_backup_is_checked_and_waits_for_the_next_start(
-    actions: DataActions, services: Services, uploads: Path, tmp_path: Path, reported: list[str]
-) -> None:
+@pytest.fixture
+def copied(services: Services, uploads: Path) -> Path:
+    """A backup with one chat that was uploaded."""
     services.conversations.stores.stored.create(title="Kept")
     services.conversations.stores.stored.backup(uploads / "backup.sqlite")
-    actions.restore_backup(str(uploads / "backup.sqlite"))
-    assert reported == ["The backup is ready. Quit Foresight and start it again to restore it."]
-    assert not (uploads / "backup.sqlite").exists(), "an upload is read once"
+    return uploads / "backup.sqlite"
+
+
+def test_a_backup_that_was_asked_about_is_restored_at_the_next_start(
+    actions: DataActions, backup: StagedBackup, copied: Path, tmp_path: Path
+) -> None:
+    question, problem = actions.ask_restore(str(copied))
+    assert "Restore backup.sqlite?" in question and str(copied) in question and not problem
+    assert not (tmp_path / STAGED).exists(), "it was not answered yet"
+    assert actions.answer_restore(pressed("restore", "", str(copied))) == ("", "")
+    assert "backup.sqlite will be restored" in Notice(str, backup).html()
+    assert not copied.exists(), "an upload is read once"
     assert "was restored" in apply_staged(tmp_path)
     with closing(database_in(tmp_path)) as database:
         assert [chat.title for chat in Chats(database).summaries()] == ["Kept"]
 
 
-def test_a_file_that_is_no_backup_is_refused(
-    actions: DataActions, uploads: Path, tmp_path: Path, notified: list[str]
+def test_a_backup_that_is_not_wanted_after_all_is_forgotten(
+    actions: DataActions, backup: StagedBackup, copied: Path, tmp_path: Path
+) -> None:
+    content = copied.read_bytes()
+    actions.answer_restore(pressed("no", "", str(copied)))
+    assert (copied.exists(), apply_staged(tmp_path), backup.name) == (False, "", "")
+    copied.write_bytes(content)
+    actions.answer_restore(pressed("restore", "", str(copied)))
+    notice = Notice(str, backup)
+    notice.act(pressed("keep-chats"))
+    assert (notice.html(), apply_staged(tmp_path)) == ("", "")
+
+
+def test_a_file_that_is_no_backup_is_refused_before_it_is_asked_about(
+    actions: DataActions, uploads: Path, tmp_path: Path
 ) -> None:
     (uploads / "photo.sqlite").write_bytes(b"a photo")
-    actions.restore_backup(str(uploads / "photo.sqlite"))
-    actions.restore_backup(None)
-    assert ["is not a whole backup" in one for one in notified] == [True]
-    assert apply_staged(tmp_path) == ""
+    question, problem = actions.ask_restore(str(uploads / "photo.sqlite"))
+    assert question == "" and "is not a whole backup" in problem
+    assert apply_staged(tmp_path) == "" and not (uploads / "photo.sqlite").exists()
 
 
 def test_all_chats_can_be_deleted_private_ones_too(
-    actions: DataActions, services: Services, reported: list[str], tmp_path: Path
+    actions: DataActions, services: Services, tmp_path: Path
 ) -> None:
     for is_private in (False, True):
         services.conversations.start(
@@ -205,7 +228,7 @@ def test_all_chats_can_be_deleted_private_ones_too(
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")
     assert len(services.conversations.stores.summaries()) == 2
-    assert str(tmp_path) in actions.delete_chats()[0]
+    folder, question = actions.delete_chats()
+    assert str(tmp_path) in folder and "All chats were deleted." in question
     assert services.conversations.stores.summaries() == ()
-    assert reported == ["All chats were deleted."]
     assert all(b"My secret" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
