@@ -52,7 +52,6 @@ KINDS = {
         Use that window
     """,
     "test_a_staged_backup_is_in_place_after_the_next_start": r"""
-        The backup is ready
         Saved all chats and documents
     """,
     "test_a_command_that_is_refused_works_as_advised": r"""
@@ -199,7 +198,7 @@ KINDS = {
         Write one(,| first)
         write one first
         at least one word
-        Leave out the oldest
+        [Ll]eave (out|them)
         Send the message again
     """,
     "tests/engine/sampling/test_grammar.py": r"""
@@ -322,6 +321,7 @@ KINDS = {
         ^Check \[
         ^start: (form|\{\})
         ^Write a
+        ^Summarise our
         ^Find me
         ^Copy the
         ^Search 

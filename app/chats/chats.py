@@ -85,6 +85,7 @@ class Chats(Store):
     continue_reply = writes_now(message_paths.continue_reply)
     edit_reply = writes_now(message_paths.edit_reply)
     write = writes(message_table.write)
+    summarise = writes(message_table.summarise)
     show = writes(message_paths.show)
     is_writing = reads(message_table.is_writing)
     mark_interrupted = writes(message_table.mark_interrupted)

@@ -53,12 +53,20 @@ class MessageRecord:
     marks: tuple[TokenMark, ...] = ()
     provenance: Provenance | None = None
     sources: Sources | None = None
+    summary: str = ""
 
     @property
     def content(self) -> MessageContent:
         """The content as the database stores it."""
         return MessageContent(
-            self.text, self.state, self.note, self.marks, self.provenance, self.thought, self.sources
+            self.text,
+            self.state,
+            self.note,
+            self.marks,
+            self.provenance,
+            self.thought,
+            self.sources,
+            self.summary,
         )
 
 
@@ -116,6 +124,7 @@ def message_record(message: StoredMessage, parent: int) -> MessageRecord:
         content.marks,
         content.provenance,
         content.sources,
+        content.summary,
     )
 
 
@@ -150,6 +159,8 @@ def markdown(thread: Thread) -> str:
         parts += [f"## {speaker}", message.text.strip("\n")]
         if message.content.note:
             parts.append(f"*{message.content.note}*")
+        if message.content.summary:
+            parts.append(f"*Summary of the messages above:* {message.content.summary}")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

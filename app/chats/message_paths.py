@@ -5,6 +5,8 @@ is raised, because the page would change messages that it does not show.
 """
 
 import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from app.chats import deletion
 from app.chats.chat_table import (
@@ -25,15 +27,24 @@ from app.chats.message_table import (
     reopen,
     require_in,
     stored,
+    summarise,
     tree_of,
 )
 from app.errors import ChatNotFound, StaleChat
-from app.values.chat import ChatSettings, ChatVersion, MessageContent, StoredMessage, Thread, WritingState
+from app.values.chat import (
+    SUMMARY_REQUEST,
+    ChatSettings,
+    ChatVersion,
+    MessageContent,
+    StoredMessage,
+    Thread,
+    WritingState,
+)
 from app.values.display_text import title_of
 from app.values.messages import Message, Role
 
 EDITED = "Edited by you."
-TEXTS = "SELECT id, role, text, state FROM message WHERE chat = ?"
+TEXTS = "SELECT id, role, text, state, summary FROM message WHERE chat = ?"
 
 
 def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Thread:
@@ -68,14 +79,16 @@ def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
 def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
     """Returns the messages that the model reads down to a message, by default the shown leaf; no system prompt.
 
+    If messages were summarised, the request for the summary and the summary stand in their place.
+
     Replies that failed or stayed empty are left out with their questions. If the last reply is empty, it is about
     to be written, so only the reply is left out, and its question stays."""
     return _texts(_prompt_path(_path(connection, chat, upto)))
 
 
 def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int, ...]:
-    """Returns the ids of the messages of `path_texts`."""
-    return tuple(row["id"] for row in _prompt_path(_path(connection, chat, upto)))
+    """Returns the ids of the messages of `path_texts`. A summary and its request have that of its message."""
+    return tuple(row["id"] for row in _read_rows(_prompt_path(_path(connection, chat, upto))))
 
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
@@ -96,7 +109,17 @@ def _path(connection: sqlite3.Connection, chat: int, upto: int | None) -> list[s
 
 
 def _texts(path: list[sqlite3.Row]) -> tuple[Message, ...]:
-    return tuple(Message(row["role"], row["text"]) for row in path)
+    return tuple(Message(row["role"], row["text"]) for row in _read_rows(path))
+
+
+def _read_rows(path: list[sqlite3.Row]) -> Sequence[Mapping[str, Any]]:
+    """Returns the rows with the newest summary, and the request for it, in place of those that it covers."""
+    at = max((at for at, row in enumerate(path) if row["summary"]), default=None)
+    if at is None:
+        return [dict(row) for row in path]
+    request = {"id": path[at]["id"], "role": "user", "text": SUMMARY_REQUEST}
+    summary = {"id": path[at]["id"], "role": "assistant", "text": path[at]["summary"]}
+    return [request, summary, *map(dict, path[at + 1 :])]
 
 
 def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
@@ -186,11 +209,15 @@ def regenerate(
 def continue_reply(
     connection: sqlite3.Connection, now: float, version: ChatVersion, message: int
 ) -> ChatVersion:
-    """Puts a reply back into state "writing", keeping its text, and shows it with the messages that follow."""
+    """Puts a reply back into state "writing", keeping its text, and shows it with the messages that follow.
+
+    Summaries that cover it are removed."""
     shown = _claim(connection, version, now)
     _require_reply(connection, version.chat, message)
     tree = tree_of(connection, version.chat)
     reopen(connection, message)
+    for below in tree.all_below(message):
+        summarise(connection, below, "")
     return _show(connection, version, shown if message in tree.path_to(shown) else tree.newest_below(message))
 
 

@@ -91,8 +91,8 @@ def insert(
 ) -> int:
     """Adds a message below `parent` (0: as a first message), and indexes it. Returns its id."""
     added = connection.execute(
-        "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, sources, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, sources, summary,"
+        " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (chat, parent or None, role, *_columns(content), created),
     )
     message = int(added.lastrowid or 0)
@@ -106,7 +106,7 @@ def write(connection: sqlite3.Connection, message: int, content: MessageContent)
     Content in state "writing" is dropped if the stored content is complete already."""
     updated = connection.execute(
         "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?,"
-        " sources = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
+        " sources = ?, summary = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
         (*_columns(content), message, content.state),
     )
     if updated.rowcount:
@@ -117,6 +117,11 @@ def reopen(connection: sqlite3.Connection, message: int) -> None:
     """Puts a message back into state "writing", and out of the index. Its text stays."""
     connection.execute("UPDATE message SET state = 'writing', note = '' WHERE id = ?", (message,))
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))
+
+
+def summarise(connection: sqlite3.Connection, message: int, summary: str) -> None:
+    """Stores what the model reads instead of this message and all before it; "" removes it."""
+    connection.execute("UPDATE message SET summary = ? WHERE id = ?", (storable(summary), message))
 
 
 def is_writing(connection: sqlite3.Connection) -> bool:
@@ -194,7 +199,9 @@ def _message_of(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     state: WritingState = row["state"] if row["state"] in get_args(WritingState) else "done"
     marks, provenance = marks_from_json(row["marks"]), value_from_json(Provenance, row["provenance"])
     sources = value_from_json(Sources, row["sources"])
-    content = MessageContent(row["text"], state, row["note"], marks, provenance, row["thought"], sources)
+    content = MessageContent(
+        row["text"], state, row["note"], marks, provenance, row["thought"], sources, row["summary"]
+    )
     return StoredMessage(row["id"], row["role"], content, row["created"], versions)
 
 
@@ -207,6 +214,7 @@ def _columns(content: MessageContent) -> tuple[object, ...]:
         value_to_json(content.provenance),
         content.thought,
         value_to_json(content.sources),
+        storable(content.summary),
     )
 
 

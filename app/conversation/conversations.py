@@ -18,6 +18,8 @@ from app.conversation.message_queue import MessageQueue, StillWriting
 from app.conversation.prompt_builder import ContextFit, PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
+from app.conversation.retrieval import RetrievedContext
+from app.conversation.summaries import SummaryWriter
 from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, TurnContext, context_of
@@ -25,9 +27,10 @@ from app.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
 from app.values.logits import LogitsSettings
-from app.values.messages import Message, ModelInfo, Options, Request
+from app.values.messages import Failed, Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
+BUG = "The old messages could not be summarised because of a bug in Foresight. Leave them out instead."
 log = logging.getLogger(__name__)
 
 
@@ -65,6 +68,7 @@ class Conversations:
         self._engine = engine
         self._documents = documents
         self._prompts = PromptBuilder(engine.reader, documents)
+        self._summaries = SummaryWriter(engine, self._prompts)
         self._started: Mapping[int, StartedReply] = {}
         self._recorders: dict[int, ReplyRecorder] = {}
         self._unsaved: dict[int, UnsavedReply] = {}
@@ -79,9 +83,7 @@ class Conversations:
         If it raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, nothing is stored."""
         with self._lock:
             self._require_ready(turn.version.chat)
-        context = turn.context(self.stores)
-        if not turn.settings.keeps_thoughts:
-            context = replace(context, history=without_thoughts(context.history))
+        context = _as_sent(turn.context(self.stores), turn.settings)
         # The lock is not held: a schema may take seconds, and a search may wait for the question's embedding.
         if grammar := context.chat_settings.json_answers.grammar:
             self._engine.check_grammar(grammar)
@@ -93,7 +95,12 @@ class Conversations:
                 settings = replace(settings, overflow="oldest")  # the user has agreed to that earlier
             prepared = self._prompts.prepare(context, retrieved, settings)
             version, message = turn.save(self.stores)
-            self._submit(version.chat, message, prepared, context)
+            reply = self._record(version.chat, message, prepared, context)
+            if prepared.summarised:
+                given = version.chat, message, prepared, context, retrieved, reply
+                threading.Thread(target=self._summarise, args=given, name="summary", daemon=True).start()
+            elif not prepared.answer:
+                self._submit(prepared, context, reply)
             return version
 
     def stop(self, chat: int) -> None:
@@ -193,13 +200,12 @@ class Conversations:
 
     # Private methods
 
-    def _submit(self, chat: int, message: int, prepared: PreparedReply, context: TurnContext) -> None:
-        """Hands the prompt to the engine and records the reply. An answer of the app itself is only stored."""
-        store = self.stores.of(chat)
+    def _record(self, chat: int, message: int, prepared: PreparedReply, context: TurnContext) -> Reply:
+        """Begins a reply and records it. An answer of the app itself is only stored."""
+        store, reply, settings = self.stores.of(chat), Reply(), prepared.settings
         if prepared.answer:
             store.write(message, prepared.answer)
-            return
-        reply, settings = Reply(), prepared.settings
+            return reply
         before = context.written or MessageContent(sources=prepared.sources)
         self._leaving_out |= {chat} if prepared.left_out else set()
         # The finished logs of other chats are stored, so they are dropped; a page that still reads a log holds it.
@@ -215,6 +221,32 @@ class Conversations:
             ),
             lambda problem: self._recorded(chat, UnsavedReply(message, draft.content(), problem)),
         )
+        return reply
+
+    def _summarise(
+        self, chat: int, message: int, prepared: PreparedReply, context: TurnContext, retrieved: RetrievedContext,
+        reply: Reply,
+    ) -> None:  # fmt: skip
+        """Summarises the oldest messages and stores the summary, then submits the reply that was begun."""
+        count, settings, problem = prepared.summarised, replace(prepared.settings, overflow="ask"), BUG
+        try:
+            oldest = context.history[:count]
+            summary = self._summaries.write(context.chat_settings, oldest, prepared.settings, reply)
+            store = self.stores.of(chat)
+            store.summarise(store.path_ids(chat, message)[count - 1], summary)
+            history = _as_sent(context_of(self.stores, chat, message), settings).history
+            context = replace(context, history=history)
+            self._submit(self._prompts.prepare(context, retrieved, settings), context, reply)
+            problem = ""
+        except AppError as error:
+            problem = str(error)
+        finally:  # a reply without an end would be written forever
+            if problem:
+                reply.append(Failed(problem))
+
+    def _submit(self, prepared: PreparedReply, context: TurnContext, reply: Reply) -> None:
+        """Hands the prompt to the engine."""
+        settings = prepared.settings
         logits = LogitsSettings(grammar=prepared.grammar)
         # A comparison is cold: what the pool has learned from the first reply would be an advantage.
         request = Request(
@@ -253,3 +285,10 @@ class Conversations:
         if unsaved := self._unsaved.get(chat):
             self.stores.of(chat).write(unsaved.message, unsaved.content)
             del self._unsaved[chat]
+
+
+def _as_sent(context: TurnContext, settings: ReplySettings) -> TurnContext:
+    """Returns the context with earlier answers as they are sent, which is without reasoning unless it is kept."""
+    if settings.keeps_thoughts:
+        return context
+    return replace(context, history=without_thoughts(context.history))

@@ -26,7 +26,7 @@ from app.documents import Documents
 from app.documents.search.questions import is_conversational, self_contained
 from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import AppError
-from app.values.chat import ChatSettings, MessageContent
+from app.values.chat import SUMMARY_REQUEST, ChatSettings, MessageContent
 from app.values.document import Sources
 from app.values.logits import Grammar
 from app.values.messages import Message, Options
@@ -38,6 +38,8 @@ LEAST_REPLY = 16
 USUAL_REPLY = 4096
 """Tokens kept for a reply without a limit: more than nearly all replies have."""
 DEFAULT_CONTEXT = 2048
+MOST_SUMMARY = 512
+"""Maximum number of tokens of a summary of the oldest messages."""
 CHARACTERS_PER_TOKEN = 3
 """The assumed context and length of a token while no loaded model can count tokens; both are cautious."""
 
@@ -46,13 +48,15 @@ CHARACTERS_PER_TOKEN = 3
 class ContextFit:
     """How a prompt fits into a `context` of which `reserve` tokens are kept for the reply.
 
-    The whole prompt has `tokens` tokens; without the `left_out` oldest messages it has `kept_tokens`."""
+    The whole prompt has `tokens` tokens; without the `left_out` oldest messages it has `kept_tokens`. With a
+    summary in place of the `summarised` oldest messages it fits, too; 0 if that is impossible."""
 
     tokens: int
     context: int
     reserve: int
     left_out: int = 0
     kept_tokens: int = 0
+    summarised: int = 0
 
     @property
     def counted(self) -> str:
@@ -85,8 +89,8 @@ class ChatTooLong(AppError):
 
     def __init__(self, fit: ContextFit) -> None:
         super().__init__(
-            f"This chat has {fit.counted} tokens and the model's context holds {fit.context:,}. Leave out the "
-            "oldest messages, ask for a shorter reply, or start a new chat."
+            f"This chat has {fit.counted} tokens and the model's context holds {fit.context:,}. Leave out or "
+            "summarise the oldest messages, ask for a shorter reply, or start a new chat."
         )
         self.fit = fit
 
@@ -95,12 +99,14 @@ class ChatTooLong(AppError):
 class PreparedReply:
     """A prompt for the engine that is known to fit. If there is an `answer`, the app gives it and sends nothing.
 
-    The `left_out` oldest messages are not in the prompt; `documents` are passages for the n-gram pool; the reply
+    The `left_out` oldest messages are not in the prompt. If there are `summarised` oldest messages, they must be
+    summarised first, and the prompt made after that. `documents` are passages for the n-gram pool; the reply
     has to match the `grammar`."""
 
     prompt: Messages
     settings: ReplySettings
     left_out: int = 0
+    summarised: int = 0
     sources: Sources | None = None
     documents: tuple[str, ...] = ()
     answer: MessageContent | None = None
@@ -185,7 +191,16 @@ class PromptBuilder:
             return PreparedReply(kept, settings, fit.left_out)
         if settings.overflow == "shorter" and fit.can_be_shorter:
             return PreparedReply(prompt, settings)
+        fit = self._with_summarised(fit, prompt, settings.options)
+        if settings.overflow == "summarise" and fit.summarised:
+            return PreparedReply(prompt, settings, summarised=fit.summarised)
         raise ChatTooLong(fit)
+
+    def _with_summarised(self, fit: ContextFit, prompt: Messages, options: Options) -> ContextFit:
+        """Returns the fit with the number of messages whose summary leaves enough room."""
+        room = summary_tokens(fit.context) + self._reader().count((Message("user", SUMMARY_REQUEST),))
+        shorter = fit_context(prompt, _counter(self._reader(), options), fit.context, fit.reserve + room)
+        return replace(fit, summarised=shorter.left_out if shorter.fits_without_oldest else 0)
 
     def _room(self, options: Options) -> PromptRoom:
         reader = self._reader()
@@ -222,6 +237,11 @@ def reply_reserve(max_new_tokens: int, context: int) -> int:
 
     Without a limit it is a usual length; the reply may go on to the context's end."""
     return min(max_new_tokens or USUAL_REPLY, context // 4)
+
+
+def summary_tokens(context: int) -> int:
+    """Returns the maximum number of tokens of a summary of the oldest messages."""
+    return min(MOST_SUMMARY, context // 8)
 
 
 def fit_context(messages: Sequence[Message], count: Count, context: int, reply: int) -> ContextFit:

@@ -15,8 +15,9 @@ from app.errors import BadOption
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import Message, ModelChoice, Options
 
-Overflow = Literal["ask", "oldest", "shorter"]
-"""What to do when the chat is too long: ask the user, leave out the oldest turns, or write a shorter reply."""
+Overflow = Literal["ask", "oldest", "summarise", "shorter"]
+"""What to do when the chat is too long: ask the user, leave out or summarise the oldest turns, or write a shorter
+reply."""
 Messages = tuple[Message, ...]
 
 

@@ -49,7 +49,7 @@ class StagedBackup:
         self._lock = Lock()
 
     def stage(self, source: Path) -> None:
-        """Stages a backup in place of the one before. Raises StoreError, and then changes nothing."""
+        """Keeps a copy of this backup for the next start. Raises StoreError, and then changes nothing."""
         with self._lock:
             stage(source, self._data_dir)
             self.name = source.name

@@ -23,6 +23,10 @@ from app.values.messages import (
 )
 from app.values.validation import require, require_one_of
 
+SUMMARY_REQUEST = (
+    "Summarise our conversation so far in a few sentences. Keep names, numbers, decisions and open questions."
+)
+"""What the model is asked for a summary; the summary is its answer, also in later prompts."""
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 """The state of a message. It is "interrupted" if it was being written when the app ended."""
 
@@ -113,7 +117,8 @@ class Provenance:
 @dataclass(frozen=True, slots=True)
 class MessageContent:
     """A message as far as it is written. `thought` is the time of its <think> block in seconds; `sources` are the
-    passages in its prompt, or None if no documents were searched. `note` explains a failure."""
+    passages in its prompt, or None if no documents were searched. `note` explains a failure. If there is a
+    `summary`, later prompts have it in place of this message and all before it."""
 
     text: str = ""
     state: WritingState = "writing"
@@ -122,6 +127,7 @@ class MessageContent:
     provenance: Provenance | None = None
     thought: float = 0.0
     sources: Sources | None = None
+    summary: str = ""
 
     def __post_init__(self) -> None:
         require_one_of(WritingState, "state", self.state)

@@ -121,6 +121,7 @@ def overflow_html(fit: ContextFit, pending: Press) -> str:
         reserve=f"{fit.reserve:,}",
         context=f"{fit.context:,}",
         left_out=fit.left_out if fit.fits_without_oldest else 0,
+        summarised=fit.summarised,
         room=f"{fit.room:,}" if fit.can_be_shorter else "",
         is_message_too_long=pending.do == "ask" and not fit.fits_without_oldest,
         pending=json.dumps(pending),

@@ -66,6 +66,7 @@ def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str
         return ""
     return render(
         "messages.html",
+        is_busy=options.is_busy,
         forked_from=thread.forked_from,
         messages=[_message(message, options, message is thread.messages[-1]) for message in thread.messages],
         earlier=min(MESSAGE_LIMIT, thread.earlier),
@@ -90,6 +91,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
         "coloured": coloured_html(written.text, written.marks) if is_coloured else "",
         "ending": _ending(written) if is_answer else "",
         "has_failed": written.state == "failed",
+        "summary": Markup(reply_html(written.summary)) if written.summary else "",
         "sources": sources_html(message.id, written.sources) if is_answer else "",
         "text": message.text,
         "has_footer": is_complete,

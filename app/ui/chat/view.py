@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
@@ -45,7 +45,7 @@ JUMP = (
 MESSAGE = '<textarea rows="1" dir="auto" placeholder="Write a message" aria-label="Message"></textarea>'
 """The message box. Each key in a text box of Gradio's costs the browser tens of milliseconds: see composer.js."""
 NO_QUESTION = ""
-OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
+OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "summarise": "summarise", "shorter": "shorter"}
 """The buttons of the question before parts of a chat are left out, with what each of them leaves out."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
 """The buttons of all questions that are asked before a message is sent."""
@@ -117,8 +117,8 @@ class ChatActions:
             return self._try(state, press, controls) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
-        elif do == "delete":
-            succeeded(self._notify, lambda: self._delete(state, int(name)))
+        elif delete := {"delete": self._delete, "remove-summary": self._remove_summary}.get(do):
+            succeeded(self._notify, lambda: delete(state, int(name)))
         elif do == "earlier":
             state.message_limit = EVERYTHING if value == "all" else state.message_limit + MESSAGE_LIMIT
         elif do == "colours":
@@ -249,6 +249,16 @@ class ChatActions:
             f"The message{others} deleted.", delete, lambda: store.put_back(version.chat)
         )
 
+    def _remove_summary(self, state: ChatState, message: int) -> None:
+        """Remove a summary, so that the model reads the messages themselves again."""
+        store = self._services.conversations.stores.of(state.version.chat)
+        before = store.message(message).content.summary
+        self._services.deletions.delete(
+            "The summary was removed.",
+            lambda: store.summarise(message, ""),
+            lambda: store.summarise(message, before),
+        )
+
     def _writes_the_same(self, state: ChatState, pending: Press, controls: tuple[Any, ...]) -> bool:
         """Return whether regenerating at temperature 0 with this model would repeat an existing answer."""
         services = self._services
@@ -304,6 +314,7 @@ class ChatActions:
                 return Regeneration(version, settings, int(pending.name), is_search_skipped=True)
             case "compare":
                 switched = self._services.asked_switched(version.chat, int(pending.name))
+                switched = replace(switched, overflow=settings.overflow)
                 return Regeneration(version, switched, int(pending.name), is_compared=True)
             case "regenerate":
                 answer = int(pending.name)

@@ -115,9 +115,9 @@ def downloads_html(downloads: Sequence[Download]) -> Markup:
 
 def download_count(downloads: Sequence[Download]) -> str:
     """Return the counts for the Models button: "2 downloading, 1 failed"; "" if all downloads have finished."""
-    counts = Counter("running" if one.state == "queued" else one.state for one in downloads)
-    words = {"running": "downloading", "paused": "paused", "failed": "failed"}
-    return ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
+    words = {"queued": "downloading", "running": "downloading", "paused": "paused", "failed": "failed"}
+    counts = Counter(words[one.state] for one in downloads if one.state in words)
+    return ", ".join(f"{counts[word]} {word}" for word in dict.fromkeys(words.values()) if counts[word])
 
 
 def download_words(download: Download) -> str:

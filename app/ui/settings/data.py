@@ -125,7 +125,7 @@ class DataActions:
         ), problem
 
     def answer_restore(self, event: gr.EventData) -> tuple[str, str]:
-        """Stage the backup for the next start, or forget it. Returns no question, and what went wrong as HTML."""
+        """Keep the backup for the next start, or forget it. Returns no question, and what went wrong as HTML."""
         do, _, path = pressed(event)
 
         def stage(files: list[Path]) -> None:

@@ -327,7 +327,7 @@ def choices(question: str) -> dict[str, str]:
 def test_a_chat_that_is_too_long_asks_and_keeps_the_text(narrow: Visitor, engine: ScriptedEngine) -> None:
     box, question = narrow.ask("c " * 10)
     assert box == SKIPPED
-    assert list(choices(question)) == ["oldest", "shorter", "new", "no"]
+    assert list(choices(question)) == ["oldest", "summarise", "shorter", "new", "no"]
     assert len(engine.requests) == 1
     assert narrow.press("no") == KEPT
     assert narrow.heard == []

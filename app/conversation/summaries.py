@@ -1,0 +1,91 @@
+"""Summaries that the model writes of a chat's oldest messages, when the chat is too long.
+
+The model is asked for the summary in the chat itself, and later prompts have this exchange in place of the
+messages:
+
+    question 1, answer 1, question 2, answer 2, question 3      too long
+    question 1, answer 1, question 2, answer 2, request         the model writes a summary, stored with answer 2
+    request, summary, question 3                                what the model reads from now on
+"""
+
+from bisect import bisect_left
+from dataclasses import replace
+
+from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.prompt_builder import PromptBuilder, summary_tokens, with_system
+from app.conversation.reply import Reply, ReplySoFar
+from app.conversation.thinking import split_thought
+from app.conversation.turn import Messages, ReplySettings
+from app.errors import AppError, ReplyFailed
+from app.values.chat import SUMMARY_REQUEST, ChatSettings
+from app.values.chat_format import Thinking
+from app.values.messages import Loading, Message, Request, Sampling
+
+LOOK_SECONDS = 0.05
+REQUEST = Message("user", SUMMARY_REQUEST)
+SUMMARISING = "Summarising the old messages"
+STOPPED = "Stopped before the old messages were summarised. Regenerate the reply, or leave them out."
+
+
+class SummaryWriter:
+    """Lets the model summarise messages; blocks until it has."""
+
+    def __init__(self, engine: ReplyEngine, prompts: PromptBuilder) -> None:
+        self._engine = engine
+        self._prompts = prompts
+
+    def write(self, chat: ChatSettings, oldest: Messages, settings: ReplySettings, reply: Reply) -> str:
+        """Returns a summary of whole turns, and shows the progress in `reply`. Raises ReplyFailed, also if stopped.
+
+        If they exceed the context, the first ones are summarised first, then that summary with the next ones."""
+        tokens = summary_tokens(self._engine.reader().context)
+        options = replace(
+            settings.options, sampling=Sampling(), thinking=Thinking("off"), max_new_tokens=tokens
+        )
+        settings = replace(settings, options=replace(options, stop=()))
+        summary = ""
+        while oldest:
+            before = (REQUEST, Message("assistant", summary)) if summary else ()
+            taken = self._most_turns(chat, before, oldest, settings)
+            prompt = with_system(chat, (*before, *oldest[:taken], REQUEST))
+            summary, oldest = self._ask(prompt, settings, reply), oldest[taken:]
+        return summary
+
+    def _most_turns(
+        self, chat: ChatSettings, before: Messages, oldest: Messages, settings: ReplySettings
+    ) -> int:
+        """Returns the number of messages that can be summarised at once, up to the end of a turn."""
+        starts = [at for at, message in enumerate(oldest) if at and message.role == "user"]
+        ends = [*starts, len(oldest)]
+
+        def is_too_long(turns: int) -> bool:
+            fit = self._prompts.fit(chat, (*before, *oldest[: ends[turns - 1]], REQUEST), settings.options)
+            return fit is not None and not fit.fits
+
+        turns = bisect_left(range(1, len(ends) + 1), True, key=is_too_long)
+        if not turns:
+            raise AppError(
+                "An old message is too long to be summarised. Regenerate the reply, and leave it out."
+            )
+        return ends[turns - 1]
+
+    def _ask(self, prompt: Messages, settings: ReplySettings, reply: Reply) -> str:
+        asked, written, seen = Reply(), ReplySoFar(), 0
+        self._engine.submit(Request(settings.model, prompt, settings.options), asked)
+        while not written.is_done:
+            if reply.is_stopping:
+                asked.stop()
+            events = asked.wait(seen, LOOK_SECONDS)
+            seen += len(events)
+            written.take(events)
+            if events:
+                reply.append(Loading(SUMMARISING, len(written.token_ids), settings.options.max_new_tokens))
+        if reply.is_stopping:
+            raise ReplyFailed(STOPPED)
+        if written.phase == "failed":
+            raise ReplyFailed(written.note)
+        if summary := split_thought(written.text).answer.strip():
+            return summary
+        raise ReplyFailed(
+            "The model wrote no summary. Regenerate the reply, and leave out the oldest messages."
+        )
