@@ -23,6 +23,9 @@ MOST_LOADED = 100
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 
+TextSize = Literal["90", "100", "115", "130"]
+"""The size of the page's text in percent of the browser's."""
+
 
 def assets_dir() -> Path:
     """Return the folder of the shipped files: in the package when installed, next to it in a checkout."""
@@ -80,6 +83,7 @@ class Settings:
     options: Options = field(default_factory=Options)
     library: ModelSettings = field(default_factory=ModelSettings)
     theme: Theme = "system"
+    text_size: TextSize = "100"
     chats: ChatDefaults = field(default_factory=ChatDefaults)
     is_temperature_chosen: bool = False
     has_api: bool = False
@@ -92,6 +96,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
+        require_one_of(TextSize, "text size", self.text_size)
 
     @property
     def local_model(self) -> ModelChoice:
@@ -196,6 +201,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         ),
         library=ModelSettings(**{**library, "folders": tuple(library.get("folders", ()))}),
         theme=saved.get("theme", "system"),
+        text_size=saved.get("text_size", "100"),
         loaded=tuple(ModelChoice(**choice) for choice in saved.get("loaded", ())),
         chats=ChatDefaults(**saved.get("chats", {})),
         # Older files do not record this: their temperature may have been chosen.

@@ -22,6 +22,8 @@ from app.values.chat_format import Thinking
 from app.values.messages import Loading, Message, Request, Sampling
 
 LOOK_SECONDS = 0.05
+LEAST_HALF = 50
+"""Characters of which a part of a message has at least as many."""
 REQUEST = Message("user", SUMMARY_REQUEST)
 SUMMARISING = "Summarising the old messages"
 STOPPED = "Stopped before the old messages were summarised. Regenerate the reply, or leave them out."
@@ -37,7 +39,8 @@ class SummaryWriter:
     def write(self, chat: ChatSettings, oldest: Messages, settings: ReplySettings, reply: Reply) -> str:
         """Returns a summary of whole turns, and shows the progress in `reply`. Raises ReplyFailed, also if stopped.
 
-        If they exceed the context, the first ones are summarised first, then that summary with the next ones."""
+        If they exceed the context, the first ones are summarised first, then that summary with the next ones. A
+        message that is too long by itself is read in parts."""
         tokens = summary_tokens(self._engine.reader().context)
         options = replace(
             settings.options, sampling=Sampling(), thinking=Thinking("off"), max_new_tokens=tokens
@@ -46,28 +49,25 @@ class SummaryWriter:
         summary = ""
         while oldest:
             before = (REQUEST, Message("assistant", summary)) if summary else ()
-            taken = self._most_turns(chat, before, oldest, settings)
+            ends = [at for at in range(1, len(oldest)) if oldest[at].role == "user"] + [len(oldest)]
+            if not (turns := self._most_turns(chat, before, oldest, ends, settings)):
+                oldest = (*_halved(oldest[: ends[0]]), *oldest[ends[0] :])
+                continue
+            taken = ends[turns - 1]
             prompt = with_system(chat, (*before, *oldest[:taken], REQUEST))
             summary, oldest = self._ask(prompt, settings, reply), oldest[taken:]
         return summary
 
     def _most_turns(
-        self, chat: ChatSettings, before: Messages, oldest: Messages, settings: ReplySettings
+        self, chat: ChatSettings, before: Messages, oldest: Messages, ends: list[int], settings: ReplySettings
     ) -> int:
-        """Returns the number of messages that can be summarised at once, up to the end of a turn."""
-        starts = [at for at, message in enumerate(oldest) if at and message.role == "user"]
-        ends = [*starts, len(oldest)]
+        """Returns the number of turns that can be summarised at once; 0 if the first one is too long."""
 
-        def is_too_long(turns: int) -> bool:
-            fit = self._prompts.fit(chat, (*before, *oldest[: ends[turns - 1]], REQUEST), settings.options)
+        def is_too_long(end: int) -> bool:
+            fit = self._prompts.fit(chat, (*before, *oldest[:end], REQUEST), settings.options)
             return fit is not None and not fit.fits
 
-        turns = bisect_left(range(1, len(ends) + 1), True, key=is_too_long)
-        if not turns:
-            raise AppError(
-                "An old message is too long to be summarised. Regenerate the reply, and leave it out."
-            )
-        return ends[turns - 1]
+        return bisect_left(ends, True, key=is_too_long)
 
     def _ask(self, prompt: Messages, settings: ReplySettings, reply: Reply) -> str:
         asked, written, seen = Reply(), ReplySoFar(), 0
@@ -89,3 +89,17 @@ class SummaryWriter:
         raise ReplyFailed(
             "The model wrote no summary. Regenerate the reply, and leave out the oldest messages."
         )
+
+
+def _halved(turn: Messages) -> Messages:
+    """Returns a turn with its longest message in halves, with a message of the other role between them."""
+    at = max(range(len(turn)), key=lambda at: len(turn[at].content))
+    longest = turn[at]
+    middle = len(longest.content) // 2
+    if middle < LEAST_HALF:
+        raise AppError("The model's context is too short for a summary. Load a model with a longer context.")
+    first, second = (
+        replace(longest, content=half) for half in (longest.content[:middle], longest.content[middle:])
+    )
+    between = Message("user" if longest.role == "assistant" else "assistant", "Go on.")
+    return (*turn[:at], first, between, second, *turn[at + 1 :])

@@ -8,6 +8,7 @@ top      brand  model                        Chat  Models  Documents  Race  Sett
 All views are built, but only one is shown at a time: see assets/ui/foresight.js.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -286,7 +287,8 @@ def views_of(
             PolledRenderer(ImportRenderer(lambda: stored.import_progress).render, lambda: False),
             PolledRenderer(UndoRenderer(services.deletions, services.documents).render),
             PolledRenderer(
-                lambda: {"notice": notice.html(), "appearance": services.settings.theme}, lambda: False
+                lambda: {"notice": notice.html(), "appearance": json.dumps(services.appearance)},
+                lambda: False,
             ),
         ]
 
@@ -312,7 +314,7 @@ def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -
 
     mount(
         app, blocks, pace, max_file_size=LARGEST_UPLOAD, favicon_path=str(asset("icon.svg")),
-        theme=make_theme(), head=head(services.settings.theme),
+        theme=make_theme(), head=head(services.appearance),
     )  # fmt: skip
     return app
 

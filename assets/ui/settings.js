@@ -1,42 +1,50 @@
-// Light or dark: the choice made in this browser, else the app's setting at its start; "system" follows the system.
+// Light or dark, and the size of the text: what was chosen in this browser, else the app's settings at its start;
+// "system" follows the system.
 (() => {
-  const KEY = "foresight-theme";
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const chosen = () => localStorage.getItem(KEY) ?? document.documentElement.dataset.theme ?? "system";
-  const isDark = () => (chosen() === "system" ? system.matches : chosen() === "dark");
-  const show = () => document.body?.classList.toggle("dark", isDark());
-  const mark = () => {
-    const choices = document.querySelector("#theme [data-theme]");
-    if (!choices) return;
-    choices.dataset.theme = chosen();
-    choices.querySelector(`input[value=${chosen()}]`).checked = true;
+  const root = document.documentElement;
+  const SHOW = {
+    "theme": (theme) => document.body?.classList.toggle("dark", theme === "system" ? system.matches : theme === "dark"),
+    "text-size": (size) => root.style.setProperty("--text-size", size),
   };
-  const choose = (theme) => {
-    localStorage.setItem(KEY, theme);
+  const LOOKS = Object.keys(SHOW);
+  const atStart = JSON.parse(root.dataset.appearance ?? "{}");
+  const chosen = (look) => localStorage.getItem(`foresight-${look}`) ?? atStart[look] ?? { theme: "system" }[look] ?? 100;
+  const show = () => LOOKS.forEach((look) => SHOW[look](chosen(look)));
+  const mark = () => {
+    for (const choices of document.querySelectorAll("[data-look]")) {
+      choices.dataset.chosen = chosen(choices.dataset.look);
+      choices.querySelector(`input[value="${choices.dataset.chosen}"]`).checked = true;
+    }
+  };
+  const choose = (look, value) => {
+    localStorage.setItem(`foresight-${look}`, value);
     show();
     mark();
   };
 
+  show();
   system.addEventListener("change", show);
   let chosenAt = -Infinity;
   document.addEventListener("change", (event) => {
-    if (!event.target.matches?.("#theme input")) return;
+    const look = event.target.closest?.("[data-look]")?.dataset.look;
+    if (!look) return;
     chosenAt = performance.now();
-    choose(event.target.value);
+    choose(look, event.target.value);
   });
 
-  // Follows the app's setting when restored defaults or another page change it. What was on its way when the person
+  // Follows the app's settings when restored defaults or another page change them. What was on its way when the person
   // chose here is older than that choice.
   const SAVING_MS = 1000;
-  let saved = "";
+  let saved = {};
   const follow = () => {
     const left = chosenAt + SAVING_MS - performance.now();
     if (left > 0) setTimeout(follow, left);
-    else if (saved !== chosen()) choose(saved);
+    else for (const look of LOOKS) if (saved[look] !== chosen(look)) choose(look, saved[look]);
   };
   document.addEventListener("foresight-drawn", ({ detail }) => {
     if (!detail.appearance) return;
-    saved = detail.appearance;
+    saved = JSON.parse(detail.appearance);
     follow();
   });
 
@@ -46,7 +54,7 @@
       document.body.dataset.themed = "early";
       show();
     }
-    if (!document.getElementById("theme")) return;
+    if (!document.querySelector("[data-look]")) return;
     whenBuilt.disconnect();
     show();
     mark();

@@ -142,6 +142,25 @@ def test_messages_that_do_not_fit_at_once_are_summarised_one_part_after_the_othe
     person.get("Done.")
 
 
+def test_a_message_that_is_longer_than_the_context_is_read_in_parts(person: Person) -> None:
+    person.place = person.chats.stores.stored.add(person.place, "user", "Much?")[0]
+    person.place = person.chats.stores.stored.add(person.place, "assistant", "word " * 300)[0]
+    ask(person)
+    read = ""
+    while person.engine.read()[-1] == ("user", SUMMARY_REQUEST):
+        texts = [text for _, text in person.engine.read()]
+        assert sum(2 + len(text.split()) for text in texts) + 25 <= 200
+        read += "".join(text for text in texts if text.startswith("word"))
+        summarise(person, f"{len(read)} characters.")
+    assert read == "word " * 300
+    assert person.engine.read() == [
+        ("user", SUMMARY_REQUEST),
+        ("assistant", "1500 characters."),
+        ("user", QUESTION),
+    ]
+    person.get("Done.")
+
+
 def test_its_progress_is_told_and_it_can_be_stopped(person: Person) -> None:
     ask(person)
     started = person.chats.newest_reply(person.place.chat)

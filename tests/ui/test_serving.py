@@ -23,7 +23,7 @@ def read(running: Running, path: str) -> bytes:
 def test_the_page_answers_with_foresights_own_look(running: Running) -> None:
     page = read(running, "/").decode()
     assert '"title":"Foresight"' in page
-    assert "foresight-theme" in page
+    assert "data-look" in page
 
 
 def test_the_page_names_nothing_outside(running: Running) -> None:

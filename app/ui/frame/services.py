@@ -16,7 +16,7 @@ from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.remote import Servers
-from app.settings import ModelSettings, Settings, SettingsFile, Theme
+from app.settings import ModelSettings, Settings, SettingsFile, TextSize, Theme
 from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
@@ -209,9 +209,14 @@ class Services:
         """Save how much the current model thinks. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: settings.with_thinking(thinking))
 
-    def choose_theme(self, theme: Theme) -> None:
-        """Save the theme. Raises SettingsNotSaved as above."""
-        self._choose(lambda settings: replace(settings, theme=theme))
+    @property
+    def appearance(self) -> dict[str, str]:
+        """The theme and the text size, by the names that the page's script has for them."""
+        return {"theme": self._settings.theme, "text-size": self._settings.text_size}
+
+    def choose_appearance(self, theme: Theme, text_size: TextSize) -> None:
+        """Save the theme and the text size. Raises SettingsNotSaved as above."""
+        self._choose(lambda settings: replace(settings, theme=theme, text_size=text_size))
 
     def choose_chat_defaults(self, **changes: str | bool) -> None:
         """Save settings that apply to all chats. Raises SettingsNotSaved as above."""

@@ -3,12 +3,13 @@
 Only system fonts are used, so that nothing is fetched. The stylesheet has the layout and the live panel.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gradio.themes import Base, Color
+from gradio.themes import Base, Color, Size
 
-from app.settings import Theme, assets_dir
+from app.settings import assets_dir
 
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "Cantarell", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "Cascadia Code", "Menlo", "DejaVu Sans Mono", "monospace")
@@ -22,6 +23,9 @@ INK = Color(
     "#faf9f6", "#f3f1ec", "#e6e3db", "#d2cec4", "#a8a49a", "#7d7a72",
     "#5d5b55", "#46453f", "#2b2c2c", "#1d1f20", "#141617", name="ink",
 )  # fmt: skip
+TEXT = Size(
+    ".5625rem", ".625rem", ".75rem", ".875rem", "1rem", "1.375rem", "1.625rem", name="text"
+)  # Gradio's own sizes in rem, which follow the chosen text size
 COLOURS: Mapping[str, tuple[str, str]] = {
     "body_background_fill": ("#faf9f6", "#141617"),
     "body_text_color": ("#1d1f20", "#e8e6e1"),
@@ -66,7 +70,9 @@ SHAPES = {
 
 def make_theme() -> Base:
     """Make the theme: paper and ink with one accent, in light and dark."""
-    theme = Base(primary_hue=TEAL, secondary_hue=TEAL, neutral_hue=INK, font=SANS, font_mono=MONO)
+    theme = Base(
+        primary_hue=TEAL, secondary_hue=TEAL, neutral_hue=INK, text_size=TEXT, font=SANS, font_mono=MONO
+    )
     dark = {f"{name}_dark": colour for name, (_, colour) in COLOURS.items()}
     theme.set(**{name: colour for name, (colour, _) in COLOURS.items()}, **dark, **SHAPES)
     return theme
@@ -77,9 +83,9 @@ def asset(name: str) -> Path:
     return assets_dir() / "ui" / name
 
 
-def head(chosen: Theme) -> str:
+def head(appearance: Mapping[str, str]) -> str:
     """Return the page's style and script for its head. (Gradio would rewrite what it gets as `css`.)"""
-    begin = f'<script>document.documentElement.dataset.theme = "{chosen}";</script>'
+    begin = f"<script>document.documentElement.dataset.appearance = '{json.dumps(appearance)}';</script>"
     return f"{begin}<style>{_joined('.css')}</style><script>{_joined('.js')}</script>"
 
 

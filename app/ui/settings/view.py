@@ -9,7 +9,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.database.restoring import StagedBackup
-from app.settings import Theme
+from app.settings import TextSize, Theme
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.option_controls import OptionPanel, OptionValues, to_values
@@ -32,6 +32,7 @@ SECTIONS = {
 }
 """The titles of the sections, by the last part of their address, such as #/settings/connect."""
 THEMES: dict[Theme, str] = {"system": "System", "light": "Light", "dark": "Dark"}
+TEXT_SIZES: dict[TextSize, str] = {"90": "Small", "100": "Normal", "115": "Large", "130": "Very large"}
 
 
 class SettingsActions:
@@ -67,17 +68,18 @@ class SettingsActions:
         self._try(lambda: self._services.change_options(chosen))
         return "lookahead", window, ngram, guesses
 
-    def choose_theme(self, event: gr.EventData) -> None:
-        """Save the appearance. The page has already applied it."""
-        theme: Any = pressed(event).name
-        if theme in get_args(Theme):
-            self._try(lambda: self._services.choose_theme(theme))
+    def choose_appearance(self, event: gr.EventData) -> None:
+        """Save the theme or the text size. The page has already applied it."""
+        chosen, now = pressed(event), self._services.settings
+        theme: Any = chosen.name if chosen.name in THEMES else now.theme
+        text_size: Any = chosen.name if chosen.name in TEXT_SIZES else now.text_size
+        self._try(lambda: self._services.choose_appearance(theme, text_size))
 
     def restore(self) -> tuple[Any, ...]:
         """Restore the default options and appearance. The model stays. Keeps the settings for `undo`."""
         before = self._services.settings
         self._try(self._services.restore_options)
-        self._try(lambda: self._services.choose_theme("system"))
+        self._try(lambda: self._services.choose_appearance("system", "100"))
         return before, render_macro("settings.html", "restored"), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
@@ -85,7 +87,7 @@ class SettingsActions:
         if before is None:
             return (gr.skip(),) * (2 + len(OptionValues._fields))
         self._try(lambda: self._services.choose_options(before.options))
-        self._try(lambda: self._services.choose_theme(before.theme))
+        self._try(lambda: self._services.choose_appearance(before.theme, before.text_size))
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
@@ -106,9 +108,10 @@ class SettingsActions:
         return try_or_notify(self._notify, action, None)
 
 
-def theme_html(chosen: Theme) -> Markup:
-    """Return the appearance as radio buttons. assets/ui/settings.js applies a choice at once."""
-    return render_macro("settings.html", "theme", themes=THEMES, chosen=chosen)
+def appearance_html(services: Services) -> Markup:
+    """Return theme and text size as radio buttons. assets/ui/settings.js applies a choice at once."""
+    choices = {"theme": ("Appearance", THEMES), "text-size": ("Text size", TEXT_SIZES)}
+    return render_macro("settings.html", "appearance", choices=choices, chosen=services.appearance)
 
 
 def build_settings_view(
@@ -131,9 +134,11 @@ def build_settings_view(
         with gr.Column(elem_id="choices", scale=1):
             with _section("general"):
                 with gr.Column(elem_classes="part"):
-                    theme = gr.HTML(theme_html(services.settings.theme), elem_id="theme", js_on_load=LISTEN)
+                    looks = gr.HTML(appearance_html(services), elem_id="appearance", js_on_load=LISTEN)
                     # One after the other, so that the last of several quick choices is saved last.
-                    events.on(theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
+                    events.on(
+                        looks.click, actions.choose_appearance, trigger_mode="multiple", concurrency_limit=1
+                    )
                 build_chat_defaults(services, events)
                 restore, restored = _build_general(endpoint, events)
             with _section("advanced"):

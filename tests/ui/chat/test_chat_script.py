@@ -42,7 +42,7 @@ def page(browser: Any) -> Iterator[Any]:
     """A page with a question and an answer."""
     page = browser.new_page()
     page.set_default_timeout(5000)
-    page.set_content(f"<head>{head('system')}</head><body>{BODY}</body>")
+    page.set_content(f"<head>{head({})}</head><body>{BODY}</body>")
     draw(page)
     yield page
     page.close()

@@ -85,14 +85,14 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
     slow = services_like(services, services.conversations, file)
     slow.choose_model(ModelChoice("org/model"))
     with ThreadPoolExecutor() as pool:
-        pool.submit(slow.choose_theme, "dark")
+        pool.submit(slow.choose_appearance, "dark", "115")
         assert file.is_saving.wait(300)
         pool.submit(slow.choose_options, SAMPLED)
         pool.submit(engine.end_loading, True)
         sleep(0.05)  # both have begun, most likely
         file.go_on.set()
     model = ModelChoice("org/model")
-    chosen = Settings(model, SAMPLED, theme="dark", is_temperature_chosen=True, loaded=(model,))
+    chosen = Settings(model, SAMPLED, theme="dark", text_size="115", is_temperature_chosen=True, loaded=(model,))
     assert slow.settings == SettingsFile(tmp_path).load() == chosen
 
 

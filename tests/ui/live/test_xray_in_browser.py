@@ -84,7 +84,7 @@ def address(reply: FollowedReply) -> Iterator[str]:
     app = fastapi.FastAPI()
     add_page_socket(app, pages, views, lambda: None)
     gr.mount_gradio_app(
-        app, blocks, path="/", theme=make_theme(), head=head("system"), ssr_mode=False, footer_links=[]
+        app, blocks, path="/", theme=make_theme(), head=head({}), ssr_mode=False, footer_links=[]
     )
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))

@@ -1,11 +1,12 @@
 """The actions of the Settings view: they change the settings, report errors, and can be undone."""
 
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from app.settings import Settings
+from app.settings import Settings, SettingsFile
 from app.ui import Services
 from app.ui.settings.controls import cost_html
 from app.ui.settings.view import SettingsActions
@@ -96,21 +97,28 @@ def test_a_preset_is_shown_and_remembered(actions: SettingsActions, services: Se
     assert (decoding.decoder, decoding.window, decoding.ngram, decoding.guesses) == ("lookahead", 10, 5, 10)
 
 
-def test_looks_are_remembered_and_nonsense_is_not(actions: SettingsActions, services: Services) -> None:
-    actions.choose_theme(pressed("theme", "dark"))
-    actions.choose_theme(pressed("theme", "pink"))
-    assert services.settings.theme == "dark"
+def test_looks_are_remembered_and_nonsense_is_not(
+    actions: SettingsActions, services: Services, tmp_path: Path
+) -> None:
+    actions.choose_appearance(pressed("theme", "dark"))
+    actions.choose_appearance(pressed("theme", "pink"))
+    actions.choose_appearance(pressed("text-size", "130"))
+    actions.choose_appearance(pressed("text-size", "1000"))
+    assert services.appearance == {"theme": "dark", "text-size": "130"}
+    assert SettingsFile(tmp_path).load().text_size == "130"
 
 
 def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, services: Services) -> None:
     chosen = Options(Sampling(0.7), max_new_tokens=77)
     services.choose_options(chosen)
-    services.choose_theme("dark")
+    services.choose_appearance("dark", "115")
     before, sentence, *_ = actions.restore()
     assert "Undo" in sentence
-    assert (services.settings.options, services.settings.theme) == (Options(), "system")
+    assert services.settings.options == Options()
+    assert services.appearance == {"theme": "system", "text-size": "100"}
     actions.undo(before)
-    assert (services.settings.options, services.settings.theme) == (chosen, "dark")
+    assert services.settings.options == chosen
+    assert services.appearance == {"theme": "dark", "text-size": "115"}
 
 
 def test_there_is_nothing_to_undo_at_first(actions: SettingsActions, services: Services) -> None:

@@ -27,7 +27,7 @@ def page(browser: Any) -> Iterator[Any]:
     """A page with two chats, the second of which is being renamed."""
     page = browser.new_page()
     page.set_default_timeout(5000)
-    page.set_content(f"<head>{head('system')}</head><body>{BODY}</body>")
+    page.set_content(f"<head>{head({})}</head><body>{BODY}</body>")
     draw(page, ONE, TWO)
     page.evaluate("list.querySelector('[data-do=rename][data-name=\"2\"]').click()")
     page.keyboard.type("Half a na")
