@@ -14,6 +14,7 @@ from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.draft_models import draft_models_for
 from app.models_registry.files.config import USUAL_TEMPERATURE, own_temperature, read_config
 from app.models_registry.files.fit_estimate import activation_bytes, judge_folder, row_price
+from app.models_registry.folders import list_folder
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
@@ -24,6 +25,7 @@ from app.values.model import (
     DiskUse,
     DraftModels,
     Fit,
+    FolderContents,
     InstalledModel,
     Memory,
     Precision,
@@ -81,6 +83,10 @@ class ModelLibrary:
         """Return the model in this folder or GGUF file. Raises ModelError if there is none."""
         found = locate_path(path)
         return InstalledModel(found.name, found.path, "folder", installed_models.model_size(found.path))
+
+    def list_folder(self, folder: Path) -> FolderContents:
+        """Return the models and folders in a folder of this machine. Raises ModelNotFound."""
+        return list_folder(folder)
 
     def is_here(self, name: str) -> bool:
         """Return whether a model is on this machine. Reads only the model's own folder."""

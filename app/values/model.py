@@ -236,6 +236,16 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderContents:
+    """The models in a folder (folders and GGUF files), and its other folders; `parent` is None at the top."""
+
+    folder: Path
+    parent: Path | None
+    models: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DiskUse:
     """The disk that holds the models' folder: `free` of `total` bytes."""
 

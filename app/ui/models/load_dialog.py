@@ -18,7 +18,15 @@ from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.inventory import InventoryCache, fit_values, load_name
 from app.values.messages import EngineStatus, ModelChoice
-from app.values.model import USUAL_CONTEXT, DraftModels, Fit, InstalledModel, copying_words, gigabytes
+from app.values.model import (
+    USUAL_CONTEXT,
+    DraftModels,
+    Fit,
+    FolderContents,
+    InstalledModel,
+    copying_words,
+    gigabytes,
+)
 from app.values.quantisation import Quantisation
 
 
@@ -164,10 +172,14 @@ class LoadForm:
 
 
 class LoadDialog:
-    """The dialog of one page: its form while it is open."""
+    """The dialog of one page: its form while it is open, or the folder in which a model is looked for.
+
+    `problem` is why another folder or model could not be opened."""
 
     def __init__(self) -> None:
         self.form: LoadForm | None = None
+        self.folder: FolderContents | None = None
+        self.problem = ""
 
 
 class LoadActions:
@@ -189,7 +201,25 @@ class LoadActions:
         context = longest.context if longest else USUAL_CONTEXT
         form = self._judged(LoadForm(model, choice, options, context, drafts, fit, automatic))
         is_new = not self._services.settings.was_loaded(choice.name)
-        dialog.form = self._preselected(form) if is_new else form
+        dialog.form, dialog.folder = self._preselected(form) if is_new else form, None
+
+    def browse(self, dialog: LoadDialog, typed: str) -> None:
+        """Let the user look for a model, first in the folder that is typed in the box, else in their own."""
+        path = Path(typed.strip() or "~").expanduser()
+        folders = [one for one in (path, path.parent, Path.home()) if one.is_absolute() and one.is_dir()]
+        self._look_into(dialog, "browse", str(folders[0]) if folders else path.anchor)
+
+    def _look_into(self, dialog: LoadDialog, do: str, path: str) -> None:
+        """Show a folder, or open the dialog for the model at this path."""
+        dialog.problem = ""
+        try:
+            if do == "browse":
+                dialog.form, dialog.folder = None, self._services.models.list_folder(Path(path))
+            else:
+                self.open(dialog, self._services.models.open_path(path))
+        except AppError as error:
+            dialog.problem = str(error)
+            dialog.folder = dialog.folder or FolderContents(Path(path), Path(path).parent)
 
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
         """Handle a changed control or a pressed button."""
@@ -197,8 +227,10 @@ class LoadActions:
         form = dialog.form
         if do == "cancel-load":
             return self._services.engine.cancel_load()
+        if do in ("browse", "open-model"):
+            return self._look_into(dialog, do, name)
         if do == "close-load" or form is None:
-            dialog.form = None
+            dialog.form = dialog.folder = None
             return None
         try:
             form = replace(form, choice=choice_from(form.choice, form_values(value)), problem="")
@@ -245,6 +277,11 @@ class LoadActions:
             return self._inventory.judge(model, choice, memory)
         except AppError:  # the user sees what is wrong when the model is loaded
             return None
+
+
+def folder_html(folder: FolderContents, problem: str) -> Markup:
+    """Render the models and folders in a folder."""
+    return render_macro("load_dialog.html", "folder_dialog", folder=folder, problem=problem)
 
 
 def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool) -> Markup:

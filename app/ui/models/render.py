@@ -23,7 +23,7 @@ from app.ui.models.inventory import (
     is_same_model,
     share,
 )
-from app.ui.models.load_dialog import LoadDialog, load_dialog_html, options_here
+from app.ui.models.load_dialog import LoadDialog, folder_html, load_dialog_html, options_here
 from app.values.messages import AttentionChoice, DType, EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
 from app.values.quantisation import Quantisation, QuantisationChoice
@@ -70,14 +70,17 @@ class ModelsRenderer:
         status, choice = services.engine.status(), services.settings.model
         form, filters, is_busy = self._dialog.form, astuple(self._filters), services.is_busy
         servers = services.servers.servers()
-        inputs = (inventory, downloads, status, choice, form, filters, is_busy, servers)
+        folder, problem = self._dialog.folder, self._dialog.problem
+        inputs = (inventory, downloads, status, choice, form, filters, is_busy, servers, folder, problem)
         if inputs != self._inputs:
             self._parts = {
                 **self._lists(inventory, downloads, status),
                 "servers": servers_html(servers, choice),
                 "model-picker": picker_html(inventory, status, choice, servers),
                 "load-choices": load_choices_html(inventory, status, choice),
-                "load-dialog": load_dialog_html(form, status, is_busy),
+                "load-dialog": folder_html(folder, problem)
+                if folder
+                else load_dialog_html(form, status, is_busy),
                 # Not HTML: the page fills the temperature again when it changes.
                 "model": repr(choice),
             }

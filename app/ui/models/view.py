@@ -22,6 +22,7 @@ class InstalledTab:
     loaded: gr.HTML
     installed: gr.HTML
     path: gr.Textbox
+    browse: gr.Button
     open_path: gr.Button
     folder: gr.Textbox
     add_folder: gr.Button
@@ -81,6 +82,7 @@ class ModelsView:
         filters = [self.filters, discover.size, discover.task]
         for control in (discover.size, discover.task):
             events.on(control.input, actions.filter, filters)
+        events.on(here.browse.click, loading.browse, [self.dialog, here.path])
         for submitted in (here.open_path.click, here.path.submit):
             events.on(submitted, actions.open_path, [self.dialog, here.path], events.faults)
         for submitted in (here.add_folder.click, here.folder.submit):
@@ -124,6 +126,7 @@ def _installed() -> InstalledTab:
     loaded, installed = _list("loaded"), _list("installed")
     with gr.Row(elem_id="open-path", elem_classes="box-and-button"):
         path = _box("Folder or GGUF file", "path", "Path of a GGUF file or a model's folder")
+        browse = gr.Button("Browse…", elem_id="browse", scale=0, min_width=0)
         open_path = _button("Load…", "open-path-button")
     servers = _list("servers")
     with gr.Accordion("Add a server…", open=False, elem_id="add-a-server"):
@@ -142,7 +145,9 @@ def _installed() -> InstalledTab:
             info="Lists the models in this folder and one level below. Nothing is copied.",
         )  # fmt: skip
         add = gr.Button("Add", elem_id="add-folder", size="sm")
-    return InstalledTab(loaded, installed, path, open_path, folder, add, servers, address, key, add_server)
+    return InstalledTab(
+        loaded, installed, path, browse, open_path, folder, add, servers, address, key, add_server
+    )
 
 
 def _discover(library: ModelSettings) -> DiscoverTab:
