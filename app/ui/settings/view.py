@@ -134,7 +134,7 @@ def build_settings_view(
         with gr.Column(elem_id="choices", scale=1):
             with _section("general"):
                 with gr.Column(elem_classes="part"):
-                    looks = gr.HTML(appearance_html(services), elem_id="appearance", js_on_load=LISTEN)
+                    looks = gr.HTML(appearance_html(services), elem_id="looks", js_on_load=LISTEN)
                     # One after the other, so that the last of several quick choices is saved last.
                     events.on(
                         looks.click, actions.choose_appearance, trigger_mode="multiple", concurrency_limit=1

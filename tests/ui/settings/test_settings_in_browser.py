@@ -125,34 +125,34 @@ def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_pa
     person: PageDriver, services: Services
 ) -> None:
     go_to(person, "general")
-    person.page.click("#appearance label >> text=Dark")
-    person.page.wait_for_selector("#appearance [data-chosen=dark]", state="attached")
+    person.page.click("#looks label >> text=Dark")
+    person.page.wait_for_selector("#looks [data-chosen=dark]", state="attached")
     assert person.is_dark()
     person.page.wait_for_timeout(300)
     person.page.reload()
-    person.page.wait_for_selector("#appearance [data-chosen=dark]", state="attached")
+    person.page.wait_for_selector("#looks [data-chosen=dark]", state="attached")
     assert person.is_dark()
-    person.page.click("#appearance label >> text=Light")
+    person.page.click("#looks label >> text=Light")
     assert not person.is_dark()
-    person.page.wait_for_selector("#appearance [data-chosen=light]", state="attached")
+    person.page.wait_for_selector("#looks [data-chosen=light]", state="attached")
     person.page.keyboard.press("ArrowRight")
     person.page.keyboard.press("ArrowLeft")
     person.page.keyboard.press("ArrowRight")
-    person.page.wait_for_selector("#appearance [data-chosen=dark]", state="attached")
+    person.page.wait_for_selector("#looks [data-chosen=dark]", state="attached")
     person.page.wait_for_timeout(500)
     assert person.is_dark()
     assert person.page.evaluate("document.activeElement.value") == "dark", "the keyboard stays where it is"
     until(lambda: services.settings.theme == "dark")
     services.choose_appearance("light", "130")
-    person.page.wait_for_selector("#appearance [data-chosen=light]", state="attached")
+    person.page.wait_for_selector("#looks [data-chosen=light]", state="attached")
     assert not person.is_dark()
     size = "parseFloat(getComputedStyle(document.querySelector('#message textarea')).fontSize)"
     assert person.page.evaluate(size) == pytest.approx(20.8), "16 px, 30% larger"
-    person.page.click("#appearance label >> text=Small")
+    person.page.click("#looks label >> text=Small")
     assert person.page.evaluate(size) == pytest.approx(14.4)
     until(lambda: services.settings.text_size == "90")
     person.page.reload()
-    person.page.wait_for_selector("#appearance [data-chosen='90']", state="attached")
+    person.page.wait_for_selector("#looks [data-chosen='90']", state="attached")
     assert person.page.evaluate(size) == pytest.approx(14.4)
 
 
