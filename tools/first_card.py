@@ -54,7 +54,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         if self.minutes <= 0:
-            raise ValueError(f"A trial needs a time limit above 0 minutes, got {self.minutes}.")
+            raise ValueError(f"A trial needs a time limit above 0 minutes, not {self.minutes}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
     written = ReplySoFar()
     written.take(events)
     if not written.finished:
-        raise ValueError(f"a reply ends with Finished, got {events[-1]!r}")
+        raise ValueError(f"a reply ends with Finished, not {events[-1]!r}")
     return FinishedReply(request, written.text, tuple(written.token_ids), written.finished, written.sources)
 
 

@@ -44,7 +44,7 @@ class Reply:
         """Adds an event and wakes every reader. Raises RuntimeError if the reply has ended, which is a bug."""
         with self._changed:
             if self._has_ended():
-                raise RuntimeError(f"reply has ended, got {event!r}")
+                raise RuntimeError(f"the reply has ended before this {type(event).__name__}")
             self._events.append(event)
             self._drop_old_trace(event)
             self._changed.notify_all()

@@ -55,7 +55,7 @@ class Launch:
 
     def __post_init__(self) -> None:
         if not self.command or any("\n" in word for word in self.command):
-            raise ValueError(f"a command must have words without line breaks, got {self.command!r}")
+            raise ValueError(f"a command must have words without line breaks, not {self.command!r}")
 
 
 def ico(png: bytes) -> bytes:

@@ -83,7 +83,7 @@ def test_leaving_early_stops_the_reply() -> None:
 def test_a_reply_without_an_end_has_no_outcome() -> None:
     events = list(events_with_progress(ScriptedDecoders(), REQUEST))
     assert isinstance(events[-1], Finished)
-    with pytest.raises(ValueError, match="a reply ends with Finished, got Piece"):
+    with pytest.raises(ValueError, match="a reply ends with Finished, not Piece"):
         finished_reply(Request(ModelChoice("demo"), "Once", Options(decoding=Decoding("plain"))), events[:-1])
 
 

@@ -59,9 +59,7 @@ class Tiles:
 
     def __post_init__(self) -> None:
         if SPAN % self.keys or min(self.rows, self.keys) < 16:
-            raise ValueError(
-                f"tiles need at least 16 rows and keys, and keys must divide a span of {SPAN}, got {self}"
-            )
+            raise ValueError(f"tiles need at least 16 rows and keys, and keys must divide a span of {SPAN}")
 
 
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:

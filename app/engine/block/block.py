@@ -46,13 +46,13 @@ class Block:
         rows = len(self.tokens)
         if rows == 0 or len(self.positions) != rows or len(self.parents) != rows:
             raise ValueError(
-                f"a block needs as many positions and parents as tokens, got {rows} tokens, "
+                f"a block needs as many positions and parents as tokens, not {rows} tokens, "
                 f"{len(self.positions)} positions, {len(self.parents)} parents"
             )
         if min(self.parents) < -1 or any(map(ge, self.parents, count())):
-            raise ValueError(f"a row's parent must come before it, got {self.parents}")
+            raise ValueError(f"a row's parent must come before it, not {self.parents}")
         if self.wanted and not 0 <= min(self.wanted) <= max(self.wanted) < rows:
-            raise ValueError(f"wanted rows must lie in the block of {rows} rows, got {self.wanted}")
+            raise ValueError(f"wanted rows must lie in the block of {rows} rows, not {self.wanted}")
 
     def __len__(self) -> int:
         return len(self.tokens)

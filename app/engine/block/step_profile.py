@@ -39,14 +39,14 @@ class StepTimes:
 
     def __post_init__(self) -> None:
         if len(self.buckets) != len(self.seconds):
-            raise ValueError(f"a time for each bucket is needed, got {self.buckets} and {self.seconds}")
+            raise ValueError(f"a time for each bucket is needed, not {self.buckets} and {self.seconds}")
         if not is_ascending(self.buckets) or any(second <= 0 for second in self.seconds):
             raise ValueError(
-                f"buckets must ascend and times be above 0, got {self.buckets} and {self.seconds}"
+                f"buckets must ascend and times be above 0, not {self.buckets} and {self.seconds}"
             )
         if len(self.per_token) not in (0, len(self.buckets)) or any(second < 0 for second in self.per_token):
             raise ValueError(
-                f"per_token needs a time of at least 0 for each bucket, or must be empty, got {self.per_token}"
+                f"per_token needs a time of at least 0 for each bucket, or must be empty, not {self.per_token}"
             )
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class StepProfile:
                 or not set(buckets) <= set(self.batch_invariant.buckets)
             ):
                 raise ValueError(
-                    f"a bucket set holds measured buckets, got {buckets} of {self.batch_invariant.buckets}"
+                    f"a bucket set holds measured buckets, not {buckets} of {self.batch_invariant.buckets}"
                 )
 
     def times(self, buckets: Buckets) -> StepTimes:
@@ -122,7 +122,7 @@ def bucket_for(rows: int, buckets: Buckets) -> int:
     if not buckets:
         return rows
     if rows > buckets[-1]:
-        raise ValueError(f"a block may have at most {buckets[-1]} rows here, got {rows}")
+        raise ValueError(f"a block may have at most {buckets[-1]} rows here, not {rows}")
     return buckets[bisect_left(buckets, rows)]
 
 

@@ -70,7 +70,7 @@ class LearnedWeights:
     def __post_init__(self) -> None:
         known = len(self.weights) == len(self.squares) == len(FIRST_WEIGHTS)
         if not known or not all(map(isfinite, self.weights)) or min(self.squares) <= 0:
-            raise ValueError(f"{len(FIRST_WEIGHTS)} weights with squares above 0 are needed, got {self}")
+            raise ValueError(f"{len(FIRST_WEIGHTS)} weights with squares above 0 are needed")
 
 
 class DraftModelChances:

@@ -36,7 +36,7 @@ class DraftModelStatistics:
 
     def __post_init__(self) -> None:
         if not -MAX_DEPTH <= self.gain <= MAX_DEPTH:
-            raise ValueError(f"the gain must be from -{MAX_DEPTH} to {MAX_DEPTH} tokens, got {self.gain}")
+            raise ValueError(f"the gain must be from -{MAX_DEPTH} to {MAX_DEPTH} tokens, not {self.gain}")
 
 
 class DraftModelSource:

@@ -83,7 +83,7 @@ class StepInputs:
         Raises ValueError if it has another number of rows or wanted rows."""
         if len(block) != self._rows or len(block.wanted) != self._rows:
             raise ValueError(
-                f"inputs are for {self._rows} rows, got {len(block)}, of which {len(block.wanted)} are wanted"
+                f"inputs are for {self._rows} rows, not {len(block)}, of which {len(block.wanted)} are wanted"
             )
         paths = row_paths(prefix_length, block)
         if paths.shape[1] != WIDTH:

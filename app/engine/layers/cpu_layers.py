@@ -91,7 +91,7 @@ def _checked(first: Tensor, *others: Tensor) -> Tensor:
     """Return the first tensor. Raises ValueError unless all are float32 with a dense last dimension."""
     for tensor in (first, *others):
         if tensor.dtype != torch.float32 or tensor.stride(-1) != 1:
-            raise ValueError(f"CPU kernels take dense float32, got {tensor.dtype} {tensor.stride()}")
+            raise ValueError(f"CPU kernels take dense float32, not {tensor.dtype} {tensor.stride()}")
     return first
 
 
@@ -192,13 +192,13 @@ def _described(layer: Any) -> _Layer:
 
 def _parts(products: nn.Module) -> Sequence[Any]:
     if not isinstance(products, SeparateProducts):
-        raise TypeError(f"products must be separate, got {type(products).__name__}")
+        raise TypeError(f"products must be separate, not {type(products).__name__}")
     return tuple(products.parts)
 
 
 def _linear(linear: nn.Module) -> _Linear:
     if not isinstance(linear, NativeInt8Linear):
-        raise TypeError(f"a product must have weights of 8 bits, got {type(linear).__name__}")
+        raise TypeError(f"a product must have weights of 8 bits, not {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
     return _Linear(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
@@ -206,13 +206,13 @@ def _linear(linear: nn.Module) -> _Linear:
 
 def _norm(norm: nn.Module) -> _Norm:
     if not isinstance(norm, FusedNorm):
-        raise TypeError(f"a norm must be fused, got {type(norm).__name__}")
+        raise TypeError(f"a norm must be fused, not {type(norm).__name__}")
     return _Norm(_floats(norm.weight), norm.shape.eps, norm.shape.adds_one)
 
 
 def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
     if not (isinstance(attention.q_norm, nn.Identity) and isinstance(attention.k_norm, nn.Identity)):
-        raise TypeError(f"norms of heads must be part of the kernel, got {type(attention.q_norm).__name__}")
+        raise TypeError(f"norms of heads must be part of the kernel, not {type(attention.q_norm).__name__}")
     if attention.head_norms is None:
         return _Norm(), _Norm()
     query, keys, shape = attention.head_norms
@@ -223,5 +223,5 @@ def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
 def _floats(tensor: Tensor) -> int:
     """Return the tensor's address. Raises TypeError unless it is dense float32."""
     if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-        raise TypeError(f"the call reads dense float32, got {tensor.dtype} {tensor.stride()}")
+        raise TypeError(f"the call reads dense float32, not {tensor.dtype} {tensor.stride()}")
     return tensor.data_ptr()

@@ -27,7 +27,7 @@ class NativeInt8Linear(QuantisedLinear):
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
-            raise ValueError(f"this kernel takes float32 and needs a C compiler, got {dtype}")
+            raise ValueError(f"this kernel takes float32 and needs a C compiler, not {dtype}")
         self.register_buffer("packed", packed(numbers.values))
         self.register_buffer("scale", numbers.scale)
         self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
@@ -36,7 +36,7 @@ class NativeInt8Linear(QuantisedLinear):
         """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
-            raise ValueError(f"this kernel takes float32, got {states.dtype}")
+            raise ValueError(f"this kernel takes float32, not {states.dtype}")
         out, scales = torch.empty((rows, self.out_features)), torch.empty((rows, 2))
         size = self.in_features + -self.in_features % BLOCK
         numbers = torch.empty((rows + -rows % TILE_ROWS, size), dtype=torch.int16)

@@ -45,7 +45,7 @@ class ContextTable:
 
     def __init__(self, vocabulary: int, bits: int) -> None:
         if not 0 < vocabulary <= MOST_TOKENS:
-            raise ValueError(f"a vocabulary has from 1 to {MOST_TOKENS:,} tokens, got {vocabulary:,}")
+            raise ValueError(f"a vocabulary has from 1 to {MOST_TOKENS:,} tokens, not {vocabulary:,}")
         self.vocabulary = vocabulary
         self.shift = 64 - bits
         self.rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)

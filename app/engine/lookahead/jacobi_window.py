@@ -29,7 +29,7 @@ class JacobiWindow:
     def __init__(self, width: int, ngram: int, line: Sequence[int]) -> None:
         """Start from a line of W + N - 2 tokens: the current token, then guesses of the tokens after it."""
         if width and len(line) != width + ngram - 2:
-            raise ValueError(f"a window {width} wide needs {width + ngram - 2} guesses, got {len(line)}")
+            raise ValueError(f"a window {width} wide needs {width + ngram - 2} guesses, not {len(line)}")
         self.width = width
         self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
 

@@ -59,7 +59,7 @@ class CurveShape:
 
     def __post_init__(self) -> None:
         if not all(0 < second < inf for second in (self.plain, *self.drafted)):
-            raise ValueError(f"the seconds of every step must be above 0 and finite, got {self}")
+            raise ValueError("the seconds of every step must be above 0 and finite")
 
 
 class StepTimeCurve:

@@ -141,7 +141,7 @@ class Link:
         """Send JSON as one tensor of fixed length."""
         text = json.dumps(value).encode()
         if len(text) > _JSON:
-            raise ValueError(f"at most {_JSON} bytes of JSON go into a message, got {len(text)}")
+            raise ValueError(f"at most {_JSON} bytes of JSON go into a message, not {len(text)}")
         self.send(to, torch.tensor(list(text.ljust(_JSON)), dtype=torch.uint8))
 
     def receive_json(self, source: int) -> Any:

@@ -204,7 +204,7 @@ class SequentialRunner:
         rows, start = len(block), block.positions[0]
         if rows > self.max_rows or block.positions != tuple(range(start, start + rows)):
             raise ValueError(
-                f"this model takes a chain of at most {self.max_rows} rows, got positions {block.positions}"
+                f"this model takes a chain of at most {self.max_rows} rows, not positions {block.positions}"
             )
         self._take_back()
         pending = self._prefix[len(self._prefix) - self.pending :]

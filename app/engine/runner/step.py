@@ -44,7 +44,7 @@ class Step:
     def __post_init__(self) -> None:
         if not self.tokens or len(self.tokens) != len(self.origins):
             raise ValueError(
-                f"a step needs tokens and one origin for each of them, got {self.tokens} {self.origins}"
+                f"a step needs tokens and one origin for each of them, not {self.tokens} {self.origins}"
             )
 
     @property

@@ -118,7 +118,7 @@ def _drawn_at_once(
     logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling, best: BestTokens
 ) -> Choices:
     if len(positions) != len(logits):
-        raise ValueError(f"each row needs its position, got {len(positions)} for {len(logits)} rows")
+        raise ValueError(f"each row needs its position, not {len(positions)} for {len(logits)} rows")
     drawn = draw_rows(logits, positions, sampling)[:, None].float()
     ids, values, sampled = _on_host(torch.cat((best(logits, likely), drawn), dim=1), likely)
 

@@ -20,7 +20,7 @@ def test_in_a_chain_each_row_sees_all_rows_before_it() -> None:
 def test_tokens_positions_and_parents_are_as_many(
     tokens: tuple[int, ...], positions: tuple[int, ...], rows: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"got {len(tokens)} tokens, {len(positions)} positions"):
+    with pytest.raises(ValueError, match=f"not {len(tokens)} tokens, {len(positions)} positions"):
         Block(tokens, positions, (-1,) * rows, wanted=())
 
 

@@ -54,7 +54,7 @@ def test_a_block_gets_the_narrowest_width_that_holds_it(rows: int, padded: int) 
 
 
 def test_a_block_that_is_too_wide_for_all_widths_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 16 rows here, got 17"):
+    with pytest.raises(ValueError, match="at most 16 rows here, not 17"):
         bucket_for(17, (4, 16))
 
 

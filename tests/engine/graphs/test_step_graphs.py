@@ -492,5 +492,5 @@ def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
 
 
 def test_a_block_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="inputs are for 4 rows, got 3, of which 1 are wanted"):
+    with pytest.raises(ValueError, match="inputs are for 4 rows, not 3, of which 1 are wanted"):
         StepInputs(4, torch.device("cpu")).fill(chain_block((7, 8, 9), 5, (2,)), 5)

@@ -246,5 +246,5 @@ def test_a_text_is_padded_on_its_left() -> None:
 
 @pytest.mark.parametrize("vocabulary", [0, -1, MOST_TOKENS + 1])
 def test_a_vocabulary_that_does_not_fit_is_refused_with_its_size(vocabulary: int) -> None:
-    with pytest.raises(ValueError, match=f"from 1 to 1,048,575 tokens, got {vocabulary:,}"):
+    with pytest.raises(ValueError, match=f"from 1 to 1,048,575 tokens, not {vocabulary:,}"):
         ContextTable(vocabulary, 4)

@@ -349,7 +349,7 @@ def test_a_row_that_is_asked_about_another_position_draws_for_that_one() -> None
 
 
 def test_rows_without_a_position_are_refused() -> None:
-    with pytest.raises(ValueError, match="each row needs its position, got 1 for 2 rows"):
+    with pytest.raises(ValueError, match="each row needs its position, not 1 for 2 rows"):
         make_sampler(Sampling(temperature=1.0), CARD)(torch.zeros(2, 5), positions=(3,))
 
 
