@@ -14,6 +14,7 @@ from app.values.model import (
     DraftModels,
     FileProgress,
     Fit,
+    FolderContents,
     InstalledModel,
     Memory,
     MemoryNeed,
@@ -99,6 +100,10 @@ class ScriptedModels:
     def open_path(self, path: str) -> InstalledModel:
         self._do("open", path)
         return MINE
+
+    def list_folder(self, folder: Path) -> FolderContents:
+        self._do("list", str(folder))
+        return FolderContents(folder, folder.parent, (folder / "model.gguf",), (folder / "below",))
 
     def disk(self) -> DiskUse:
         return DiskUse(Path("/cache"), 50 * GB, 100 * GB)

@@ -60,7 +60,16 @@ def test_no_two_elements_have_the_same_id(services: Services, app_context: AppCo
 def test_gradio_adds_no_words_of_its_own(services: Services, app_context: AppContext) -> None:
     blocks, _ = build_blocks(services, app_context, Endpoint("127.0.0.1", 0), Pages())
     config: Any = blocks.config
-    talkative = {"file", "image", "video", "audio", "gallery", "dataframe", "multimodaltextbox", "fileexplorer"}
+    talkative = {
+        "file",
+        "image",
+        "video",
+        "audio",
+        "gallery",
+        "dataframe",
+        "multimodaltextbox",
+        "fileexplorer",
+    }
     assert not talkative & {one["type"] for one in config["components"]}, "“Drop File Here”"
     assert {one["show_progress"] for one in config["dependencies"]} == {"hidden"}, "“processing | 0.9/3.7s”"
 

@@ -342,6 +342,18 @@ def test_the_oldest_are_left_out_when_the_person_says_so(narrow: Visitor, engine
     assert len(narrow.texts) == 4, "nothing is deleted"
 
 
+def test_the_oldest_are_summarised_when_the_person_says_so(narrow: Visitor, engine: ScriptedEngine) -> None:
+    _, question = narrow.ask("c " * 10)
+    assert narrow.press("summarise", value=choices(question)["summarise"]) == SENT
+    narrow.wait()
+    assert len(engine.requests) == 3 and len(narrow.texts) == 4
+    assert "Summary, which the model reads" in narrow.look().thread
+    narrow.press("remove-summary", narrow.messages[1].id)
+    assert "Summary, which the model reads" not in narrow.look().thread
+    narrow.services.deletions.undo()
+    assert "Summary, which the model reads" in narrow.look().thread
+
+
 def test_a_shorter_reply_is_asked_for_when_the_person_says_so(
     narrow: Visitor, engine: ScriptedEngine
 ) -> None:

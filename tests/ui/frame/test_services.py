@@ -92,7 +92,9 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
         sleep(0.05)  # both have begun, most likely
         file.go_on.set()
     model = ModelChoice("org/model")
-    chosen = Settings(model, SAMPLED, theme="dark", text_size="115", is_temperature_chosen=True, loaded=(model,))
+    chosen = Settings(
+        model, SAMPLED, theme="dark", text_size="115", is_temperature_chosen=True, loaded=(model,)
+    )
     assert slow.settings == SettingsFile(tmp_path).load() == chosen
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import gradio as gr
 import pytest
@@ -18,6 +19,7 @@ from app.ui.models.load_dialog import (
     LoadDialog,
     choice_from,
     contexts,
+    folder_html,
     load_dialog_html,
     options_here,
 )
@@ -280,3 +282,27 @@ def test_loading_under_a_reply_says_that_it_stops_it(
 def test_the_size_and_the_longest_context_are_told(dialog: LoadDialog, engine: ScriptedEngine) -> None:
     assert SMALL.size == 2 * GB
     assert "2.00 GB · 10,000,000 tokens of context" in shown(dialog, engine.status())
+
+
+def test_a_model_is_chosen_in_the_folders_of_this_computer(
+    actions: LoadActions, models: ScriptedModels, tmp_path: Path
+) -> None:
+    dialog = LoadDialog()
+    actions.browse(dialog, str(tmp_path / "none.gguf"))
+    assert dialog.folder and dialog.folder.folder == tmp_path, "the nearest folder"
+    html = folder_html(dialog.folder, dialog.problem)
+    assert f'data-do="browse" data-name="{tmp_path.parent}" data-focus' in html
+    assert f'data-do="open-model" data-name="{tmp_path / "model.gguf"}"' in html
+    press(actions, dialog, "browse", str(tmp_path / "below"))
+    assert dialog.folder.folder == tmp_path / "below"
+    models.refuses = "It can't be opened."
+    press(actions, dialog, "browse", str(tmp_path))
+    assert dialog.folder.folder == tmp_path / "below"
+    assert "It can&#39;t be opened." in folder_html(dialog.folder, dialog.problem)
+    models.refuses = ""
+    press(actions, dialog, "open-model", str(tmp_path / "model.gguf"))
+    assert dialog.folder is None and dialog.form is not None
+    actions.browse(dialog, "")
+    assert dialog.folder and dialog.folder.folder == Path.home()
+    press(actions, dialog, "close-load")
+    assert (dialog.folder, dialog.form) == (None, None)
