@@ -192,6 +192,9 @@ KINDS = {
         look again when it is ready
         try it again in the list
     """,
+    "tests/commands/test_options.py": r"""
+        changes nothing without
+    """,
     "tests/conversation": r"""
         Wait until it
         stop it first
@@ -199,6 +202,7 @@ KINDS = {
         write one first
         at least one word
         [Ll]eave (out|them)
+        Load a model with a longer
         Send the message again
     """,
     "tests/engine/sampling/test_grammar.py": r"""
@@ -319,7 +323,7 @@ KINDS = {
     """,
     WORDS: r"""
         ^Check \[
-        ^start: (form|\{\})
+        ^start: \(?(form|\{\})
         ^Write a
         ^Summarise our
         ^Find me
