@@ -7,6 +7,7 @@ from typing import Any
 
 import gguf
 import torch
+from gguf.quants import quantize
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from app.settings import assets_dir
@@ -27,10 +28,10 @@ def tiny_llama(context: int = 256) -> LlamaForCausalLM:
 def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) -> Path:
     """The file of a model; `more` are values under its architecture, or instead of "general.type"."""
     model = model or tiny_llama()
-    arch = str(model.config.model_type)
+    arch, kind = str(model.config.model_type), more.pop("kind", "F32")
     writer = gguf.GGUFWriter(path, more.pop("architecture", arch))
-    if kind := more.pop("general_type", ""):
-        writer.add_type(kind)
+    if general_type := more.pop("general_type", ""):
+        writer.add_type(general_type)
     _add_sizes(writer, model)
     for key, value in more.items():
         writer.add_uint32(key, value)
@@ -38,7 +39,7 @@ def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) ->
     names = gguf.get_tensor_name_map(_arch(arch), model.config.num_hidden_layers)
     for name, weight in model.state_dict().items():
         stem, _, ending = name.rpartition(".")
-        writer.add_tensor(f"{names.get_name(stem)}.{ending}", _stored(name, weight, model).numpy())
+        _add_tensor(writer, f"{names.get_name(stem)}.{ending}", _stored(name, weight, model), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -47,9 +48,13 @@ def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) ->
 
 
 def write_tensors(
-    path: Path, architecture: str, values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]
+    path: Path,
+    architecture: str,
+    values: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+    kind: str = "F32",
 ) -> Path:
-    """A file of tensors and values under its architecture, without a tokenizer."""
+    """A file of tensors and values under its architecture, without a tokenizer. Matrices are of this kind."""
     writer = gguf.GGUFWriter(path, architecture)
     for key, value in values.items():
         add = {
@@ -60,12 +65,21 @@ def write_tensors(
         }
         add.get(type(value), writer.add_string)(f"{architecture}.{key}", value)  # type: ignore[operator]
     for name, tensor in tensors.items():
-        writer.add_tensor(name, tensor.float().contiguous().numpy())
+        _add_tensor(writer, name, tensor.float().contiguous(), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def _add_tensor(writer: gguf.GGUFWriter, name: str, tensor: torch.Tensor, kind: str) -> None:
+    """Add a tensor; a matrix whose rows can be divided into blocks is quantised to this kind."""
+    wanted = gguf.GGMLQuantizationType[kind]
+    if tensor.dim() != 2 or kind == "F32" or tensor.shape[1] % gguf.GGML_QUANT_SIZES[wanted][0]:
+        writer.add_tensor(name, tensor.numpy())
+    else:
+        writer.add_tensor(name, quantize(tensor.numpy(), wanted), raw_dtype=wanted)
 
 
 def split_gguf(whole: Path, folder: Path, count: int) -> list[Path]:

@@ -59,6 +59,7 @@ class FinishedReply:
             "device": model.device,
             "devices": list(model.devices),
             "quantisation": model.quantisation,
+            "bits_per_weight": model.kept_bits,
             "draft_model": model.draft_model,
             "sources": dict(self.sources),
             "attention": model.attention,

@@ -50,6 +50,18 @@ BLOCKS: Mapping[int, tuple[str, int, int]] = {
 """The types of tensors: each type's name, and how many numbers and how many bytes one block has."""
 
 
+KEPT_BITS: Mapping[str, float] = {
+    "Q4_0": 4.5, "Q4_1": 5.0, "Q5_0": 5.5, "Q5_1": 6.0, "Q8_0": 8.5, "Q2_K": 3.125, "Q3_K": 3.5625, "Q4_K": 4.625,
+    "Q5_K": 5.625, "Q6_K": 6.5625, "IQ4_NL": 4.5, "IQ4_XS": 4.3125, "TQ1_0": 2.0625, "TQ2_0": 2.0625, "MXFP4": 5.0,
+}  # fmt: skip
+"""The types of matrices that stay packed on a CPU, and the bits that a number then takes, scales included."""
+
+
+def kept_bits(stored: str, shape: tuple[int, ...]) -> float:
+    """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
+    return KEPT_BITS.get(stored, 0.0) if len(shape) == 2 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
     """One tensor: its type (`stored`), its shape in torch's order, and the offset and size of its bytes."""
@@ -80,9 +92,22 @@ class GgufHeader:
         return str(self.values.get("general.architecture", ""))[:60]
 
     @property
+    def is_packed(self) -> bool:
+        """Whether any matrix has a type that can stay packed."""
+        return any(kept_bits(one.stored, one.shape) for one in self.tensors)
+
+    @property
     def numbers(self) -> int:
         """The number of parameters in all tensors."""
         return sum(tensor.numbers for tensor in self.tensors)
+
+    def bytes_in_memory(self, itemsize: int, keeps: bool) -> int:
+        """Return the bytes of all tensors in memory; `keeps`: whether matrices stay packed."""
+        bits = (kept_bits(one.stored, one.shape) if keeps else 0 for one in self.tensors)
+        return sum(
+            int(one.numbers * (kept or itemsize * 8) / 8)
+            for one, kept in zip(self.tensors, bits, strict=True)
+        )
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor, or () if there is none; "#" in its name is the number of any layer."""

@@ -247,7 +247,8 @@ class ModelInfo:
     weights are not quantised (`quantised`).
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
-    quantised. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
+    quantised. `kept_bits` is how many bits a number takes whose matrix stays packed as in its GGUF file, 0 if none
+    does. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
     checkpoint drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the
     GPU in each step. `server` is the address of the server that runs it, "" if it is loaded here; of a server's
     model hardly more than the name is known. `devices` are the devices that share each step if there are several.
@@ -264,6 +265,7 @@ class ModelInfo:
     same_text: bool = True
     quantisation: Quantisation = "none"
     quantised_share: float = 0.0
+    kept_bits: float = 0.0
     attention: AttentionName | Literal[""] = ""
     graphs: bool = False
     fused: bool = False
@@ -274,6 +276,13 @@ class ModelInfo:
     offloaded: int = 0
     chat_format: ChatFormat = field(default_factory=ChatFormat, compare=False)
     notes: Mapping[NoteName, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def weights(self) -> str:
+        """What the weights are if not floats: "int8", or "4.6 bits a weight as in the file"; else ""."""
+        if self.kept_bits:
+            return f"{self.kept_bits:.1f} bits a weight as in the file"
+        return "" if self.quantisation == "none" else f"{self.quantisation} weights"
 
     def note(self, *names: NoteName) -> str:
         """Return the first of these notes that is not empty; "" if all are."""

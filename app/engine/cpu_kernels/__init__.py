@@ -1,7 +1,9 @@
 """Kernels for CPUs, in C: compiled once by the machine's own compiler, if there is one, and declared here."""
 
+from collections.abc import Mapping
 from ctypes import CDLL, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
+from typing import Any
 
 from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
 
@@ -9,9 +11,19 @@ SOURCE = Source(
     Path(__file__).with_name("kernels.c"), ("-fopenmp",), otherwise="Weights of 8 bits take longer on the CPU"
 )
 
+PACKED_SOURCE = Source(
+    SOURCE.file, (*SOURCE.flags, "-DPACKED"), otherwise="GGUF files take more memory and time"
+)
+"""The same kernels, with products of packed weights in the place of weights of 8 bits."""
+
 _P, _N, _I, _F = c_void_p, c_int64, c_int32, c_float
+INT8 = {"int8_linear": (_P, _N, _N, _P, _P, _N, _I, _P, _P, _P, _I)}
+PACKED = {
+    "packed_linear": (_P, _P, _N, _P, _P, _I),
+    "packed_rows": (_P, _P, _N, _P),
+    "pack_tiles": (_P, _N, _N, _I, _I, _P, _I),
+}
 ARGUMENTS = {
-    "int8_linear": (_P, _N, _N, _P, _P, _N, _I, _P, _P, _P, _I),
     "rms_norm": (_P, _P, _P, _N, _N, _F, _I, _P, _P),
     "gated_activation": (_P, _N, _P, _N, _N, _N, _I, _P, _I),
     "rotate": (_P, _N, _N, _P, _P, _N, _N, _N, _N, _P),
@@ -21,9 +33,12 @@ ARGUMENTS = {
 """The C functions and the types of their arguments: pointers, sizes, small integers, floats."""
 
 
-def declared(library: CDLL) -> CDLL:
+Arguments = Mapping[str, tuple[Any, ...]]
+
+
+def declared(library: CDLL, products: Arguments = INT8) -> CDLL:
     """Declare the argument types of the library's functions, and return the library."""
-    for name, types in ARGUMENTS.items():
+    for name, types in {**ARGUMENTS, **products}.items():
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
     library.decoder_layer_room.argtypes, library.decoder_layer_room.restype = (_P, _N, _N), _N
@@ -41,3 +56,14 @@ def compiled_kernels() -> Compiled[CDLL]:
 def cpu_kernels() -> CDLL | None:
     """Return the compiled kernels; None if they cannot be compiled."""
     return compiled_kernels().library
+
+
+@once
+def _compiled_for_packed() -> Compiled[CDLL]:
+    library, note = compiled(PACKED_SOURCE, CDLL, cache_folder())
+    return Compiled(library and declared(library, PACKED), note)
+
+
+def packed_kernels() -> CDLL | None:
+    """Return the kernels for packed weights, compiled at the first call; None if they cannot be compiled."""
+    return _compiled_for_packed().library

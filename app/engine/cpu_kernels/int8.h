@@ -245,6 +245,32 @@ static void multiply_rows(const Product *p, int64_t rows) {
         }
 }
 
+/* ---- for layer.h ---- */
+
+typedef struct {
+    const uint8_t *weight;
+    const float *scale, *bias; /* bias may be NULL */
+    int64_t size, outs;
+    int32_t limit;
+} Linear;
+
+static Row *rows_in(float *room) { return (Row *)room; }
+static int16_t *numbers_in(float *room, int64_t rows) { return (int16_t *)(room + 2 * rows); }
+
+static int64_t rows_room(int64_t rows, int64_t size) {
+    return 2 * rows + (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * whole_blocks(size) / 2;
+}
+
+static void quantise_for(const Linear *l, const float *row, int64_t r, int64_t rows, float *room) {
+    quantise_row(row, r, l->size, l->limit, numbers_in(room, rows), rows_in(room));
+}
+
+static void linear(const Linear *l, float *room, int64_t rows, float *out) {
+    int64_t size = whole_blocks(l->size);
+    Product product = {numbers_in(room, rows), rows_in(room), l->weight, l->scale, l->bias, size, l->outs, out};
+    multiply_rows(&product, rows);
+}
+
 /* Multiply x [count, size] by a weight of `outs` rows, scale, and write out [count, outs]. `numbers` [count, size],
    rounded up to multiples of TILE_ROWS and BLOCK, and `rows` [count] are temporary memory for the quantised rows. */
 void int8_linear(

@@ -1,4 +1,4 @@
-/* The CPU's kernels: products of 8-bit weights, norms, gates, rotary embeddings, attention over a block, a
+/* The CPU's kernels: products of packed or of 8-bit weights, norms, gates, rotary embeddings, attention over a block, a
    decoder layer of these, and a step's table of paths.
 
    Every row is computed by itself, in an order that depends only on the text before it: not on other rows, on threads
@@ -8,7 +8,13 @@
    Static functions with `omp for` are called by every thread of a team, other static functions by one thread. */
 
 #include "vectors.h"
+#if defined(PACKED)
+#include "packed.h"
+#include "sums.h"
+#include "products.h"
+#else
 #include "int8.h"
+#endif
 #include "norms.h"
 #include "attention.h"
 #include "layer.h"

@@ -4,13 +4,6 @@
    embedding, attention, sum and norm, gated MLP, sum. */
 
 typedef struct {
-    const uint8_t *weight;
-    const float *scale, *bias; /* bias may be NULL */
-    int64_t size, outs;
-    int32_t limit;
-} Linear;
-
-typedef struct {
     const float *weight; /* NULL if there is no such norm */
     float eps;
     int32_t adds_one;
@@ -27,8 +20,7 @@ typedef struct {
 
 typedef struct {
     float *normed, *query, *rotated, *keys, *values, *sums, *partial, *attended, *added, *total, *gate, *up, *active;
-    Row *rows;
-    int16_t *numbers;
+    float *bytes;
 } Room;
 
 static float *take(float *room, int64_t *taken, int64_t count) {
@@ -49,9 +41,7 @@ static int64_t lay_out(const Layer *l, int64_t rows, int64_t prefix, float *room
     to->attended = take(room, &taken, rows * l->output.size), to->added = take(room, &taken, rows * hidden);
     to->total = take(room, &taken, rows * hidden), to->gate = take(room, &taken, rows * wide);
     to->up = take(room, &taken, rows * wide), to->active = take(room, &taken, rows * wide);
-    to->rows = (Row *)take(room, &taken, 2 * rows);
-    rows = (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-    to->numbers = (int16_t *)take(room, &taken, rows * whole_blocks(most) / 2);
+    to->bytes = take(room, &taken, rows_room(rows, most));
     return taken;
 }
 
@@ -60,10 +50,9 @@ int64_t decoder_layer_room(const Layer *layer, int64_t rows, int64_t prefix) {
     return lay_out(layer, rows, prefix, NULL, &room);
 }
 
-static void linear(const Linear *l, const Room *room, int64_t rows, float *out) {
-    int64_t size = whole_blocks(l->size);
-    Product product = {room->numbers, room->rows, l->weight, l->scale, l->bias, size, l->outs, out};
-    multiply_rows(&product, rows);
+static void quantise_rows(const Linear *l, const float *x, int64_t rows, float *room) {
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; r++) quantise_for(l, x + r * l->size, r, rows, room);
 }
 
 static void norm(
@@ -109,31 +98,31 @@ void decoder_layer(
         for (int64_t r = 0; r < rows; r++) {
             float *normed = room.normed + r * hidden;
             norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
-            quantise_row(normed, r, hidden, l->query.limit, room.numbers, room.rows);
+            quantise_for(&l->query, normed, r, rows, room.bytes);
         }
-        linear(&l->query, &room, rows, room.query);
-        linear(&l->keys, &room, rows, room.keys);
-        linear(&l->values, &room, rows, room.values);
+        linear(&l->query, room.bytes, rows, room.query);
+        linear(&l->keys, room.bytes, rows, room.keys);
+        linear(&l->values, room.bytes, rows, room.values);
 #pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < rows; r++)
             place_row(l, &room, cos, sin, width, r, keys, key_head, values, value_head, prefix + r);
         attend_rows(&task);
-        quantise(room.attended, rows, l->output.size, l->output.limit, room.numbers, room.rows);
-        linear(&l->output, &room, rows, room.added);
+        quantise_rows(&l->output, room.attended, rows, room.bytes);
+        linear(&l->output, room.bytes, rows, room.added);
 #pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < rows; r++) {
             float *total = room.total + r * hidden, *normed = room.normed + r * hidden;
             norm(&l->post, states + r * hidden, room.added + r * hidden, 1, hidden, total, normed);
-            quantise_row(normed, r, hidden, l->gate.limit, room.numbers, room.rows);
+            quantise_for(&l->gate, normed, r, rows, room.bytes);
         }
-        linear(&l->gate, &room, rows, room.gate);
-        linear(&l->up, &room, rows, room.up);
+        linear(&l->gate, room.bytes, rows, room.gate);
+        linear(&l->up, room.bytes, rows, room.up);
 #pragma omp barrier
         activate(room.gate, wide, room.up, wide, rows, wide, l->is_gelu, room.active);
-        quantise(room.active, rows, wide, l->down.limit, room.numbers, room.rows);
-        linear(&l->down, &room, rows, room.added);
+        quantise_rows(&l->down, room.active, rows, room.bytes);
+        linear(&l->down, room.bytes, rows, room.added);
 #pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < rows * hidden; i++) out[i] = room.total[i] + room.added[i];

@@ -1,4 +1,4 @@
-"""Runs a layer on the CPU with kernels in C: one call for each part of it, or one for a whole int8 decoder layer.
+"""Runs a layer on the CPU with kernels in C: one call for each part, or one for a decoder layer of whole numbers.
 
 No Python runs between the parts of a whole layer. The results are bitwise identical to those of separate calls.
 """
@@ -14,8 +14,11 @@ from torch import Tensor, nn
 from app.engine.attention import BlockView
 from app.engine.attention.native import MAX_ROWS, NativeAttention
 from app.engine.block.block import CacheSlots
+from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.fused_modules import Activation, FusedLayer, FusedNorm, HeadNorms, NormShape
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
+from app.engine.layers.native_linear import NativeLinear
+from app.engine.layers.packed_weight import CPacked
 from app.engine.layers.products import SeparateProducts
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
@@ -95,7 +98,7 @@ def _checked(first: Tensor, *others: Tensor) -> Tensor:
     return first
 
 
-class _Linear(Structure):
+class _Int8(Structure):
     _fields_ = (
         ("weight", c_void_p), ("scale", c_void_p), ("bias", c_void_p), ("size", c_int64), ("outs", c_int64),
         ("limit", c_int32),
@@ -106,15 +109,25 @@ class _Norm(Structure):
     _fields_ = (("weight", c_void_p), ("eps", c_float), ("adds_one", c_int32))
 
 
-class _Layer(Structure):
-    """Mirrors the struct Layer in layer.h."""
-
-    _fields_ = (
-        *((name, _Linear) for name in ("query", "keys", "values", "output", "gate", "up", "down")),
+def _fields(linear: type[Structure]) -> Any:
+    return (
+        *((name, linear) for name in ("query", "keys", "values", "output", "gate", "up", "down")),
         *((name, _Norm) for name in ("input", "post", "query_norm", "key_norm")),
         *((name, c_int64) for name in ("heads", "shared", "size", "value_size")),
         ("scale", c_float), ("is_gelu", c_int32),
     )  # fmt: skip
+
+
+class _Int8Layer(Structure):
+    """Mirrors the struct Layer in layer.h, with weights of 8 bits."""
+
+    _fields_ = _fields(_Int8)
+
+
+class _PackedLayer(Structure):
+    """Mirrors the struct Layer in layer.h, with packed weights."""
+
+    _fields_ = _fields(CPacked)
 
 
 class Workspace:
@@ -138,9 +151,10 @@ class NativeLayer(nn.Module):
         support."""
         super().__init__()
         self.layer = layer
-        self._library = library
         self._workspace = workspace
         described = _described(layer)
+        packed = packed_kernels() if isinstance(described, _PackedLayer) else None
+        self._library = packed or library
         # Computed once, because Python between two layers takes a tenth of the time of a step of one row.
         self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
@@ -173,7 +187,7 @@ class NativeLayer(nn.Module):
         return out
 
 
-def _described(layer: Any) -> _Layer:
+def _described(layer: Any) -> _Int8Layer | _PackedLayer:
     attention, mlp = layer.self_attn, layer.mlp
     query, keys, values = _parts(attention.products)
     gate, up = _parts(mlp.products)
@@ -183,8 +197,11 @@ def _described(layer: Any) -> _Layer:
     is_plain = not scoring.window and scoring.softcap is None and scoring.sinks is None
     if not is_plain or size % 8 or value_size % 8:
         raise ValueError(f"the call does not support heads of {size} and {value_size} values with {scoring}")
-    return _Layer(
-        *map(_linear, (query, keys, values, attention.o_proj, gate, up, mlp.down_proj)),
+    linears = (query, keys, values, attention.o_proj, gate, up, mlp.down_proj)
+    is_packed = isinstance(query, NativeLinear)
+    kind, of_linear = (_PackedLayer, _packed) if is_packed else (_Int8Layer, _int8)
+    return kind(
+        *map(of_linear, linears),
         _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm), *_head_norms(attention),
         query.out_features // size, shared, size, value_size, scoring.scale, mlp.activation == "gelu_tanh",
     )  # fmt: skip
@@ -196,12 +213,20 @@ def _parts(products: nn.Module) -> Sequence[Any]:
     return tuple(products.parts)
 
 
-def _linear(linear: nn.Module) -> _Linear:
+def _int8(linear: nn.Module) -> _Int8:
     if not isinstance(linear, NativeInt8Linear):
         raise TypeError(f"a product must have weights of 8 bits, not {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
-    return _Linear(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
+    return _Int8(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
+
+
+def _packed(linear: nn.Module) -> CPacked:
+    if not isinstance(linear, NativeLinear):
+        raise TypeError(f"a product must have packed weights, got {type(linear).__name__}")
+    if linear.bias is not None:
+        _floats(linear.bias)
+    return linear.packed.described(linear.bias)
 
 
 def _norm(norm: nn.Module) -> _Norm:

@@ -253,7 +253,7 @@ def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
     """Return whether the table's rows are those of the embedding, which in some models does more than look
     rows up."""
     ids = torch.tensor(TRIED)
-    expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.values.device))
+    expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.factor.device))
     if expected.shape != found.shape:
         return False
     step = (

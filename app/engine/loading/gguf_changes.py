@@ -1,6 +1,6 @@
 """Undoes what llama.cpp's converter changed in tensors; `Change` in gguf_architectures.py describes each change."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import torch
 from torch import Tensor
@@ -76,6 +76,10 @@ UNDO: Mapping[Change, Undo] = {
     "pairs": pairs, "minus one": minus_one, "log": log, "transposed": transposed, "alternating": alternating,
     "grouped": grouped, "tiled values": tiled_values, "tiled columns": tiled_columns, "mixed": mixed,
 }  # fmt: skip
+
+
+ROW_CHANGES: Set[Change] = {"pairs", "grouped", "tiled values", "mixed"}
+"""Changes of the order of rows alone, which apply to packed rows, too."""
 
 
 def undo(weight: Tensor, changes: tuple[Change, ...], config: PreTrainedConfig) -> Tensor:

@@ -1,4 +1,4 @@
-"""The weights of a GGUF file as transformers names and shapes them, each dequantised when it is read.
+"""The weights of a GGUF file as transformers names and shapes them, each read when transformers asks for it.
 
     model.layers.0.self_attn.q_proj.weight    the model's name
     blk.0.attn_q.weight                       the file's name, found in gguf-py's table
@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.loading.gguf_changes import undo
+from app.engine.loading.gguf_packing import KeptWeight, can_keep
 from app.values.gguf_architectures import ARCHITECTURES, Change
 from app.values.gguf_header import GgufHeader, GgufTensor
 
@@ -95,10 +96,13 @@ class StoredWeight:
         return undo(weight, self.changes, self.config).reshape(self.shape).contiguous()
 
 
-def stored_weights(header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype) -> dict[str, Any]:
+def stored_weights(
+    header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, keeps: bool = False
+) -> dict[str, Any]:
     """Return a lazy weight for each weight of the model that the file holds.
 
-    `model` has the shapes and may be on the meta device. Biases that the file leaves out are zero."""
+    `model` has the shapes and may be on the meta device. Biases that the file leaves out are zero. If the model
+    `keeps` packed weights, those that can be kept are KeptWeights."""
     finder = _Finder(header)
     found = _activations(header)
     for name, wanted in model.state_dict().items():
@@ -108,6 +112,8 @@ def stored_weights(header: GgufHeader, model: PreTrainedModel, dtype: torch.dtyp
             number = int(item[1]) if item else -1
             found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
             _require_size(found[name])
+            if keeps and number < 0 and can_keep(name, model, parts, changes):
+                found[name] = KeptWeight(parts, changes, model.config, found[name].shape, dtype)
         elif name.endswith("bias") and name not in found:
             found[name] = torch.zeros(wanted.shape)
     _require_used(header, found, model.config)
@@ -132,7 +138,10 @@ def _require_used(header: GgufHeader, found: Mapping[str, Any], config: PreTrain
     layers = config.num_hidden_layers
     shared = layers - (getattr(config, "num_kv_shared_layers", 0) or 0)
     used = {
-        part.name for weight in found.values() if isinstance(weight, StoredWeight) for part in weight.parts
+        part.name
+        for weight in found.values()
+        if isinstance(weight, (StoredWeight, KeptWeight))
+        for part in weight.parts
     }
     for name in (tensor.name for tensor in header.tensors if tensor.name not in used):
         layer = LAYER.match(name)

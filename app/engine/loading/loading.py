@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from ctypes import CDLL
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.layers.native_linear import can_multiply, packed_weights
 from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
@@ -54,7 +56,7 @@ from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.default_templates import default_template
-from app.engine.text.gguf_folder import check_memory, unpacked
+from app.engine.text.gguf_folder import check_memory, is_packed, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
@@ -153,19 +155,22 @@ def load(
     with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress) as whole:
         stated = read_config(whole.path)
         config = text_config(stated)
+        keeps = keeps_packed(folder, choice, chosen.device)
+        if keeps:
+            choice = replace(choice, dtype="float32", quantisation="none")
         described = described_model(whole, config)
         progress("Compiling for this processor", 0, LOADED)
         quantisation, reason = settled(choice, described, chosen.device)
         choice = replace(choice, quantisation=quantisation)
         device, dtype = prepared(choice, chosen.device)
         check_can_quantise(quantisation, dtype, device)
-        check_memory(folder, dtype)
+        check_memory(folder, dtype, keeps)
         tokenizer = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
         placed = place(config, device) if quantisation == "none" else {}
         reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
         with counting_weights(described.num_parameters(), reading):
-            model = read_weights(whole, config, dtype, placed, described).requires_grad_(False)
+            model = read_weights(whole, config, dtype, placed, described, keeps).requires_grad_(False)
         heads = CarriedHeads()
         if reads_heads and not choice.draft_model:
             heads = carried_heads(model, whole)
@@ -185,6 +190,12 @@ def load(
     info = info.with_note("device", chosen.note).with_note("template", template_note)
     info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", reason)
     return replace(loaded, info=info, draft_models=sources)
+
+
+def keeps_packed(folder: ModelFolder, choice: ModelChoice, device: torch.device) -> bool:
+    """Return whether the matrices of a GGUF file stay packed: on a CPU, unless the choice asks for another form."""
+    is_open = choice.quantisation in ("auto", "none") and choice.dtype in ("auto", "float32")
+    return is_open and device.type == "cpu" and is_packed(folder) and can_multiply()
 
 
 def _read_tokenizer(
@@ -229,7 +240,9 @@ def prepare(
     """Choose kernels for a model and describe it; `quantised` is the number of its quantised weights."""
     register()
     config = model.config.get_text_config(decoder=True)
-    parameters = model.num_parameters() + quantised  # before any is packed
+    packed = packed_weights(model)
+    kept = 0 if quantised else sum(prod(weight.shape) for weight in packed)
+    parameters = model.num_parameters() + quantised + kept  # before any is packed by oneDNN
     context = min(context_of(config), choice.context or sys.maxsize)
     kernels = choose(model, choice, context)
     info = ModelInfo(
@@ -243,6 +256,7 @@ def prepare(
         device=str(model.device),
         quantisation=choice.quantisation if quantised and choice.quantisation != "auto" else "none",
         quantised_share=quantised / parameters,
+        kept_bits=8 * sum(weight.nbytes for weight in packed) / kept if kept else 0.0,
         attention=kernels.attention.name if kernels.attends else "",
         fused=kernels.fused,
         offloaded=offloaded_bytes(model),

@@ -147,18 +147,23 @@ def read_weights(
     dtype: torch.dtype,
     placed: dict[str, Any],
     described: PreTrainedModel | None = None,
+    keeps: bool = False,
 ) -> PreTrainedModel:
+    """Read the model; if it `keeps` a GGUF file's numbers, its matrices stay packed. Raises ModelBroken."""
     # With output_loading_info the result is a pair, which transformers' types do not express.
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
     if folder.gguf:
-        from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
+        # gguf is not on every GPU machine.
+        from app.engine.loading.gguf_packing import keep_packed
+        from app.engine.loading.gguf_weights import stored_weights
 
         reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]  # the reader by config needs a folder
         source = None
         shapes = described if described is not None else empty_model(config, dtype)
-        options = {"state_dict": stored_weights(read_gguf_header(folder.gguf), shapes, dtype)}
+        weights = stored_weights(read_gguf_header(folder.gguf), shapes, dtype, keeps)
+        options = {"state_dict": weights}
     read = reader.from_pretrained(
         source,
         config=config,
@@ -180,6 +185,8 @@ def read_weights(
             f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
             f"first is {mismatched[0]}): choose another model."
         )
+    if folder.gguf and keeps:
+        keep_packed(model, weights)
     return text_model(model)
 
 

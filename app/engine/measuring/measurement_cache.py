@@ -40,7 +40,7 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
         "config": _digest(config),
         "layers": _digest(*layers),
         "dtype": info.dtype,
-        "quantisation": info.quantisation,
+        "quantisation": info.weights or info.quantisation,
         "device": _device_name(model.device),
         "attention": info.attention,
         **({"steps": "graphs"} if info.graphs else {}),

@@ -1,7 +1,7 @@
 """Loads a GGUF file by way of a folder with the other files of a model: its config, tokenizer and chat template.
 
     model.gguf --child process--> config.json, tokenizer.json, chat_template.jinja, …     once for each file
-    model.gguf ------------------------------------------------> weights, dequantised     at each load
+    model.gguf ---------------------------------> weights, packed or dequantised     at each load
 
 The folder is small and is cached. The GGUF file is not moved, copied or changed.
 """
@@ -59,15 +59,23 @@ def unpacked(
             yield _unpack(folder, Path(temporary), progress)
 
 
-def check_memory(folder: ModelFolder, dtype: torch.dtype) -> None:
-    """Raise ModelTooLarge for a GGUF file whose dequantised weights do not fit the machine's free memory."""
+def is_packed(folder: ModelFolder) -> bool:
+    """Return whether this is a GGUF file with matrices that can stay packed. Raises ModelBroken."""
+    return folder.path.is_file() and _header(folder).is_packed
+
+
+def check_memory(folder: ModelFolder, dtype: torch.dtype, keeps: bool = False) -> None:
+    """Raise ModelTooLarge for a GGUF file whose weights do not fit the free memory.
+
+    `keeps`: whether its matrices stay packed."""
     if not folder.path.is_file():
         return
-    needed = _header(folder).numbers * dtype.itemsize
+    needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps)
     free = ram().free
     if free and needed > free:
+        form = "as in the file" if keeps else f"in {dtype_name(dtype)}"
         raise ModelTooLarge(
-            f"{folder.name} takes {gigabytes(needed)} of memory in {dtype_name(dtype)}, and {gigabytes(free)} are "
+            f"{folder.name} takes {gigabytes(needed)} of memory {form}, and {gigabytes(free)} are "
             "free: choose a smaller model or a lower precision, or close other programs."
         )
 

@@ -20,7 +20,9 @@ from app.errors import ModelError, OnlyDrafts
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
 from app.system.machine import PREFIX_SHARE, RAM, memories, multiplies_int8_fast
+from app.system.programs import find_compiler
 from app.values.eagle_config import is_speculator
+from app.values.gguf_header import kept_bits
 from app.values.messages import ModelFolder
 from app.values.model import (
     USUAL_CONTEXT,
@@ -61,7 +63,7 @@ class Estimator:
 
     `packs`: a CPU's kernels keep the weights in an order of their own. `has_triton`: on a GPU attention runs in our
     own kernels. `is_head`: it is a draft head, which is not quantised with its target. `is_fast`: int8 is
-    fastest on the CPU."""
+    fastest on the CPU. `keeps`: the CPU's kernels multiply by packed weights of GGUF files."""
 
     shape: ModelConfig
     weights: Weights
@@ -71,12 +73,22 @@ class Estimator:
     draft_models: tuple["Estimator", ...] = ()
     is_head: bool = False
     is_fast: bool = field(default_factory=multiplies_int8_fast)
+    keeps: bool = field(default_factory=lambda: platform.system() == "Linux" and find_compiler() is not None)
 
     def automatic(self, memory: Memory, precision: Precision) -> Precision:
         """Return what "auto" stands for with this memory: a quantisation, or else `precision`."""
+        if self._keeps("float32"):
+            return "float32"
         share = self.weights.quantisable / max(self.weights.numbers, 1)
         found, _ = automatic(self._numbers(), share, self.is_fast and self.device == RAM, memory.free)
         return precision if found == "none" else found
+
+    def _keeps(self, precision: Precision) -> bool:
+        """Whether the matrices of a GGUF file stay packed at this precision of activations."""
+        is_kept = any(kept_bits(one.stored, one.shape) for one in self.weights.tensors)
+        return (
+            self.weights.is_gguf and self.device == RAM and self.keeps and precision == "float32" and is_kept
+        )
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """Estimate the memory of the model and its draft models with this many tokens in its context."""
@@ -154,7 +166,10 @@ class Estimator:
     def _kept(self, precision: Precision) -> int:
         """Count the bytes of the weights, each once.
 
-        Weights of a GGUF file count as not quantised, as they are loaded."""
+        Matrices of a GGUF file stay packed on a CPU in float32."""
+        if self._keeps(precision):
+            bits = [(one, kept_bits(one.stored, one.shape)) for one in self.weights.tensors]
+            return int(sum(one.numbers * (kept or 32) / 8 for one, kept in bits))
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
         if self.weights.is_gguf or self.is_head:

@@ -1,7 +1,7 @@
 """Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
 
-All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. Loading dequantises them, so
-a single header shows how much memory any of the files takes.
+All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. A single header shows what
+the model is, and how much memory that file takes.
 """
 
 import fnmatch

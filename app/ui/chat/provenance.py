@@ -58,12 +58,11 @@ def _model(model: ModelInfo) -> Iterator[Row]:
     is_labelled = model.label not in ("", model.name)
     yield "Model", f"{model.name} ({model.label})" if is_labelled else model.name
     yield "Revision", model.revision
-    quantised = "" if model.quantisation == "none" else f", {model.quantisation} weights"
     if model.draft_model:
         yield "Draft model", model.draft_model
     if model.heads:
         yield "Draft model", "its own head (multi-token prediction)"
-    yield "Precision", f"{model.dtype}{quantised}"
+    yield "Precision", ", ".join(filter(None, (model.dtype, model.weights)))
     yield "Device", model.device
     yield "Attention", model.attention
 

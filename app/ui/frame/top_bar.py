@@ -48,9 +48,9 @@ def describe(model: ModelInfo) -> str:
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
     size = f"{parameters_label(model.parameters)} parameters"
     attention = f"{model.attention} attention" if model.attention else ""
-    quantised = "" if model.quantisation == "none" else f"{model.quantisation} weights"
+    quantised = model.weights
     # Experts and a tied head are not quantised. If they are much of the model, the quantised share is shown.
-    if quantised and model.quantised_share < MOSTLY_QUANTISED:
+    if model.quantisation != "none" and model.quantised_share < MOSTLY_QUANTISED:
         quantised = f"{model.quantisation} for {model.quantised_share:.0%}"
     return " · ".join(filter(None, (name, size, quantised, model.dtype, model.device, attention)))
 

@@ -1,0 +1,151 @@
+/* Products of packed weights: whole numbers of 2 to 8 bits, with a scale for each group of neighbours in a row.
+
+       weight = (number - zero) * factor * scale + offset_factor * offset
+
+   Every row of activations is converted to bytes, 32 neighbours at a time, each with a scale of its own. Sums of 32
+   products are whole numbers, so they are exact; they are scaled and added in the order of the row. So a row's result
+   does not depend on the rows beside it.
+
+   A weight is stored in the order in which it is read: tiles of OUTS rows; in a tile, groups of GROUP columns; in a
+   group, QUADS vectors with QUAD numbers of each row. Numbers of fewer than 8 bits are stored in planes: `low` bits of
+   each number, then `high` bits. A plane of F bits has F vectors of 64 bytes, and vector i holds the quads i, i + F,
+   i + 2F, … one after the other in the bits of each byte. */
+
+#define OUTS 16
+#define GROUP 32
+#define QUAD 4
+#define QUADS 8
+#define HALVES (OUTS / LANES)
+#define UNROLLED _Pragma("GCC unroll 8") /* without it the compiler keeps sums in memory */
+#define INLINE static inline __attribute__((always_inline))
+
+/* `cpu_layers.py` has the same structure. */
+typedef struct {
+    const uint8_t *numbers;       /* [tiles, groups, (low + high) * 64] */
+    const int8_t *factors;        /* [tiles, groups, OUTS], if `fine` [tiles, groups, 2, OUTS]; NULL: all are 1 */
+    const int8_t *offset_factors; /* of the same shape */
+    const void *scale, *offset;   /* [tiles, groups / per, OUTS]; the offset may be NULL */
+    const int8_t *table;          /* 16 numbers that the stored ones stand for, or NULL */
+    const float *bias;            /* or NULL */
+    int64_t size, outs, groups;
+    int32_t low, high, zero;
+    int32_t per;              /* groups that share a scale */
+    int32_t fine, is_half;    /* whether factors are for 16 numbers, and scales have 16 bits */
+} Packed;
+
+#define TILE_BYTES (QUADS * QUAD * OUTS)
+
+typedef uint16_t words_n __attribute__((vector_size(QUAD * LANES), aligned(1), may_alias));
+
+/* Some numbers' bits in a plane of `bits` bits, moved to the bit `to`. All but the pointer are constants. */
+INLINE words_n field(const uint8_t *plane, const int bits, const int quad, const int half, const int to) {
+    const int shift = bits * (quad / bits) - to;
+    words_n all = *(const words_n *)(plane + (quad % bits * HALVES + half) * QUAD * LANES);
+    words_n mask = (words_n){0} + (uint16_t)((((1 << bits) - 1) << to) * 257);
+    all = shift >= 0 ? all >> (shift & 15) : all << (-shift & 15);
+    return all & mask;
+}
+
+/* The stored numbers of a quad of half of a tile's rows. `low` is 8 for unpacked numbers, too. */
+INLINE words_n stored(const uint8_t *group, const int low, const int high, const int quad, const int half) {
+    if (low == 8) return *(const words_n *)(group + (quad * HALVES + half) * QUAD * LANES);
+    words_n numbers = field(group, low, quad, half, 0);
+    if (high) numbers |= field(group + TILE_BYTES / 8 * low, high, quad, half, low);
+    return numbers;
+}
+
+/* The factors of half of a tile's rows for a group, or for half of a group (`part`). */
+INLINE vni factors_of(const Packed *w, const int8_t *factors, int64_t group, const int part, const int half) {
+    if (!factors) return (vni){0} + 1;
+    factors += (w->fine ? 2 * group + part : group) * OUTS + half * LANES;
+#if LANES == 16
+    return (vni)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)factors));
+#elif defined(__AVX2__)
+    return (vni)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)factors));
+#else
+    vni found;
+    for (int i = 0; i < LANES; i++) found[i] = factors[i];
+    return found;
+#endif
+}
+
+static float half_float(uint16_t bits) {
+    uint32_t whole = (uint32_t)(bits & 0x7fff) << 13, sign = (uint32_t)(bits & 0x8000) << 16;
+    float value;
+    memcpy(&value, &whole, sizeof value);
+    value *= 0x1p112f;
+    memcpy(&whole, &value, sizeof whole);
+    if ((bits & 0x7c00) == 0x7c00) whole |= 0x7f800000; /* infinite, or not a number */
+    whole |= sign;
+    memcpy(&value, &whole, sizeof value);
+    return value;
+}
+
+static float scale_at(const Packed *w, const void *scales, int64_t at) {
+    return w->is_half ? half_float(((const uint16_t *)scales)[at]) : ((const float *)scales)[at];
+}
+
+INLINE vn scales_of(const Packed *w, const void *scales, int64_t at) {
+    if (!w->is_half) return load_n((const float *)scales + at);
+    const uint16_t *halves = (const uint16_t *)scales + at;
+#if LANES == 16
+    return (vn)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)halves));
+#elif defined(__F16C__)
+    return (vn)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)halves));
+#else
+    vn found;
+    for (int i = 0; i < LANES; i++) found[i] = half_float(halves[i]);
+    return found;
+#endif
+}
+
+/* Write the weight's rows with these ids, dequantised, to out [count, size]. */
+void packed_rows(const Packed *w, const int64_t *ids, int64_t count, float *out) {
+    for (int64_t i = 0; i < count; i++, out += w->size)
+        for (int64_t k = 0; k < w->size; k++) {
+            int64_t place = ids[i] / OUTS * w->groups + k / GROUP, o = ids[i] % OUTS, quad = k % GROUP / QUAD;
+            const uint8_t *group = w->numbers + place * (TILE_BYTES / 8) * (w->low + w->high) + o * QUAD + k % QUAD;
+            int number = group[quad % w->low * 64] >> (w->low * (quad / w->low)) & ((1 << w->low) - 1);
+            if (w->low == 8) number = (int8_t)number;
+            if (w->high) {
+                const uint8_t *plane = group + TILE_BYTES / 8 * w->low + quad % w->high * 64;
+                number |= (*plane >> (w->high * (quad / w->high)) & ((1 << w->high) - 1)) << w->low;
+            }
+            number = w->table ? w->table[number] : number - w->zero;
+            int64_t factor = (w->fine ? 2 * place + k % GROUP / 16 : place) * OUTS + o;
+            float scale = scale_at(w, w->scale, place / w->per * OUTS + o);
+            if (w->factors) scale *= w->factors[factor];
+            float value = scale * number;
+            if (w->offset) {
+                float offset = scale_at(w, w->offset, place / w->per * OUTS + o);
+                value += w->offset_factors ? offset * w->offset_factors[factor] : offset;
+            }
+            out[k] = value;
+        }
+}
+
+/* Pack numbers [OUTS, size] of a tile, one in a byte, into planes. */
+static void pack_tile(const uint8_t *numbers, int64_t size, int32_t low, int32_t high, uint8_t *to) {
+    for (int64_t k = 0; k < size; k += GROUP, to += TILE_BYTES / 8 * (low + high)) {
+        memset(to, 0, TILE_BYTES / 8 * (low + high));
+        for (int quad = 0; quad < QUADS; quad++) {
+            uint8_t some[QUAD * OUTS];
+            for (int o = 0; o < OUTS; o++) memcpy(some + o * QUAD, numbers + o * size + k + quad * QUAD, QUAD);
+            uint8_t *plane = to + quad % low * 64;
+            for (int i = 0; i < QUAD * OUTS; i++)
+                plane[i] |= (uint8_t)((some[i] & ((1 << low) - 1)) << (low * (quad / low)));
+            if (!high) continue;
+            plane = to + TILE_BYTES / 8 * low + quad % high * 64;
+            for (int i = 0; i < QUAD * OUTS; i++) plane[i] |= (uint8_t)(some[i] >> low << (high * (quad / high)));
+        }
+    }
+}
+
+/* Pack numbers [tiles, OUTS, size], one in a byte; `size` is a multiple of GROUP. */
+void pack_tiles(
+    const uint8_t *numbers, int64_t tiles, int64_t size, int32_t low, int32_t high, uint8_t *to, int32_t threads
+) {
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t tile = 0; tile < tiles; tile++)
+        pack_tile(numbers + tile * OUTS * size, size, low, high, to + tile * size * (low + high) * 2);
+}

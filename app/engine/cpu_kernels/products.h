@@ -1,0 +1,327 @@
+/* Products of rows of activations with a packed weight, tile by tile, for one row and for many. */
+
+/* Rows of activations. */
+typedef struct {
+    int8_t *numbers;     /* [rows, groups * GROUP] */
+    float *scale;        /* [rows, groups] */
+    int16_t (*sums)[2];  /* [rows, groups * 2]: of the first and of the second two numbers of all quads of 16 numbers */
+} Bytes;
+
+typedef struct {
+    const Packed *weight;
+    Bytes x;
+    float *out; /* [rows, outs] */
+} Product;
+
+#define SPREAD 32 /* groups of a tile that are unpacked at a time, for a step of several rows */
+#define MANY 60   /* rows that use them at a time */
+
+/* How a function finds a tile's numbers; all are constants. */
+typedef struct {
+    int low, high, narrow, has_table;
+} Form;
+
+/* Sum the products of `rows` rows, a constant, with a group of a tile, whose numbers are at `numbers`. */
+INLINE void sum_group(
+    const Product *p, int64_t r, const int rows, int64_t tile, int64_t group, const Form form, const uint8_t *numbers,
+    vni found[][HALVES]
+) {
+    const Packed *w = p->weight;
+    const int8_t *x = p->x.numbers + (r * w->groups + group) * GROUP;
+    const int16_t *sums = (const int16_t *)(p->x.sums + (r * w->groups + group) * 2);
+    UNROLLED
+    for (int part = 0; part < 2; part++) {
+        Whole factors[HALVES], some[MOST_ROWS][HALVES];
+        UNROLLED
+        for (int half = 0; half < HALVES; half++)
+            factors[half] = factor(factors_of(w, w->factors, tile * w->groups + group, part, half));
+        UNROLLED
+        for (int i = 0; i < rows; i++)
+            UNROLLED
+            for (int half = 0; half < HALVES; half++)
+                some[i][half] = begun(sums + i * w->groups * 4 + 2 * part, w->zero, form.narrow);
+        UNROLLED
+        for (int quad = part * QUADS / 2; quad < (part + 1) * QUADS / 2; quad++) {
+            words_n weight[HALVES];
+            UNROLLED
+            for (int half = 0; half < HALVES; half++) {
+                weight[half] = stored(numbers, form.low, form.high, quad, half);
+                if (form.has_table) weight[half] = (words_n)looked_up(weight[half], w->table);
+            }
+            UNROLLED
+            for (int i = 0; i < rows; i++)
+                UNROLLED
+                for (int half = 0; half < HALVES; half++) {
+                    some[i][half] = added(
+                        some[i][half], operand(weight[half], form.narrow),
+                        four_of(x + i * w->groups * GROUP + quad * QUAD), factors[half], form.narrow
+                    );
+                    KEEP(some[i][half]);
+                }
+        }
+        UNROLLED
+        for (int i = 0; i < rows; i++)
+            UNROLLED
+            for (int half = 0; half < HALVES; half++) {
+                vni whole = (vni)finished(some[i][half], factors[half], form.narrow);
+                found[i][half] = part ? found[i][half] + whole : whole;
+            }
+    }
+}
+
+/* The sums of a row with a tile: up to the last scale, and from there on before scales and offsets are applied. */
+typedef struct {
+    float total[OUTS], inner[OUTS], shift[OUTS];
+} Sum;
+
+/* Add the products of `rows` rows with groups `first` to `last` of a tile to `sums`. */
+INLINE void multiply_groups(
+    const Product *p, int64_t r, const int rows, int64_t tile, int64_t first, int64_t last, const Form form,
+    const uint8_t *numbers, Sum *sums
+) {
+    const Packed *w = p->weight;
+    const int64_t step = TILE_BYTES / 8 * (form.low + form.high);
+    int64_t left = w->per - first % w->per;
+    vn inner[MOST_ROWS][HALVES], shifts[MOST_ROWS][HALVES];
+    UNROLLED
+    for (int i = 0; i < rows; i++)
+        for (int half = 0; half < HALVES; half++) {
+            inner[i][half] = load_n(sums[i].inner + half * LANES);
+            shifts[i][half] = load_n(sums[i].shift + half * LANES);
+        }
+    for (int64_t group = first; group < last; group++, numbers += step) {
+        vni found[MOST_ROWS][HALVES];
+        const float *scale = p->x.scale + r * w->groups + group;
+        if (rows == 1)
+            for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + 8 * step + line, 0, 2);
+        sum_group(p, r, rows, tile, group, form, numbers, found);
+        UNROLLED
+        for (int i = 0; i < rows; i++)
+            UNROLLED
+            for (int half = 0; half < HALVES; half++)
+                inner[i][half] = fused_n(
+                    __builtin_convertvector(found[i][half], vn), all_n(scale[i * w->groups]), inner[i][half]
+                );
+        if (w->offset)
+            for (int part = 0; part < 2; part++)
+                for (int half = 0; half < HALVES; half++) {
+                    vni factors = factors_of(w, w->offset_factors, tile * w->groups + group, part, half);
+                    vn offsets = __builtin_convertvector(factors, vn);
+                    UNROLLED
+                    for (int i = 0; i < rows; i++) {
+                        const int16_t *sums = p->x.sums[((r + i) * w->groups + group) * 2 + part];
+                        float sum = (float)(sums[0] + sums[1]) * scale[i * w->groups];
+                        shifts[i][half] = fused_n(offsets, all_n(sum), shifts[i][half]);
+                    }
+                }
+        if (--left) continue;
+        left = w->per;
+        int64_t at = (tile * w->groups + group) / w->per * OUTS;
+        UNROLLED
+        for (int half = 0; half < HALVES; half++) {
+            vn scales = scales_of(w, w->scale, at + half * LANES);
+            vn offsets = w->offset ? scales_of(w, w->offset, at + half * LANES) : all_n(0);
+            UNROLLED
+            for (int i = 0; i < rows; i++) {
+                vn total = fused_n(inner[i][half], scales, load_n(sums[i].total + half * LANES));
+                if (w->offset) total = fused_n(shifts[i][half], offsets, total);
+                store_n(sums[i].total + half * LANES, total);
+                inner[i][half] = shifts[i][half] = all_n(0);
+            }
+        }
+    }
+    UNROLLED
+    for (int i = 0; i < rows; i++)
+        for (int half = 0; half < HALVES; half++) {
+            store_n(sums[i].inner + half * LANES, inner[i][half]);
+            store_n(sums[i].shift + half * LANES, shifts[i][half]);
+        }
+}
+
+static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, const Sum *sums) {
+    const Packed *w = p->weight;
+    int64_t first = tile * OUTS, count = w->outs - first < OUTS ? w->outs - first : OUTS;
+    for (int64_t i = 0; i < rows; i++) {
+        float *out = p->out + (r + i) * w->outs + first;
+        if (w->bias)
+            for (int64_t o = 0; o < count; o++) out[o] = sums[i].total[o] + w->bias[first + o];
+        else memcpy(out, sums[i].total, count * sizeof *out);
+    }
+}
+
+/* The forms in which weights are stored: a name, low and high bits, whether numbers are narrow, and have a table. */
+#define EACH_FORM(FORM) \
+    FORM(two, 2, 0, 1, 0) FORM(three, 2, 1, 1, 0) FORM(four, 4, 0, 1, 0) FORM(five, 4, 1, 1, 0) \
+    FORM(six, 4, 2, 1, 0) FORM(eight, 8, 0, 0, 0) FORM(table, 4, 0, 0, 1)
+
+/* One function for each form and count, because the compiler takes long for a function that holds them all. */
+#define FORM(name, low, high, narrow, has_table) \
+    static __attribute__((noinline)) void one_row_of_##name(const Product *p, int64_t tile) { \
+        const Packed *w = p->weight; \
+        Sum sum = {0}; \
+        const uint8_t *numbers = w->numbers + tile * w->groups * (TILE_BYTES / 8 * (low + high)); \
+        multiply_groups( \
+            p, 0, 1, tile, 0, w->groups, (Form){low, high, narrow, has_table}, numbers, &sum); \
+        write_out(p, 0, 1, tile, &sum); \
+    } \
+    static __attribute__((noinline)) void spread_##name(const Packed *w, const uint8_t *from, int64_t groups, uint8_t *to) { \
+        for (int64_t group = 0; group < groups; group++, from += TILE_BYTES / 8 * (low + high)) \
+            UNROLLED \
+            for (int quad = 0; quad < QUADS; quad++) \
+                for (int half = 0; half < HALVES; half++, to += QUAD * LANES) { \
+                    words_n numbers = stored(from, low, high, quad, half); \
+                    if (has_table) numbers = (words_n)looked_up(numbers, w->table); \
+                    *(words_n *)to = numbers; \
+                } \
+    }
+EACH_FORM(FORM)
+#undef FORM
+
+#define CASE(count) \
+    static __attribute__((noinline)) void narrow_##count( \
+        const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, const uint8_t *numbers, Sum *sums \
+    ) { \
+        multiply_groups(p, r, count, tile, first, last, (Form){8, 0, 1, 0}, numbers, sums); \
+    } \
+    static __attribute__((noinline)) void wide_##count( \
+        const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, const uint8_t *numbers, Sum *sums \
+    ) { \
+        multiply_groups(p, r, count, tile, first, last, (Form){8, 0, 0, 0}, numbers, sums); \
+    }
+EACH_COUNT(CASE)
+#undef CASE
+
+typedef void Multiply(const Product *, int64_t, int64_t, int64_t, int64_t, const uint8_t *, Sum *);
+#define CASE(count) narrow_##count,
+static Multiply *const NARROW[] = {EACH_COUNT(CASE)};
+#undef CASE
+#define CASE(count) wide_##count,
+static Multiply *const WIDE[] = {EACH_COUNT(CASE)};
+#undef CASE
+
+/* A weight's functions. */
+typedef struct {
+    int low, high, has_table;
+    void (*one_row)(const Product *, int64_t);
+    void (*spread)(const Packed *, const uint8_t *, int64_t, uint8_t *);
+    Multiply *const *multiply;
+} Functions;
+
+#define FORM(name, low, high, narrow, has_table) \
+    {low, high, has_table, one_row_of_##name, spread_##name, narrow ? NARROW : WIDE},
+static const Functions FUNCTIONS[] = {EACH_FORM(FORM)};
+#undef FORM
+
+static const Functions *functions_of(const Packed *w) {
+    const Functions *f = FUNCTIONS;
+    while (f->low != w->low || f->high != w->high || f->has_table != (w->table != NULL)) f++;
+    return f;
+}
+
+/* Multiply up to MANY rows by a tile, whose numbers are unpacked into `room` some groups at a time. */
+static void multiply_many(const Product *p, const Functions *f, int64_t r, int64_t rows, int64_t tile, uint8_t *room) {
+    const Packed *w = p->weight;
+    const int64_t bytes = TILE_BYTES / 8 * (w->low + w->high), parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
+    Sum sums[MANY];
+    memset(sums, 0, rows * sizeof *sums);
+    for (int64_t first = 0; first < w->groups; first += SPREAD) {
+        int64_t last = first + SPREAD < w->groups ? first + SPREAD : w->groups;
+        const uint8_t *numbers = w->numbers + (tile * w->groups + first) * bytes;
+        if (w->low < 8) {
+            f->spread(w, numbers, last - first, room);
+            numbers = room;
+        }
+        for (int64_t part = 0; part < parts; part++) {
+            int64_t begin = rows * part / parts, count = rows * (part + 1) / parts - begin;
+            f->multiply[count - 1](p, r + begin, tile, first, last, numbers, sums + begin);
+        }
+    }
+    write_out(p, r, rows, tile, sums);
+}
+
+/* Multiply all rows by a tile of the weight while it is in the cache. The threads do not wait for each other. */
+static void multiply_rows(const Product *p, int64_t rows) {
+    const Packed *w = p->weight;
+    const Functions *f = functions_of(w);
+    int64_t tiles = (w->outs + OUTS - 1) / OUTS;
+    uint8_t room[SPREAD * TILE_BYTES];
+#pragma omp for schedule(static) nowait
+    for (int64_t tile = 0; tile < tiles; tile++)
+        if (rows == 1) f->one_row(p, tile);
+        else
+            for (int64_t r = 0; r < rows; r += MANY)
+                multiply_many(p, f, r, rows - r < MANY ? rows - r : MANY, tile, room);
+}
+
+/* Convert GROUP activations to bytes. */
+static void quantise_group(const float *from, int8_t *numbers, float *scale, int16_t (*sums)[2]) {
+    v8 most = all(0);
+    for (int i = 0; i < GROUP; i += 8) most = at_least((v8)((v8i)load(from + i) & 0x7fffffff), most);
+    float largest = largest_of(most), factor = largest > 0 ? 127 / largest : 0;
+    v8i whole[4];
+    for (int i = 0; i < 4; i++) /* adding 1.5 * 2^23 rounds to a whole number */
+        whole[i] = (v8i)(load(from + 8 * i) * factor + 12582912.0f) - 0x4b400000;
+    *scale = largest / 127;
+#if defined(__AVX2__)
+    __m256i low = _mm256_packs_epi32((__m256i)whole[0], (__m256i)whole[1]);
+    __m256i high = _mm256_packs_epi32((__m256i)whole[2], (__m256i)whole[3]);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+    _mm256_storeu_si256((__m256i *)numbers, bytes);
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+    pairs = _mm256_add_epi16(pairs, _mm256_shuffle_epi32(pairs, 0x4e));
+    pairs = _mm256_add_epi16(pairs, _mm256_shuffle_epi32(pairs, 0xb1));
+    int32_t first = _mm256_extract_epi32(pairs, 0), second = _mm256_extract_epi32(pairs, 4);
+    memcpy(sums[0], &first, sizeof first), memcpy(sums[1], &second, sizeof second);
+#else
+    memset(sums, 0, 2 * sizeof *sums);
+    for (int i = 0; i < GROUP; i++) {
+        numbers[i] = (int8_t)whole[i / 8][i % 8];
+        sums[i / 16][i / 2 % 2] += numbers[i];
+    }
+#endif
+}
+
+/* Quantise row `r` of `size` values. */
+static void quantise_row(const float *row, int64_t r, int64_t size, const Bytes *to) {
+    int64_t groups = (size + GROUP - 1) / GROUP;
+    for (int64_t group = 0; group < groups; group++, row += GROUP) {
+        int64_t at = r * groups + group, rest = size - group * GROUP;
+        float last[GROUP] = {0};
+        const float *from = row;
+        if (rest < GROUP) from = memcpy(last, row, rest * sizeof *row);
+        quantise_group(from, to->numbers + at * GROUP, to->scale + at, to->sums + 2 * at);
+    }
+}
+
+static int64_t rows_room(int64_t rows, int64_t size) { return rows * ((size + GROUP - 1) / GROUP) * (GROUP / 4 + 3); }
+
+/* Lay quantised rows out in memory of `rows_room` floats. */
+static Bytes bytes_at(float *room, int64_t rows, int64_t size) {
+    int64_t groups = rows * ((size + GROUP - 1) / GROUP);
+    return (Bytes){(int8_t *)(room + 3 * groups), room, (int16_t(*)[2])(room + groups)};
+}
+
+/* ---- for layer.h ---- */
+
+typedef Packed Linear;
+
+static void quantise_for(const Linear *l, const float *row, int64_t r, int64_t rows, float *room) {
+    const Bytes bytes = bytes_at(room, rows, l->size);
+    quantise_row(row, r, l->size, &bytes);
+}
+
+static void linear(const Linear *l, float *room, int64_t rows, float *out) {
+    Product product = {l, bytes_at(room, rows, l->size), out};
+    multiply_rows(&product, rows);
+}
+
+/* Multiply x [rows, size] by a weight, and write out [rows, outs]. `room` has `rows_room` floats. */
+void packed_linear(const Packed *weight, const float *x, int64_t rows, float *room, float *out, int32_t threads) {
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < rows; r++) quantise_for(weight, x + r * weight->size, r, rows, room);
+        linear(weight, room, rows, out);
+    }
+}

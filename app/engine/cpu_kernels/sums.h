@@ -1,0 +1,118 @@
+/* What depends on the processor: sums of products of four numbers of each row of a packed weight with four of x.
+
+   `narrow` numbers are 0 to 63, and their zero is subtracted first, by way of the sums of x; others are -128 to 127. */
+#if defined(__AVX512VNNI__) && LANES == 16
+#define MOST_ROWS 8
+#define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
+#define KEEP(sum) __asm__("" : "+v"(sum))
+typedef __m512i Whole;
+
+INLINE Whole four_of(const int8_t *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+INLINE Whole operand(words_n numbers, const int narrow) {
+    return narrow ? (Whole)numbers : _mm512_xor_si512((Whole)numbers, _mm512_set1_epi8(-128));
+}
+INLINE Whole looked_up(words_n numbers, const int8_t *table) {
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), (Whole)numbers);
+}
+INLINE Whole factor(vni factors) { return (Whole)factors; }
+INLINE Whole begun(const int16_t *sums, int zero, const int narrow) {
+    return _mm512_set1_epi32(-(narrow ? zero : 128) * (sums[0] + sums[1]));
+}
+INLINE Whole added(Whole sum, Whole numbers, Whole x, Whole factors, const int narrow) {
+    (void)factors, (void)narrow;
+    return _mm512_dpbusd_epi32(sum, numbers, x);
+}
+INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
+    (void)narrow;
+    return _mm512_mullo_epi32(sum, factors);
+}
+#elif (defined(__AVX512BW__) && LANES == 16) || (defined(__AVX2__) && LANES == 8)
+#define MOST_ROWS 6
+#define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#define KEEP(sum) __asm__("" : "+v"(sum))
+#if LANES == 16
+typedef __m512i Whole;
+#define EVERY_16_BYTES _mm512_broadcast_i32x4
+#else
+typedef __m256i Whole;
+#define EVERY_16_BYTES _mm256_broadcastsi128_si256
+#endif
+
+INLINE Whole four_of(const int8_t *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return OP(set1_epi32)(four);
+}
+INLINE Whole operand(words_n numbers, const int narrow) {
+    (void)narrow;
+    return (Whole)numbers;
+}
+INLINE Whole looked_up(words_n numbers, const int8_t *table) {
+    return OP(shuffle_epi8)(EVERY_16_BYTES(_mm_loadu_si128((const __m128i *)table)), (Whole)numbers);
+}
+/* Each factor twice in 16 bits, because a row of the weight has two sums of 16 bits. */
+INLINE Whole factor(vni factors) {
+    const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
+    return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
+}
+/* Once their zero, which is 32 in 6 bits, is subtracted, sums of narrow numbers fit 16 bits: 8 * 127 * 32 at most. */
+INLINE Whole begun(const int16_t *sums, int zero, const int narrow) {
+    int32_t both;
+    memcpy(&both, sums, sizeof both);
+    return OP(mullo_epi16)(OP(set1_epi32)(both), OP(set1_epi16)(narrow ? (int16_t)-zero : 0));
+}
+/* x, or -x where the number is negative. */
+INLINE Whole signed_as(Whole x, Whole numbers) {
+#if LANES == 16
+    return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(numbers), _mm512_setzero_si512(), x);
+#else
+    return _mm256_sign_epi8(x, numbers);
+#endif
+}
+INLINE Whole added(Whole sum, Whole numbers, Whole x, Whole factors, const int narrow) {
+    if (narrow) return OP(add_epi16)(sum, OP(maddubs_epi16)(numbers, x));
+    Whole pairs = OP(maddubs_epi16)(OP(abs_epi8)(numbers), signed_as(x, numbers));
+    return OP(add_epi32)(sum, OP(madd_epi16)(pairs, factors));
+}
+INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
+    return narrow ? OP(madd_epi16)(sum, factors) : sum;
+}
+#else
+#define MOST_ROWS 1
+#define EACH_COUNT(CASE) CASE(1)
+#define KEEP(sum) (void)(sum)
+typedef vni Whole;
+typedef int8_t signed_n __attribute__((vector_size(QUAD * LANES), aligned(1), may_alias));
+
+INLINE signed_n four_of(const int8_t *x) {
+    signed_n found;
+    for (int i = 0; i < QUAD * LANES; i++) found[i] = x[i % QUAD];
+    return found;
+}
+INLINE signed_n operand(words_n numbers, const int narrow) {
+    (void)narrow;
+    return (signed_n)numbers;
+}
+INLINE words_n looked_up(words_n numbers, const int8_t *table) {
+    signed_n found = (signed_n)numbers;
+    for (int i = 0; i < QUAD * LANES; i++) found[i] = table[found[i]];
+    return (words_n)found;
+}
+INLINE Whole factor(vni factors) { return factors; }
+INLINE Whole begun(const int16_t *sums, int zero, const int narrow) {
+    return (Whole){0} - (narrow ? zero : 0) * (sums[0] + sums[1]);
+}
+INLINE Whole added(Whole sum, signed_n numbers, signed_n x, Whole factors, const int narrow) {
+    (void)factors, (void)narrow;
+    for (int i = 0; i < QUAD * LANES; i++) sum[i / QUAD] += numbers[i] * x[i];
+    return sum;
+}
+INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
+    (void)narrow;
+    return sum * factors;
+}
+#endif

@@ -1,0 +1,147 @@
+"""Reads the blocks of a GGUF file's quantised tensors as whole numbers and scales, without loss.
+
+A row of a tensor is a row of blocks. Each function takes blocks [n, bytes] and returns the numbers of each, with
+its scale and its factors, in the order of the row.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from app.engine.layers.packed_weight import Numbers
+from app.values.gguf_header import BLOCKS
+
+IQ4_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+MXFP4_TABLE = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+"""The doubled values of 4-bit floats."""
+
+Read = Callable[[Tensor], Numbers]
+
+
+def _half(blocks: Tensor) -> Tensor:
+    return blocks.contiguous().view(torch.float16)
+
+
+def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
+    """Unpack numbers of `bits` bits: first those in the lowest bits of `run` bytes, then those above them."""
+    shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
+    spread = packed.reshape(len(packed), -1, 1, run) >> shifts
+    return (spread & (1 << bits) - 1).flatten(1)
+
+
+def _bits(packed: Tensor) -> Tensor:
+    """Unpack the bits of 4 bytes, from the lowest one on."""
+    return _fields(packed, 1, 1)
+
+
+def _q4_0(blocks: Tensor) -> Numbers:
+    return Numbers(4, _fields(blocks[:, 2:], 4, 16), _half(blocks[:, :2]), zero=8)
+
+
+def _q4_1(blocks: Tensor) -> Numbers:
+    offset = _half(blocks[:, 2:4])
+    return Numbers(4, _fields(blocks[:, 4:], 4, 16), _half(blocks[:, :2]), offset=offset)
+
+
+def _q5_0(blocks: Tensor) -> Numbers:
+    values = _fields(blocks[:, 6:], 4, 16) | _bits(blocks[:, 2:6]) << 4
+    return Numbers(5, values, _half(blocks[:, :2]), zero=16)
+
+
+def _q5_1(blocks: Tensor) -> Numbers:
+    values = _fields(blocks[:, 8:], 4, 16) | _bits(blocks[:, 4:8]) << 4
+    return Numbers(5, values, _half(blocks[:, :2]), offset=_half(blocks[:, 2:4]))
+
+
+def _q8_0(blocks: Tensor) -> Numbers:
+    return Numbers(8, blocks[:, 2:], _half(blocks[:, :2]))
+
+
+def _q2_k(blocks: Tensor) -> Numbers:
+    factors, values, scale, offset = torch.split(blocks, [16, 64, 2, 2], 1)
+    return Numbers(
+        2, _fields(values, 2, 32), _half(scale), factors=factors & 15, offset=-_half(offset),
+        offset_factors=factors >> 4,
+    )  # fmt: skip
+
+
+def _q3_k(blocks: Tensor) -> Numbers:
+    high, low, packed, scale = torch.split(blocks, [32, 64, 12, 2], 1)
+    factors = _fields(packed[:, :8], 4, 8) | _fields(packed[:, 8:], 2, 4) << 4
+    values = _fields(low, 2, 32) | _fields(high, 1, 32) << 2
+    return Numbers(3, values, _half(scale), zero=4, factors=factors.view(torch.int8) - 32)
+
+
+def _q4_k(blocks: Tensor) -> Numbers:
+    scale, offset, factors, values = torch.split(blocks, [2, 2, 12, 128], 1)
+    return _with_factors(4, _fields(values, 4, 32), scale, offset, factors)
+
+
+def _q5_k(blocks: Tensor) -> Numbers:
+    scale, offset, factors, high, low = torch.split(blocks, [2, 2, 12, 32, 128], 1)
+    return _with_factors(5, _fields(low, 4, 32) | _fields(high, 1, 32) << 4, scale, offset, factors)
+
+
+def _with_factors(bits: int, values: Tensor, scale: Tensor, offset: Tensor, packed: Tensor) -> Numbers:
+    """Unpack eight factors of scales and eight of offsets, of 6 bits each, from 12 bytes."""
+    first, second, rest = torch.split(packed, 4, 1)
+    factors = torch.cat((first & 63, rest & 15 | first >> 2 & 48), 1)
+    offset_factors = torch.cat((second & 63, rest >> 4 | second >> 2 & 48), 1)
+    return Numbers(
+        bits, values, _half(scale), factors=factors, offset=-_half(offset), offset_factors=offset_factors
+    )
+
+
+def _q6_k(blocks: Tensor) -> Numbers:
+    low, high, factors, scale = torch.split(blocks, [128, 64, 16, 2], 1)
+    values = _fields(low, 4, 64) | _fields(high, 2, 32) << 4
+    return Numbers(6, values, _half(scale), zero=32, factors=factors)
+
+
+def _iq4_nl(blocks: Tensor) -> Numbers:
+    return Numbers(4, _fields(blocks[:, 2:], 4, 16), _half(blocks[:, :2]), table=IQ4_TABLE)
+
+
+def _iq4_xs(blocks: Tensor) -> Numbers:
+    scale, high, low, values = torch.split(blocks, [2, 2, 4, 128], 1)
+    factors = (_fields(low, 4, 1) | _fields(high, 2, 1) << 4).view(torch.int8) - 32
+    return Numbers(4, _fields(values, 4, 16), _half(scale), factors=factors, table=IQ4_TABLE)
+
+
+def _mxfp4(blocks: Tensor) -> Numbers:
+    exponents = blocks[:, :1].int()
+    bits = torch.where(exponents < 2, 0x200000 << exponents.clamp(max=1), exponents - 1 << 23)
+    return Numbers(4, _fields(blocks[:, 1:], 4, 16), bits.view(torch.float32), table=MXFP4_TABLE)
+
+
+def _tq2_0(blocks: Tensor) -> Numbers:
+    return Numbers(2, _fields(blocks[:, :64], 2, 32), _half(blocks[:, 64:]), zero=1)
+
+
+def _tq1_0(blocks: Tensor) -> Numbers:
+    """Read numbers in base three: five in a byte of 32 and of 16, four in each of the last bytes."""
+    scale, powers = _half(blocks[:, 52:]), torch.tensor([[1], [3], [9], [27], [81]], dtype=torch.uint8)
+    runs = ((blocks[:, :32], powers), (blocks[:, 32:48], powers), (blocks[:, 48:52], powers[:4]))
+    digits = torch.cat([(run[:, None] * by).flatten(1) for run, by in runs], 1)
+    return Numbers(2, (digits.short() * 3 >> 8).byte(), scale, zero=1)
+
+
+READERS: Mapping[str, Read] = {
+    "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0, "Q2_K": _q2_k, "Q3_K": _q3_k,
+    "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k, "IQ4_NL": _iq4_nl, "IQ4_XS": _iq4_xs, "MXFP4": _mxfp4,
+    "TQ1_0": _tq1_0, "TQ2_0": _tq2_0,
+}  # fmt: skip
+"""A reader for each type of KEPT_BITS."""
+
+
+BYTES = {name: size for name, _numbers, size in BLOCKS.values()}
+
+
+def read_blocks(stored: str, rows: Tensor) -> Numbers:
+    """Read rows [n, bytes] of blocks of this type; scales and factors have one row for each row, too."""
+    found = READERS[stored](rows.reshape(-1, BYTES[stored]))
+    names = ("values", "scale", "factors", "offset", "offset_factors")
+    by_row = {name: part.reshape(len(rows), -1) for name in names if (part := getattr(found, name)).numel()}
+    return replace(found, **by_row)

@@ -1,0 +1,66 @@
+"""Packed weights by the CPU's own kernels: products of the numbers, and rows that know nothing of each other."""
+
+import platform
+import shutil
+import subprocess
+
+import pytest
+import torch
+
+from app.engine.cpu_kernels import PACKED_SOURCE, packed_kernels
+from app.engine.layers.native_linear import NativeEmbedding, NativeLinear
+from app.engine.layers.packed_weight import PLANES, Numbers, pack
+from app.engine.machine.compiling import FLAGS
+from tests.engine.layers.test_quantised_layers import states
+
+pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
+
+
+@pytest.mark.skipif(
+    not shutil.which("gcc") or platform.machine() != "x86_64", reason="gcc knows these processors"
+)
+@pytest.mark.parametrize(
+    "processor", ["x86-64", "haswell", "skylake-avx512", "icelake-server", "sapphirerapids"]
+)
+def test_it_compiles_for_processors_of_all_kinds(processor: str) -> None:
+    flags = (
+        *(flag for flag in FLAGS if flag != "-march=native"),
+        *PACKED_SOURCE.flags,
+        f"-march={processor}",
+    )
+    subprocess.run(
+        ("gcc", *flags, "-Wno-psabi", "-Werror", "-fsyntax-only", str(PACKED_SOURCE.file)), check=True
+    )
+
+
+@pytest.mark.parametrize("bits", PLANES)
+@pytest.mark.parametrize("form", ["zero", "offset", "factors", "fine factors"])
+def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
+    packed = pack((40, 160), [some_numbers(bits, form)])
+    layer = NativeLinear(packed, None)
+    fed = states(70, 160, torch.float32)[0]
+    expected = fed.double() @ packed.dense().double().t()
+    assert (layer(fed) - expected).norm() < 0.02 * expected.norm()
+    for count in (1, 2, 5, 6, 13):
+        assert torch.equal(torch.cat([layer(part) for part in fed.split(count)]), layer(fed))
+
+
+def some_numbers(bits: int, form: str) -> Numbers:
+    """Rows [40, 160] over the whole range of these bits."""
+    source = torch.Generator().manual_seed(0)
+    values = torch.randint(0, 2**bits, (40, 160), generator=source, dtype=torch.uint8)
+    factors = torch.randint(-60, 60, (40, 5 if form == "factors" else 10), generator=source, dtype=torch.int8)
+    scale = (torch.rand((40, 5 if form == "zero" else 1), generator=source) / 100).half()
+    if form == "zero":
+        return Numbers(bits, values, scale, zero=0 if bits == 8 else 2 ** (bits - 1))
+    zero = 32 if bits == 6 else 0  # sums of greater numbers do not fit 16 bits
+    if form == "offset":
+        return Numbers(bits, values, scale, zero, offset=-scale)
+    return Numbers(bits, values, scale, zero, factors, offset=scale, offset_factors=factors.abs())
+
+
+def test_rows_of_a_packed_weight_can_be_looked_up() -> None:
+    packed = pack((40, 160), [some_numbers(5, "fine factors")])
+    ids = torch.tensor([[3, 39, 0], [16, 3, 15]])
+    assert torch.equal(NativeEmbedding(packed)(ids), packed.dense()[ids])
+    assert torch.equal(NativeEmbedding(packed, 4.0)(ids), packed.dense()[ids] * 4)

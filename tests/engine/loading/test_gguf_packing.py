@@ -1,0 +1,76 @@
+"""A GGUF file's matrices stay packed on a CPU: the file's own numbers, and the same text on and off."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, PreTrainedModel
+
+from app.engine.cpu_kernels import packed_kernels
+from app.engine.layers.native_linear import NativeEmbedding, NativeLinear
+from app.engine.loading.loading import load
+from app.engine.loading.weights import read_weights
+from app.engine.lookahead import make_lookahead
+from app.engine.text.gguf_config import config_of
+from app.engine.text.prompt import encode
+from app.values.gguf_header import read_gguf_header
+from app.values.messages import Decoding, ModelChoice, ModelFolder
+from tests.engine.loading.test_gguf_weights import CASES, VALUES, random_model
+from tests.engine.replies import GREEDY, says_plainly, write
+from tests.gguf_models import write_gguf, write_tensors
+
+pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
+
+
+def read(file: Path, keeps: bool) -> PreTrainedModel:
+    config_of(read_gguf_header(file)).save_pretrained(file.parent)
+    config = AutoConfig.from_pretrained(file.parent)
+    return read_weights(ModelFolder(file.parent, "tiny", gguf=file), config, torch.float32, {}, keeps).eval()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kept_weights_are_those_that_a_dense_reading_finds(name: str, tmp_path: Path) -> None:
+    architecture, kind, config, values, store = CASES[name]
+    tensors = store(random_model(kind, config).state_dict())
+    file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, "Q4_1")
+    dense, kept = read(file, keeps=False), read(file, keeps=True)
+    layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, NativeLinear)}
+    for path, layer in layers.items():
+        linear = dense.get_submodule(path)
+        assert torch.equal(layer.weight, linear.weight)
+        assert (layer.bias is None and linear.bias is None) or torch.equal(layer.bias, linear.bias)
+    ids = torch.arange(3, 67)[None] % 96
+    with torch.no_grad():
+        wanted, found = dense(ids).logits, kept(ids).logits
+    assert (found - wanted).norm() <= 0.2 * wanted.norm()
+
+
+def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> None:
+    architecture, kind, config, values, store = CASES["minus one"]
+    tensors = store(random_model(kind, config).state_dict())
+    file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, "Q8_0")
+    kept = read(file, keeps=True)
+    table, head = kept.get_input_embeddings(), kept.get_output_embeddings()
+    assert isinstance(table, NativeEmbedding) and isinstance(head, NativeLinear)
+    assert table.packed is head.packed
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "MXFP4"])
+def test_the_text_is_the_same_with_lookahead(kind: str, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf", kind=kind)
+    loaded = load(ModelFolder(file, "tiny"), ModelChoice("tiny", device="cpu"), cache=tmp_path / "cache")
+    assert 4 < loaded.info.kept_bits < 9 and "as in the file" in loaded.info.weights
+    assert loaded.info.dtype == "float32" and loaded.info.attention == "native"
+    prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
+    expected = says_plainly(loaded.runner, prompt, GREEDY, limit=60).tokens
+    for rows in (5, 40):
+        loaded.runner.forget()
+        ahead = make_lookahead(Decoding("auto", rows=rows))
+        assert write(loaded.runner, prompt, ahead, GREEDY, limit=60).tokens == expected
+
+
+def test_a_chosen_precision_or_quantisation_dequantises(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf", kind="Q4_0")
+    choice = ModelChoice("tiny", "bfloat16", "cpu")
+    loaded = load(ModelFolder(file, "tiny"), choice, cache=tmp_path / "cache")
+    assert loaded.info.kept_bits == 0 and loaded.info.dtype == "bfloat16"
