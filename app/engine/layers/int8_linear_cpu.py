@@ -21,7 +21,8 @@ class NativeInt8Linear(QuantisedLinear):
     """Multiplies with our C kernel. Activations have up to 16 bits, as many as fit a row's sum into 32 bits."""
 
     bits = 8
-    rounds_activations = True
+    rounding = 0.05
+    """How far results may differ because activations are rounded: `tolerance_of` in hardware.py."""
     packed: Tensor
 
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:

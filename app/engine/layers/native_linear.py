@@ -22,7 +22,8 @@ class NativeLinear(QuantisedLinear):
     """Multiplies with our C kernel. A row's activations become numbers of 8 bits, each 32 of them with a scale."""
 
     bits = 8
-    rounds_activations = True
+    rounding = 0.3
+    """How far results may differ because activations are rounded: `tolerance_of` in hardware.py."""
     packed: PackedWeight
 
     def __init__(self, packed: PackedWeight, bias: Tensor | None) -> None:

@@ -34,7 +34,7 @@ from app.engine.layers.model_trial import (
 )
 from app.engine.layers.packing import pack_weights
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.hardware import rounds_activations, tolerance_of
+from app.engine.machine.hardware import rounding_of, tolerance_of
 from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.model_config import Rotary, heads_of, rotary_of
 from app.engine.runner.model_runner import ModelRunner
@@ -74,7 +74,7 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
     config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
     # For weights in float32 our CPU kernels are not the default yet.
-    if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
+    if machine.device.type == "cpu" and (choice.attention == "native" or rounding_of(model)):
         machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(config, model.dtype))
     reason = reason_against_trees(model, SDPA.attend)

@@ -26,9 +26,6 @@ OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
-ROUNDED = 0.3
-"""The smallest tolerance if layers round activations to bytes: two values that differ a little may be rounded to
-different numbers, and a few of them change many of the next layer's."""
 
 
 class Gpu:
@@ -162,19 +159,22 @@ def _cpu_has_bfloat16() -> bool:
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
-def rounds_activations(model: nn.Module) -> bool:
-    """Return whether any layer rounds activations, so that even float32's last digits can change the text."""
-    return any(getattr(layer, "rounds_activations", False) for layer in model.modules())
+def rounding_of(model: nn.Module) -> float:
+    """Return the tolerance that layers which round activations ask for; 0.0 if no layer does.
+
+    Two values that differ a little may be rounded to different numbers, and a few of them change many values of the
+    next layer."""
+    return max((getattr(layer, "rounding", 0.0) for layer in model.modules()), default=0.0)
 
 
 def is_exact(model: PreTrainedModel) -> bool:
     """Return whether the number of rows or threads changes only float32's last digits, so that the text stays."""
-    return model.dtype.itemsize >= 4 and not rounds_activations(model)
+    return model.dtype.itemsize >= 4 and not rounding_of(model)
 
 
 def tolerance_of(model: PreTrainedModel) -> float:
     """Return how far the results of two ways to run this model may differ."""
-    return max(TOLERANCE[model.dtype], ROUNDED if rounds_activations(model) else 0.0)
+    return max(TOLERANCE[model.dtype], rounding_of(model))
 
 
 def is_close(found: Tensor, expected: Tensor, tolerance: float = 0.0) -> bool:

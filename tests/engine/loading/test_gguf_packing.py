@@ -25,7 +25,9 @@ pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C 
 def read(file: Path, keeps: bool) -> PreTrainedModel:
     config_of(read_gguf_header(file)).save_pretrained(file.parent)
     config = AutoConfig.from_pretrained(file.parent)
-    return read_weights(ModelFolder(file.parent, "tiny", gguf=file), config, torch.float32, {}, keeps=keeps).eval()
+    return read_weights(
+        ModelFolder(file.parent, "tiny", gguf=file), config, torch.float32, {}, keeps=keeps
+    ).eval()
 
 
 @pytest.mark.parametrize("name", CASES)
