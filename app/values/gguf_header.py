@@ -30,6 +30,7 @@ ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """The names of the tensors of the embedding and of the head."""
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
+QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 """The names that llama.cpp gives to the parts of a split file."""
 NEWEST_TYPE = 255
 """Types are numbered from 0, and there are fewer than 50: a larger number is no type of the future."""
@@ -138,6 +139,13 @@ def parts_of(path: Path) -> list[Path]:
     return [
         path.with_name(f"{part[1]}-{place:05}-of-{part[3]}{path.suffix}") for place in range(1, count + 1)
     ]
+
+
+def packing_of(name: str) -> str:
+    """Return how a GGUF file is quantised, read from its name: "Q4_K_M"; "" if the name does not contain it."""
+    part = PART.fullmatch(name)
+    found = QUANTISATION.search(part[1] if part else name.removesuffix(".gguf"))
+    return found[1].upper() if found else ""
 
 
 def read_gguf_header(path: Path) -> GgufHeader:

@@ -1,9 +1,11 @@
 """Values about models that layers exchange: installed and remote models, whether they fit, and downloads."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from app.values.gguf_header import packing_of
 from app.values.quantisation import Quantisation
 from app.values.validation import require, require_one_of
 
@@ -56,6 +58,18 @@ class FileProgress:
 
     def __post_init__(self) -> None:
         require(0 <= self.done <= self.size, f"done must be from 0 to {self.size}", self.done)
+
+
+def best_gguf(files: Sequence[FileProgress], disk: int, memory: int) -> str:
+    """Return the largest file of at most 8 bits that fits the free bytes of disk and memory, because larger files
+    round less.
+
+    If none fits the memory, returns the smallest that fits the disk; "" if none does."""
+    there = [file for file in files if file.size + DISK_RESERVE <= disk]
+    packed = [file for file in there if not packing_of(file.name).endswith(("F16", "F32"))] or there
+    fitting = [file for file in packed if file.size <= memory]
+    ranked = sorted(fitting or packed, key=lambda file: file.size, reverse=bool(fitting))
+    return ranked[0].name if ranked else ""
 
 
 @dataclass(frozen=True, slots=True)

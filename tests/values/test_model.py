@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.values.model import Download, FileProgress, Memory, gigabytes, parameters_label
+from app.values.model import Download, FileProgress, Memory, best_gguf, gigabytes, parameters_label
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,17 @@ def test_numbers_of_a_download_are_checked_and_added_up() -> None:
     ):  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="it is"):
             wrong()
+
+
+def test_the_largest_gguf_file_that_fits_disk_and_memory_is_recommended() -> None:
+    sizes = {"m-Q2_K.gguf": 2, "m-Q4_K_M.gguf": 4, "m-Q8_0.gguf": 8, "m-BF16.gguf": 16}
+    files = [FileProgress(name, size * 10**9) for name, size in sizes.items()]
+    for disk, memory, expected in (
+        (100, 100, "m-Q8_0.gguf"),
+        (100, 6, "m-Q4_K_M.gguf"),
+        (3, 6, "m-Q2_K.gguf"),
+        (100, 1, "m-Q2_K.gguf"),
+        (1, 100, ""),
+    ):
+        assert best_gguf(files, disk * 10**9, memory * 10**9) == expected
+    assert best_gguf(files[3:], 10**11, 10**11) == "m-BF16.gguf"

@@ -1,7 +1,5 @@
 """The Discover tab: models recommended for this machine, the catalogue by filters, and the results of a search."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,10 +8,9 @@ from markupsafe import Markup
 
 from app.ui.frame.templates import render_macro
 from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values
-from app.values.gguf_header import PART
+from app.values.gguf_header import packing_of
 from app.values.messages import ModelChoice
 from app.values.model import (
-    DISK_RESERVE,
     FileProgress,
     Fit,
     Kind,
@@ -21,6 +18,7 @@ from app.values.model import (
     RemoteModel,
     SearchHit,
     Use,
+    best_gguf,
     gigabytes,
     parameters_label,
 )
@@ -54,7 +52,6 @@ MOST = 3
 CPU_PARAMETERS = 4_500_000_000
 """Maximum number of parameters on a CPU, which reads every weight at every step. Larger models write more slowly
 than people read."""
-QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -181,7 +178,7 @@ def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) 
         "problems": () if model.is_gated and model.files else model.problems,
         "fit": fit_values(model.fit) if model.fit else None,
         "files": [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else [],
-        "best": best_gguf(model.ggufs, free),
+        "best": best_gguf(model.ggufs, free, model.fit.memory.free if model.fit else 0),
     }
 
 
@@ -189,19 +186,3 @@ def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, obj
     is_here = not known.isdisjoint({f"{repo}:{file.name}", f"{repo}/{Path(file.name).stem}"})
     words = packing_of(file.name) or file.name
     return {"name": file.name, "words": words, "size": gigabytes(file.size), "is_here": is_here}
-
-
-def packing_of(name: str) -> str:
-    """Return how a GGUF file is quantised, read from its name: "Q4_K_M"; "" if the name does not contain it."""
-    part = PART.fullmatch(name)
-    found = QUANTISATION.search(part[1] if part else name.removesuffix(".gguf"))
-    return found[1].upper() if found else ""
-
-
-def best_gguf(files: Sequence[FileProgress], free: int) -> str:
-    """Return the largest file that fits the free disk space, preferably of at most 8 bits; "" if none fits.
-
-    All files take the same memory when loaded, but larger files round less."""
-    fitting = [file for file in files if file.size + DISK_RESERVE <= free]
-    packed = [file for file in fitting if not packing_of(file.name).endswith(("F16", "F32"))]
-    return max(packed or fitting, key=lambda file: file.size).name if fitting else ""
