@@ -29,6 +29,8 @@ _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 
 SMALL = 50_000_000
 """Parameters below which a model is not quantised automatically: its steps are short, and its text changes most."""
+MOSTLY = 0.5
+"""The share of a model's parameters that must be quantised for it to be worth it."""
 TO_READ = 4.4
 """Bytes of memory for each parameter while a model is read in float32, to be quantised."""
 
@@ -42,7 +44,7 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
         return "none", ""
     if parameters < SMALL:
         return "none", "Weights are not quantised: the model is so small that it is fast anyway."
-    if share < 0.5:
+    if share < MOSTLY:
         return (
             "none",
             "Weights are not quantised: most of them are in recurrent layers or in stacked experts.",

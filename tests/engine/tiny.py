@@ -15,12 +15,14 @@ STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260K"
 """A real trained model, beside the checkout where it is there at all."""
 
 
-def tiny_config(vocabulary: int = 4096, context: int = 256) -> LlamaConfig:
+def tiny_config(
+    vocabulary: int = 4096, context: int = 256, hidden: int = 32, intermediate: int = 48
+) -> LlamaConfig:
     """Two layers with two query heads for each key head."""
     return LlamaConfig(
         vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=48,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,

@@ -9,8 +9,9 @@ that no second copy of the model is in memory.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -22,7 +23,8 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.loading.gguf_changes import undo
-from app.engine.loading.gguf_packing import KeptWeight, can_keep
+from app.engine.loading.gguf_packing import can_keep, packed_weight
+from app.engine.loading.kept_layers import KeptWeight, packable
 from app.values.gguf_architectures import ARCHITECTURES, Change
 from app.values.gguf_header import GgufHeader, GgufTensor
 
@@ -103,7 +105,8 @@ def stored_weights(
 
     `model` has the shapes and may be on the meta device. Biases that the file leaves out are zero. If the model
     `keeps` packed weights, those that can be kept are KeptWeights."""
-    finder = _Finder(header)
+    finder, used = _Finder(header), set[str]()
+    shapes = packable(model) if keeps else {}
     found = _activations(header)
     for name, wanted in model.state_dict().items():
         item = NUMBERED.search(name)
@@ -112,11 +115,13 @@ def stored_weights(
             number = int(item[1]) if item else -1
             found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
             _require_size(found[name])
-            if keeps and number < 0 and can_keep(name, model, parts, changes):
-                found[name] = KeptWeight(parts, changes, model.config, found[name].shape, dtype)
+            used |= {part.name for part in parts}
+            if name in shapes and number < 0 and can_keep(parts, changes):
+                packed = partial(packed_weight, parts, changes, model.config, shapes[name])
+                found[name] = KeptWeight(shapes[name], dtype, packed)
         elif name.endswith("bias") and name not in found:
             found[name] = torch.zeros(wanted.shape)
-    _require_used(header, found, model.config)
+    _require_used(header, used, model.config)
     return found
 
 
@@ -129,7 +134,7 @@ def _require_size(weight: StoredWeight) -> None:
         )
 
 
-def _require_used(header: GgufHeader, found: Mapping[str, Any], config: PreTrainedConfig) -> None:
+def _require_used(header: GgufHeader, used: Collection[str], config: PreTrainedConfig) -> None:
     """Raise ValueError if the file holds a tensor that no weight of the model uses, because without it the model
     would write a different text.
 
@@ -137,12 +142,6 @@ def _require_used(header: GgufHeader, found: Mapping[str, Any], config: PreTrain
     which are in the config, and keys and values of layers that use those of earlier layers (Gemma 3n and 4)."""
     layers = config.num_hidden_layers
     shared = layers - (getattr(config, "num_kv_shared_layers", 0) or 0)
-    used = {
-        part.name
-        for weight in found.values()
-        if isinstance(weight, (StoredWeight, KeptWeight))
-        for part in weight.parts
-    }
     for name in (tensor.name for tensor in header.tensors if tensor.name not in used):
         layer = LAYER.match(name)
         last = shared if KEYS_AND_VALUES.search(name) else layers

@@ -26,6 +26,7 @@ from app.engine.layers.native_linear import can_multiply, packed_weights
 from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
+from app.engine.loading.kept_layers import packable
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
 from app.engine.loading.parts import (
     LOADED,
@@ -43,6 +44,7 @@ from app.engine.loading.weights import (
     Place,
     as_model_errors,
     described_model,
+    form_of,
     offloaded_bytes,
     placement,
     prepared,
@@ -62,6 +64,7 @@ from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.config_parts import unread_parts
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
+from app.values.quantisation import MOSTLY
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
@@ -155,15 +158,17 @@ def load(
     with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress) as whole:
         stated = read_config(whole.path)
         config = text_config(stated)
-        keeps = keeps_packed(folder, choice, chosen.device)
+        described = described_model(whole, config)
+        keeps = keeps_packed(folder, described, choice, chosen.device)
         if keeps:
             choice = replace(choice, dtype="float32", quantisation="none")
-        described = described_model(whole, config)
         progress("Compiling for this processor", 0, LOADED)
         quantisation, reason = settled(choice, described, chosen.device)
         choice = replace(choice, quantisation=quantisation)
         device, dtype = prepared(choice, chosen.device)
         check_can_quantise(quantisation, dtype, device)
+        if not keeps and quantisation == "none" and _is_quantised(folder, described):
+            reason = f"The file's quantised weights are dequantised to {dtype_name(dtype)}: {UNPACKED}"
         check_memory(folder, dtype, keeps)
         tokenizer = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
@@ -192,10 +197,24 @@ def load(
     return replace(loaded, info=info, draft_models=sources)
 
 
-def keeps_packed(folder: ModelFolder, choice: ModelChoice, device: torch.device) -> bool:
-    """Return whether the matrices of a GGUF file stay packed: on a CPU, unless the choice asks for another form."""
+UNPACKED = "they stay as they are on a CPU with a C compiler, in float32, if they are most of the model."
+
+
+def keeps_packed(
+    folder: ModelFolder, model: PreTrainedModel, choice: ModelChoice, device: torch.device
+) -> bool:
+    """Return whether a file's quantised matrices stay packed: on a CPU, if they are most of the model.
+
+    They do not if the choice asks for another form. The model may be without data."""
     is_open = choice.quantisation in ("auto", "none") and choice.dtype in ("auto", "float32")
-    return is_open and device.type == "cpu" and is_packed(folder) and can_multiply()
+    kept = sum(map(prod, packable(model).values()))
+    is_most = kept >= MOSTLY * model.num_parameters()
+    return is_open and device.type == "cpu" and _is_quantised(folder, model) and is_most and can_multiply()
+
+
+def _is_quantised(folder: ModelFolder, model: PreTrainedModel) -> bool:
+    form = form_of(model.config)
+    return is_packed(folder) or (form is not None and not form.is_float)
 
 
 def _read_tokenizer(

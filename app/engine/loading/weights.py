@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.quantising import suiting_dtype
+from app.engine.loading.kept_layers import keep_packed
+from app.engine.loading.packed_checkpoints import checkpoint_weights
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import numbered, sum_exactly
@@ -22,6 +24,7 @@ from app.engine.machine.memory import expand_segments
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.gguf_header import parts_of, read_gguf_header
 from app.values.messages import ModelChoice, ModelFolder
+from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
 HERE = {"local_files_only": True, "trust_remote_code": False}
 """Options of transformers: download nothing, and run no code of the folder."""
@@ -149,21 +152,16 @@ def read_weights(
     described: PreTrainedModel | None = None,
     keeps: bool = False,
 ) -> PreTrainedModel:
-    """Read the model; if it `keeps` a GGUF file's numbers, its matrices stay packed. Raises ModelBroken."""
+    """Read the model; if it `keeps` a file's numbers, its matrices stay packed. Raises ModelBroken."""
     # With output_loading_info the result is a pair, which transformers' types do not express.
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
-    if folder.gguf:
-        # gguf is not on every GPU machine.
-        from app.engine.loading.gguf_packing import keep_packed
-        from app.engine.loading.gguf_weights import stored_weights
-
-        reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]  # the reader by config needs a folder
-        source = None
-        shapes = described if described is not None else empty_model(config, dtype)
-        weights = stored_weights(read_gguf_header(folder.gguf), shapes, dtype, keeps)
-        options = {"state_dict": weights}
+    weights = _lazy_weights(folder, config, dtype, described, keeps)
+    if weights:
+        if reader is AutoModelForCausalLM:  # it needs a folder
+            reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+        source, options = None, {"state_dict": weights}
     read = reader.from_pretrained(
         source,
         config=config,
@@ -185,9 +183,36 @@ def read_weights(
             f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
             f"first is {mismatched[0]}): choose another model."
         )
-    if folder.gguf and keeps:
-        keep_packed(model, weights)
+    keep_packed(model, weights)
     return text_model(model)
+
+
+def _lazy_weights(
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    described: PreTrainedModel | None,
+    keeps: bool,
+) -> dict[str, Any]:
+    """Return the weights of a GGUF file, or of quantised files that we read ourselves; {} if transformers reads
+    them."""
+    shapes = described if described is not None else empty_model(config, dtype)
+    if folder.gguf:
+        from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
+
+        return stored_weights(read_gguf_header(folder.gguf), shapes, dtype, keeps)
+    if form := form_of(config):
+        for each in (config, config.get_text_config(decoder=True)):
+            vars(each).pop("quantization_config", None)  # transformers would read the weights its own way
+        return checkpoint_weights(folder.path, form, shapes, dtype, keeps)
+    return {}
+
+
+def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
+    """Return the quantised form of a model's weights that we read ourselves, if its config names one."""
+    parts = (config, config.get_text_config(decoder=True))
+    stated = (getattr(one, "quantization_config", None) for one in parts)
+    return next(filter(None, (checkpoint_form({"quantization_config": one}) for one in stated)), None)
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:

@@ -19,6 +19,7 @@ from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES
 from app.values.gguf_header import is_gguf, read_gguf_header
 from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONTEXT
+from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
 OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type"),
@@ -48,7 +49,7 @@ class ModelConfig:
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
     how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` says which
-    parts of the model are not read; "" if all are."""
+    parts of the model are not read; "" if all are. `form` is how its weights are quantised, if they are."""
 
     model_type: str
     architecture: str
@@ -64,6 +65,7 @@ class ModelConfig:
     is_softcapped: bool = False
     states: int = 0
     note: str = ""
+    form: CheckpointForm | None = None
 
     @property
     def embedding(self) -> int:
@@ -135,6 +137,7 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         is_softcapped=bool(values.get("attn_logit_softcapping")),
         states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # one more for the head's own
         note=unread_parts(values),
+        form=checkpoint_form(values),
     )
 
 

@@ -18,7 +18,7 @@ from typing import cast, get_args
 
 from app.errors import ModelError, OnlyDrafts
 from app.models_registry.files.config import ModelConfig, read_config
-from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
+from app.models_registry.files.weights import EXPERTS, HEADS, Tensor, Weights, check_model, read_weights
 from app.system.machine import PREFIX_SHARE, RAM, memories, multiplies_int8_fast
 from app.system.programs import find_compiler
 from app.values.eagle_config import is_speculator
@@ -35,7 +35,8 @@ from app.values.model import (
     copying_words,
     gigabytes,
 )
-from app.values.quantisation import automatic, model_bytes
+from app.values.packed_checkpoint import KEPT_BITS
+from app.values.quantisation import MOSTLY, automatic, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of a weight that is not quantised; app/values/quantisation.py counts quantised weights."""
@@ -63,7 +64,7 @@ class Estimator:
 
     `packs`: a CPU's kernels keep the weights in an order of their own. `has_triton`: on a GPU attention runs in our
     own kernels. `is_head`: it is a draft head, which is not quantised with its target. `is_fast`: int8 is
-    fastest on the CPU. `keeps`: the CPU's kernels multiply by packed weights of GGUF files."""
+    fastest on the CPU. `keeps`: the CPU's kernels multiply by packed weights."""
 
     shape: ModelConfig
     weights: Weights
@@ -84,11 +85,12 @@ class Estimator:
         return precision if found == "none" else found
 
     def _keeps(self, precision: Precision) -> bool:
-        """Whether the matrices of a GGUF file stay packed at this precision of activations."""
-        is_kept = any(kept_bits(one.stored, one.shape) for one in self.weights.tensors)
-        return (
-            self.weights.is_gguf and self.device == RAM and self.keeps and precision == "float32" and is_kept
+        """Return whether quantised matrices stay as in their file at this precision of activations."""
+        is_kept = (
+            self.device == RAM and self.keeps and precision == "float32" and self.weights.quantisable > 0
         )
+        kept = sum(one.numbers for one in self.weights.tensors if _kept_bits(one))
+        return is_kept and kept >= MOSTLY * self.weights.numbers
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """Estimate the memory of the model and its draft models with this many tokens in its context."""
@@ -166,9 +168,9 @@ class Estimator:
     def _kept(self, precision: Precision) -> int:
         """Count the bytes of the weights, each once.
 
-        Matrices of a GGUF file stay packed on a CPU in float32."""
+        Quantised matrices stay as in their file on a CPU in float32."""
         if self._keeps(precision):
-            bits = [(one, kept_bits(one.stored, one.shape)) for one in self.weights.tensors]
+            bits = [(one, _kept_bits(one)) for one in self.weights.tensors]
             return int(sum(one.numbers * (kept or 32) / 8 for one, kept in bits))
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
@@ -204,6 +206,13 @@ class Estimator:
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
         return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
+
+
+def _kept_bits(tensor: Tensor) -> float:
+    """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
+    if EXPERTS.search(tensor.name):
+        return 0.0
+    return kept_bits(tensor.stored, tensor.shape) or KEPT_BITS.get(tensor.stored, 0.0)
 
 
 def row_price(shape: ModelConfig, width: int) -> RowPrice:

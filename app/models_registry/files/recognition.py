@@ -5,7 +5,7 @@ are a separate case, found in `model_files.py`, because downloading a file again
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
-from typing import Any
+from typing import Any, get_args
 
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.known_models import (
@@ -22,6 +22,7 @@ from app.models_registry.files.known_models import (
 from app.values.config_parts import text_values
 from app.values.eagle_config import KIND
 from app.values.model import CONFIG
+from app.values.packed_checkpoint import Method, checkpoint_form
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -167,7 +168,10 @@ def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
     if not stated:
         return next((FORMS[form] for file, form in FORM_FILES.items() if file in files), "")
     method = str(stated.get("quant_method", "")) if isinstance(stated, dict) else ""
-    return "" if method in READABLE else FORMS.get(method, method[:40] or "an unknown method")
+    if method in READABLE or checkpoint_form(values):
+        return ""
+    name = FORMS.get(method, method[:40] or "an unknown method")
+    return f"{name} of another layout" if method in get_args(Method) else name
 
 
 def _other_task(config: Mapping[str, Any], kind: str) -> str:

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.config import ModelConfig, check_config, config_of
+from app.models_registry.files.config import ModelConfig, check_config, config_of, parse_config
 from app.models_registry.files.gguf_checks import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, file_names, read_header, weight_files
 from app.models_registry.files.recognition import refuse_embedder, refuse_tensors
 from app.values.eagle_config import refuse_speculator
 from app.values.gguf_header import BLOCKS
 from app.values.messages import ModelFolder
+from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,
     "BF16": 2.0, "F16": 2.0, "I16": 2.0, "U16": 2.0, "F8_E4M3": 1.0, "F8_E5M2": 1.0, "F8_E8M0": 1.0,
-    "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5,
+    "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5, "I4": 0.5, "I2": 0.25,
     **{name: size / numbers for name, numbers, size in BLOCKS.values()},
 }  # fmt: skip
 MOST_SIZES = 8
@@ -78,6 +79,8 @@ class Weights:
 
     def of_text(self, config: ModelConfig) -> "Weights":
         """Return the weights that are read of a model with other parts: its decoder's and its head's."""
+        if config.form:
+            return self._unpacked(config.form).of_text(replace(config, form=None))
         embedding = (config.vocabulary, config.hidden)
         found = (one.name for one in self.tensors if one.name.endswith(EMBEDDINGS) and one.shape == embedding)
         place = next(found, "").rpartition(".embed_tokens")[0]
@@ -85,6 +88,17 @@ class Weights:
             return self
         kept = (one for one in self.tensors if one.name.startswith(place + ".") or one.name.endswith(HEADS))
         return replace(self, tensors=tuple(kept))
+
+    def _unpacked(self, form: CheckpointForm) -> "Weights":
+        """Return the weights with the shapes and the bits of their numbers, without scales and zeros."""
+        found = list[Tensor]()
+        for one in self.tensors:
+            stem, _, leaf = one.name.rpartition(".")
+            if leaf in PACKED_LEAVES:
+                found.append(Tensor(f"{stem}.weight", f"I{form.bits}", form.shape(one.shape)))
+            elif leaf not in SIDES:
+                found.append(one)
+        return replace(self, tensors=tuple(found))
 
     @property
     def size(self) -> int:
@@ -155,9 +169,11 @@ def check_model(folder: Path, name: str) -> None:
     check_gguf(folder, name) if folder.is_file() else check_folder(folder, name)
     refuse_speculator(ModelFolder(folder, name))
     refuse_embedder(file_names(folder) if folder.is_dir() else (), name)
-    sizes = check_config(config_of(folder, name), name)
+    config = config_of(folder, name)
+    sizes = check_config(config, name)
     weights = read_weights(folder, name)
-    refuse_tensors((tensor.name for tensor in weights.tensors), name)
+    if not parse_config(config, name).form:
+        refuse_tensors((tensor.name for tensor in weights.tensors), name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
     has = {
         "num_hidden_layers": weights.layers or sizes["num_hidden_layers"],

@@ -172,7 +172,7 @@ BROKEN: dict[str, tuple[Break, type[ModelError], str]] = {
     "unknown rotary table": (config(rope_parameters="none"), ModelBroken, ""),
     "end in words": (config(eos_token_id="end"), ModelBroken, ""),
     "missing package": (
-        config(quantization_config={"quant_method": "gptq", "bits": 4}),
+        config(quantization_config={"quant_method": "gptq", "bits": 3}),
         ModelBroken,
         "optimum",
     ),

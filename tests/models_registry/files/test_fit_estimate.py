@@ -5,15 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from transformers import LlamaForCausalLM
 
 from app.models_registry import fit_on_device, judge_folder
-from app.models_registry.files.config import parse_config
+from app.models_registry.files.config import parse_config, read_config
 from app.models_registry.files.fit_estimate import CHUNK, Estimator, judge
-from app.models_registry.files.weights import Tensor, Weights
+from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights
 from app.settings import assets_dir
 from app.system.machine import memories, parse_gpus, parse_meminfo, parse_vm_stat
 from app.values.messages import ModelFolder
 from app.values.model import Memory, Precision
+from tests.engine.tiny import tiny_config, with_tokenizer
+from tests.quantised_checkpoints import CONFIGS, write_quantised
 
 GIB = 1 << 30
 LLAMA_8B = {
@@ -243,3 +246,30 @@ def test_what_systems_tell_of_their_memory_is_read() -> None:
 def test_a_machine_without_a_gpu_tool_has_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [memory.device for memory in memories()] == ["cpu"]
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_quantised_checkpoints_count_the_numbers_that_they_stand_for(kind: str, tmp_path: Path) -> None:
+    LlamaForCausalLM(tiny_config(hidden=64, intermediate=96)).save_pretrained(tmp_path / "plain")
+    with_tokenizer(tmp_path / "plain")
+    write_quantised(tmp_path / "plain", kind, tmp_path / "quantised", tmp_path / "twin")
+    check_model(tmp_path / "quantised", "org/quantised")
+    found, twin = (
+        read_weights(folder, "x").of_text(read_config(folder, "x"))
+        for folder in (tmp_path / "quantised", tmp_path / "twin")
+    )
+    assert {one.name: one.shape for one in found.tensors} == {one.name: one.shape for one in twin.tensors}
+
+
+def test_weights_that_stay_packed_take_their_own_bits_on_a_cpu_alone() -> None:
+    dense = estimator("cpu").need("float32", 64).weights
+    packed = Weights(
+        (*estimator().weights.tensors[::2], Tensor("model.layers.0.weight", "I4", (1_703_936, 4096)))
+    )
+    on_cpu = replace(estimator("cpu"), weights=packed, keeps=True)
+    assert on_cpu.need("float32", 64).weights < dense / 3
+    assert on_cpu.need("bfloat16", 64).weights > dense / 3
+    assert replace(on_cpu, keeps=False).need("float32", 64).weights > dense / 2
+    experts = Tensor("model.layers.0.mlp.experts.0.weight", "I4", (1_703_936, 4096))
+    mixture = replace(on_cpu, weights=Weights((*packed.tensors[:2], experts)))
+    assert mixture.need("float32", 64).weights > dense / 2

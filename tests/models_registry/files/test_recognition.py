@@ -22,8 +22,8 @@ def quantised(method: str, **more: object) -> dict[str, object]:
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "GPTQ": (quantised("gptq", bits=4), "in the form of GPTQ"),
-    "AWQ": (quantised("awq", bits=4), "in the form of AWQ"),
+    "GPTQ": (quantised("gptq", bits=3), "in the form of GPTQ of another layout"),
+    "AWQ": (quantised("awq", bits=4, version="gemv"), "in the form of AWQ of another layout"),
     "bitsandbytes": (quantised("bitsandbytes", load_in_4bit=True), "in the form of bitsandbytes"),
     "compressed-tensors": (quantised("compressed-tensors"), "in the form of compressed-tensors"),
     "NVFP4": (quantised("modelopt", quant_algo="NVFP4"), "in the form of NVIDIA ModelOpt"),

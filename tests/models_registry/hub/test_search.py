@@ -173,14 +173,14 @@ def test_without_a_file_it_says_which_to_choose(hub: Hub) -> None:
 def test_a_damaged_file_is_a_problem_in_words(
     files: dict[str, bytes], hub: Hub, broken: bytes, problem: str
 ) -> None:
-    files[Q4] = broken
+    files[Q8] = broken
     assert problem in inspect_model(hub, REPO, PLENTY, "float32", 100).problems[0]
 
 
 def test_another_architecture_is_a_problem_in_words(
     files: dict[str, bytes], hub: Hub, tmp_path: Path
 ) -> None:
-    files[Q4] = write_gguf(tmp_path / "x.gguf", architecture="llamma9").read_bytes()
+    files[Q8] = write_gguf(tmp_path / "x.gguf", architecture="llamma9").read_bytes()
     assert "does not know in GGUF files" in inspect_model(hub, REPO, PLENTY, "float32", 1).problems[0]
 
 

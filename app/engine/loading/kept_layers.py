@@ -1,0 +1,80 @@
+"""Layers whose weights stay packed as in their files, for the CPU's kernels.
+
+While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards its Linears
+and its embedding are replaced by layers that hold the file's own numbers and scales.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.layers.native_linear import NativeEmbedding, NativeLinear
+from app.engine.layers.packed_weight import PackedWeight
+from app.engine.layers.quantised_layers import TRIED, stands_for
+from app.engine.runner.kv_cache import layer_windows
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWeight:
+    """A weight that stays packed; `packed` reads it."""
+
+    shape: tuple[int, int]
+    dtype: torch.dtype
+    packed: Callable[[], PackedWeight]
+
+    def __getitem__(self, _all: object) -> Tensor:
+        """Return zeros of the weight's shape that take no memory."""
+        return torch.zeros(1, dtype=self.dtype).expand(self.shape)
+
+
+def packable(model: PreTrainedModel) -> dict[str, tuple[int, int]]:
+    """Return the shapes of the weights that can stay packed, by their names: those of Linears and of the embedding.
+
+    Recurrent layers also read the weights of their Linears directly, so a model with such layers has none."""
+    if not layer_windows(model.config.get_text_config(decoder=True)):
+        return {}
+    embedding = model.get_input_embeddings()
+    matrices = (
+        (path, one) for path, one in model.named_modules() if type(one) is nn.Linear or one is embedding
+    )
+    modules: dict[str, Any] = dict(matrices)
+    return {f"{path}.weight": tuple(module.weight.shape) for path, module in modules.items()}
+
+
+@torch.inference_mode()
+def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any]) -> None:
+    """Replace the layers whose weights stay packed; a head that is tied to the embedding gets its weight."""
+    kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
+    embedding: Any = model.get_input_embeddings()
+    head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    is_tied = head is not None and head.weight is embedding.weight
+    for name, weight in kept.items():
+        path = name.rpartition(".")[0]
+        module: Any = model.get_submodule(path)
+        packed = weight.packed()
+        if module is not embedding:
+            if not (is_tied and module is head):
+                model.set_submodule(path, NativeLinear(packed, module.bias))
+        elif not _keep_embedding(model, embedding, packed):
+            module.weight = nn.Parameter(packed.dense().to(weight.dtype), requires_grad=False)
+            if is_tied:
+                head.weight = module.weight
+        elif is_tied:
+            model.set_output_embeddings(NativeLinear(packed, head.bias))  # type: ignore[no-untyped-call]
+
+
+def _keep_embedding(model: PreTrainedModel, embedding: Any, packed: PackedWeight) -> bool:
+    """Replace the embedding by a packed one, if it does no more than look rows up and scale them."""
+    table = NativeEmbedding(packed, getattr(embedding, "embed_scale", 1.0))
+    placeholder = embedding.weight
+    first = packed.rows(torch.arange(max(TRIED) + 1))
+    embedding.weight = nn.Parameter(first.to(placeholder.dtype), requires_grad=False)
+    is_same = stands_for(table, embedding)
+    embedding.weight = placeholder
+    if is_same:
+        model.set_input_embeddings(table)
+    return is_same

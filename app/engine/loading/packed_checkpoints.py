@@ -1,0 +1,173 @@
+"""Reads checkpoints in safetensors whose weights another program quantised: GPTQ, AWQ and compressed-tensors.
+
+    model.layers.0.mlp.up_proj.qweight, .qzeros, .scales, .g_idx    ---> model.layers.0.mlp.up_proj.weight
+    model.layers.0.mlp.up_proj.weight_packed, .weight_scale, …      ---> the same
+
+    weight = (number - zero) * scale        a group of neighbours in a row shares scale and zero
+
+transformers gets lazy weights, as for a GGUF file. On a CPU the matrices stay packed (`kept_layers.py`); elsewhere
+each is dequantised when transformers asks for it.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from app.engine.layers.packed_weight import GROUP, Numbers, PackedWeight, pack
+from app.engine.loading.kept_layers import KeptWeight, packable
+from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm
+
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+"""The columns of the eight numbers in a word, from the lowest bits on."""
+INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
+
+Read = Callable[[str], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor that is not quantised; it is read when it is indexed."""
+
+    name: str
+    read: Read
+
+    def __getitem__(self, _all: object) -> Tensor:
+        return self.read(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedTensor:
+    """A quantised weight [out, in], which is read when it is indexed or packed.
+
+    `stem` is the name of its layer, and `names` are those of all tensors."""
+
+    stem: str
+    form: CheckpointForm
+    names: Collection[str]
+    read: Read
+    dtype: torch.dtype
+
+    def __getitem__(self, _all: object) -> Tensor:
+        """Read and dequantise the weight. Raises ValueError if its scales do not fit it."""
+        values, (scale, zero), columns = self._values().float(), self._scale_and_zero(), self._columns()
+        (outs, size), (rows, groups) = values.shape, scale.shape
+        if outs % rows or (size % groups and columns is None):
+            raise ValueError(f"the scales {rows} x {groups} of {self.stem[-60:]} do not fit {outs} x {size}")
+        if columns is None:
+            columns = torch.arange(size) // (size // groups)
+        # A block of rows may share a scale.
+        scale, zero = (each.float().repeat_interleave(outs // rows, 0) for each in (scale, zero))
+        return ((values - zero[:, columns]) * scale[:, columns]).to(self.dtype)
+
+    def can_pack(self, outs: int, size: int) -> bool:
+        """Return whether the numbers are whole, and each 32 neighbours have one scale."""
+        if self.form.is_float or self._columns() is not None:
+            return False
+        rows, groups = self._scale_and_zero()[0].shape
+        return rows == outs and size % GROUP == 0 and size // GROUP % groups == 0
+
+    def packed(self) -> PackedWeight:
+        """Read the weight in the form in which it stays in memory."""
+        values, (scale, zero), bits = self._values(), self._scale_and_zero(), self.form.bits
+        if bits == 8 and self.form.is_packed:
+            values, zero = (values ^ 128).view(torch.int8), zero - 128
+        first = int(zero.flatten()[0])
+        is_even = bool((zero == first).all()) and (bits < 8 or first == 0)
+        scale = scale if scale.dtype == torch.float16 and is_even else scale.float()
+        numbers = Numbers(bits, values.contiguous(), scale, zero=first if is_even else 0)
+        numbers = numbers if is_even else replace(numbers, offset=-zero * scale)
+        return pack((values.shape[0], values.shape[1]), [numbers])
+
+    def _part(self, leaf: str) -> Tensor:
+        return self.read(f"{self.stem}.{leaf}")
+
+    def _values(self) -> Tensor:
+        """Read the numbers [out, in], in bytes; they are unsigned if they were packed."""
+        if not self.form.is_packed:
+            return self._part("weight")
+        if self.form.method == "gptq":
+            return _unpacked(self._part("qweight").t(), self.form.bits)
+        if self.form.method == "awq":
+            return _unpacked(self._part("qweight"), self.form.bits, AWQ_ORDER).t()
+        size = int(self._part("weight_shape")[1])
+        return _unpacked(self._part("weight_packed"), self.form.bits)[:, :size]
+
+    def _scale_and_zero(self) -> tuple[Tensor, Tensor]:
+        """Read the scales and the zeros [out, groups], the zeros in float32."""
+        bits = self.form.bits
+        if self.form.method == "compressed-tensors":
+            scale = self._part("weight_scale")
+            scale = scale.view(-1, 1) if scale.dim() < 2 else scale
+            return scale, self._compressed_zero(scale)
+        zero = _unpacked(self._part("qzeros"), bits, AWQ_ORDER if self.form.method == "awq" else ()).t()
+        return self._part("scales").t(), zero.float() + self.form.is_offset
+
+    def _compressed_zero(self, scale: Tensor) -> Tensor:
+        middle = 2 ** (self.form.bits - 1) if self.form.is_packed else 0
+        if f"{self.stem}.weight_zero_point" not in self.names:
+            return torch.full(scale.shape, float(middle))
+        zero = self._part("weight_zero_point")
+        if (
+            zero.dtype == torch.int32 and self.form.is_packed
+        ):  # packed as the numbers are, but along the columns
+            return _unpacked(zero.t(), self.form.bits).t()[: len(scale)].float()
+        return zero.float().view(scale.shape) + middle
+
+    def _columns(self) -> Tensor | None:
+        """Read the group of each column, if groups are not neighbours (GPTQ with desc_act)."""
+        name = "g_idx" if self.form.method == "gptq" else "weight_g_idx"
+        if f"{self.stem}.{name}" not in self.names:
+            return None
+        groups = self._part(name).long()
+        usual = torch.arange(len(groups)) // -(-len(groups) // self._scale_and_zero()[0].shape[1])
+        return None if bool((groups == usual).all()) or bool((groups < 0).any()) else groups
+
+
+def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
+    """Unpack the numbers in words of 32 bits [rows, words] to bytes [rows, numbers]."""
+    shifts = torch.arange(0, 32, bits, dtype=torch.int32)
+    fields = (words.contiguous()[..., None] >> shifts & (1 << bits) - 1).to(torch.uint8)
+    if order:
+        fields = fields[..., torch.tensor(order).argsort()]
+    return fields.flatten(1)
+
+
+def checkpoint_weights(
+    folder: Path, form: CheckpointForm, model: PreTrainedModel, dtype: torch.dtype, keeps: bool
+) -> dict[str, Any]:
+    """Return a lazy weight for each weight in the folder's files, by its name there.
+
+    `model` may be on the meta device. If it `keeps` packed weights, those that can be kept are KeptWeights."""
+    files, shapes = dict(_names(folder)), packable(model) if keeps else {}
+
+    def read(name: str) -> Tensor:
+        tensor: Tensor = files[name].get_tensor(name)
+        return tensor
+
+    found: dict[str, Any] = {}
+    for name in files:
+        stem, _, leaf = name.rpartition(".")
+        weight = f"{stem}.weight"
+        if leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
+            quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
+            can_pack = weight in shapes and quantised.can_pack(*shapes[weight])
+            found[weight] = KeptWeight(shapes[weight], dtype, quantised.packed) if can_pack else quantised
+        elif leaf not in SIDES:
+            found[name] = StoredTensor(name, read)
+    return found
+
+
+def _names(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield each tensor's name with its open file."""
+    index = folder / INDEX
+    files = sorted(set(json.loads(index.read_text())["weight_map"].values())) if index.exists() else [WHOLE]
+    for file in files:
+        opened = safe_open(folder / file, "pt")
+        yield from ((name, opened) for name in opened.keys())  # type: ignore[no-untyped-call]  # noqa: SIM118

@@ -1,0 +1,81 @@
+"""Checkpoints that other programs quantised are read without loss, packed on a CPU and dequantised elsewhere."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, LlamaForCausalLM, PreTrainedModel
+
+from app.engine.cpu_kernels import packed_kernels
+from app.engine.layers.native_linear import NativeLinear
+from app.engine.loading.loading import load
+from app.engine.loading.weights import read_weights
+from app.engine.lookahead import make_lookahead
+from app.engine.text.prompt import encode
+from app.errors import ModelBroken
+from app.values.messages import Decoding, ModelChoice, ModelFolder
+from tests.engine.replies import GREEDY, says_plainly, write
+from tests.engine.tiny import tiny_config, with_tokenizer
+from tests.quantised_checkpoints import CONFIGS, write_quantised
+
+NOT_PACKED = ("gptq by activations", "float-quantized")
+needs_kernels = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
+
+
+def read(path: Path, keeps: bool = False) -> PreTrainedModel:
+    config = AutoConfig.from_pretrained(path)
+    return read_weights(ModelFolder(path, "tiny"), config, torch.float32, {}, keeps=keeps).eval()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = tiny_config(hidden=64, intermediate=96)
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("plain") / "tiny"
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return with_tokenizer(folder).path
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_each_form_is_dequantised_without_loss(kind: str, plain: Path, tmp_path: Path) -> None:
+    write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
+    found, expected = (read(tmp_path / name).state_dict() for name in ("quantised", "twin"))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_numbers_that_stay_packed_are_those_of_the_file(kind: str, plain: Path, tmp_path: Path) -> None:
+    write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
+    kept, twin = read(tmp_path / "quantised", keeps=True), read(tmp_path / "twin")
+    layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, NativeLinear)}
+    assert bool(layers) == (kind not in NOT_PACKED)
+    for path, layer in layers.items():
+        assert torch.equal(layer.weight, twin.get_submodule(path).weight)
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", ["gptq", "awq", "int-quantized", "float-quantized"])
+def test_a_quantised_folder_writes_the_same_text_with_lookahead(
+    kind: str, plain: Path, tmp_path: Path
+) -> None:
+    write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
+    loaded = load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", device="cpu"))
+    assert (loaded.info.kept_bits > 0) == (kind not in NOT_PACKED)
+    prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
+    expected = says_plainly(loaded.runner, prompt, GREEDY, limit=40).tokens
+    loaded.runner.forget()
+    ahead = make_lookahead(Decoding("auto", rows=20))
+    assert write(loaded.runner, prompt, ahead, GREEDY, limit=40).tokens == expected
+
+
+def test_scales_that_do_not_fit_are_told_in_a_sentence(plain: Path, tmp_path: Path) -> None:
+    write_quantised(plain, "int-quantized", tmp_path / "quantised", tmp_path / "twin")
+    weights = tmp_path / "quantised" / "model.safetensors"
+    parts = load_file(weights)
+    name = next(name for name in parts if name.endswith("weight_scale"))
+    save_file(parts | {name: torch.ones(7, 3)}, weights)
+    with pytest.raises(ModelBroken, match="could not be loaded"):
+        load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", "float32", "cpu", "int8"))

@@ -1,0 +1,107 @@
+"""Writes checkpoints as GPTQ's, AWQ's and compressed-tensors' programs do, and the same weights dequantised."""
+
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+GROUP = 32
+AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False, "sym": False}
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}
+
+
+def compressed(form: str, kind: str, bits: int) -> dict[str, object]:
+    weights = {"type": kind, "num_bits": bits, "strategy": "group", "group_size": GROUP, "symmetric": True}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": form,
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+    }
+
+
+CONFIGS: dict[str, dict[str, object]] = {
+    "gptq": GPTQ,
+    "gptq 8 bits": GPTQ | {"bits": 8},
+    "gptq v2, one zero": GPTQ | {"checkpoint_format": "gptq_v2", "sym": True},
+    "gptq by activations": GPTQ | {"desc_act": True},
+    "awq": AWQ,
+    "pack-quantized": compressed("pack-quantized", "int", 4),
+    "pack-quantized, zeros": compressed("pack-quantized", "int", 4),
+    "int-quantized": compressed("int-quantized", "int", 8),
+    "float-quantized": compressed("float-quantized", "float", 8),
+}
+
+
+def write_quantised(plain: Path, kind: str, folder: Path, twin: Path) -> None:
+    """Quantise the matrices of all layers in the folder `plain`; `twin` gets them dequantised."""
+    shutil.copytree(plain, folder)
+    shutil.copytree(plain, twin)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = CONFIGS[kind]
+    (folder / "config.json").write_text(json.dumps(config))
+    source = torch.Generator().manual_seed(0)
+    found: dict[str, Tensor] = {}
+    dense: dict[str, Tensor] = {}
+    for name, weight in load_file(plain / "model.safetensors").items():
+        if not name.endswith("_proj.weight"):
+            found[name] = dense[name] = weight
+            continue
+        parts, dense[name] = _quantised(kind, weight.float(), source)
+        found |= {f"{name.removesuffix('.weight')}.{leaf}": part.contiguous() for leaf, part in parts.items()}
+    save_file(found, folder / "model.safetensors")
+    save_file(dense, twin / "model.safetensors")
+
+
+def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the tensors that a program writes for a weight, and the weight that they stand for."""
+    if kind == "float-quantized":
+        scale = (weight.abs().amax(1, keepdim=True) / 448).bfloat16()
+        floats = (weight / scale.float()).to(torch.float8_e4m3fn)
+        return {"weight": floats, "weight_scale": scale}, floats.float() * scale.float()
+    bits = 8 if "8 bits" in kind or kind == "int-quantized" else 4
+    outs, size = weight.shape
+    columns = torch.arange(size) // (size if kind == "int-quantized" else GROUP)
+    if kind == "gptq by activations":
+        columns = columns[torch.randperm(size, generator=source)]
+    count, middle = int(columns.max()) + 1, 2 ** (bits - 1)
+    scale = (torch.rand((outs, count), generator=source) / 100 + 0.001).half()
+    numbers = torch.randint(0, 2**bits, weight.shape, generator=source)
+    has_zeros = kind in ("gptq", "gptq 8 bits", "gptq by activations", "awq", "pack-quantized, zeros")
+    zero = torch.full((outs, count), middle)
+    if has_zeros:
+        zero = torch.randint(1, 2**bits, (outs, count), generator=source)
+    dense = (numbers - zero[:, columns]) * scale.float()[:, columns]
+    if kind.startswith("gptq"):
+        stored = zero if "v2" in kind else zero - 1
+        return {
+            "qweight": _words(numbers, bits).t(),
+            "qzeros": _words(stored.t(), bits),
+            "scales": scale.t(),
+            "g_idx": columns.int(),
+        }, dense
+    if kind == "awq":
+        by_columns = torch.tensor(AWQ_COLUMNS)
+        mixed = [
+            part.t().reshape(len(part.t()), -1, 8)[..., by_columns].flatten(1) for part in (numbers, zero)
+        ]
+        return {"qweight": _words(mixed[0], 4), "qzeros": _words(mixed[1], 4), "scales": scale.t()}, dense
+    if kind == "int-quantized":
+        return {"weight": (numbers - middle).to(torch.int8), "weight_scale": scale}, dense
+    parts = {
+        "weight_packed": _words(numbers, bits),
+        "weight_scale": scale,
+        "weight_shape": torch.tensor([outs, size]),
+    }
+    if has_zeros:
+        parts["weight_zero_point"] = _words(zero.t(), bits).t()
+    return parts, dense
+
+
+def _words(numbers: Tensor, bits: int) -> Tensor:
+    """Pack numbers [rows, columns] into words of 32 bits, the first one in the lowest bits."""
+    fields = numbers.reshape(len(numbers), -1, 32 // bits) << torch.arange(0, 32, bits)
+    return fields.sum(-1).to(torch.int32)
