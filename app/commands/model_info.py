@@ -22,9 +22,16 @@ from app.models_registry import (
 )
 from app.values.model import Fit, Precision, RemoteModel, gigabytes, parameters_label
 
+USUAL: Precision = "bfloat16"
+"""The precision of a model that is not quantised."""
 
-def print_info(name: str, precision: Precision, context: int, data_dir: Path | None, as_json: bool) -> None:
-    """Print what is known about a model on this machine, or else about a model of the hub."""
+
+def print_info(
+    name: str, precision: Precision | None, context: int, data_dir: Path | None, as_json: bool
+) -> None:
+    """Print what is known about a model on this machine, or else about a model of the hub.
+
+    Without a precision it is judged as it would be loaded."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = parse_hub_id(name, hub.endpoint)
@@ -35,7 +42,9 @@ def print_info(name: str, precision: Precision, context: int, data_dir: Path | N
         return _print_remote(_remote(hub, hub_id, precision, context), as_json)
     found = here or locate(name, lambda *_: None)
     path, label = found.path, found.name
-    fit = judge_folder(path, label, memories()[0], precision, context)
+    fit = judge_folder(
+        path, label, memories()[0], precision or USUAL, context, is_automatic=precision is None
+    )
     template = template_here(str(path), hub)
     levels = _thinking_levels(template) if template else []
     if as_json:
@@ -57,16 +66,16 @@ def _thinking_levels(template: str) -> list[str]:
         ]
 
 
-def _remote(hub: Hub, hub_id: HubId, precision: Precision, context: int) -> RemoteModel:
+def _remote(hub: Hub, hub_id: HubId, precision: Precision | None, context: int) -> RemoteModel:
     """Ask the hub about a model. If that fails, use the catalogue's entry; raises ModelError if there is none."""
     memory = memories()[0]
     try:
-        return inspect_model(hub, hub_id, memory, precision, context)
+        return inspect_model(hub, hub_id, memory, precision or USUAL, context, precision is None)
     except ModelError as error:
         known = [one for one in read_catalogue() if one.entry.repo.lower() == hub_id.repo.lower()]
         if not known:
             raise
-        entry, fit = known[0].entry, known[0].fit(memory, precision, context)
+        entry, fit = known[0].entry, known[0].fit(memory, precision or USUAL, context, precision is None)
         return RemoteModel(
             entry.repo,
             commit="",
@@ -111,4 +120,4 @@ def _fit_lines(fit: Fit) -> str:
         ("runtime", need.runtime),
     )
     sizes = ", ".join(f"{name} {gigabytes(size)}" for name, size in parts)
-    return f"{fit.sentence}{fit.note and ' '}{fit.note}\n  in {fit.precision} with {fit.context:,} tokens: {sizes}"
+    return f"{fit.sentence}{fit.note and ' '}{fit.note}\n  in {fit.form} with {fit.context:,} tokens: {sizes}"

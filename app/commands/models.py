@@ -29,7 +29,10 @@ InstalledName = Annotated[str, typer.Argument(metavar="NAME", help="A name from 
 AnyName = Annotated[
     str, typer.Argument(metavar="NAME", help="A hub id, the address of its page, a folder, or 'demo'.")
 ]
-PrecisionOption = Annotated[Precision, typer.Option("--dtype", help="The precision of the weights.")]
+PrecisionOption = Annotated[
+    Precision | None,
+    typer.Option("--dtype", help="The precision of the weights. [default: as they are loaded here]"),
+]
 ContextOption = Annotated[
     int,
     typer.Option(
@@ -116,7 +119,7 @@ def search_models(
 @models_cli.command("info")
 def show_info(
     name: AnyName,
-    dtype: PrecisionOption = "bfloat16",
+    dtype: PrecisionOption = None,
     context: ContextOption = 4096,
     data_dir: DataDir = None,
     as_json: AsJson = False,

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, get_args
 
 from app.values.chat_format import ChatFormat, Thinking
 from app.values.logits import LogitsSettings, TokenLogprobs
-from app.values.quantisation import Quantisation, QuantisationChoice
+from app.values.quantisation import Quantisation, QuantisationChoice, kept_words
 from app.values.trace import NO_TRACE, StepTrace
 from app.values.trace import Origin as Origin
 from app.values.trace import Split as Split
@@ -281,7 +281,7 @@ class ModelInfo:
     def weights(self) -> str:
         """What the weights are if not floats: "int8", or "4.6 bits a weight as in the file"; else ""."""
         if self.kept_bits:
-            return f"{self.kept_bits:.1f} bits a weight as in the file"
+            return kept_words(self.kept_bits)
         return "" if self.quantisation == "none" else f"{self.quantisation} weights"
 
     def note(self, *names: NoteName) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.values.gguf_header import packing_of
-from app.values.quantisation import Quantisation
+from app.values.quantisation import Quantisation, kept_words
 from app.values.validation import require, require_one_of
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
@@ -163,7 +163,8 @@ class Fit:
     `longest_context` is how many tokens fit at this precision, 0 if the weights do not fit; `peak` is the largest
     resident size in bytes of a process with the model. `room` is how many bytes of the device its weights may take.
     `offloaded` is how many bytes of weights stay in main memory if a GPU is too small, 0 if that is not needed or
-    not possible. `note` is a sentence about parts of the model that are not read, or ""."""
+    not possible. `note` is a sentence about parts of the model that are not read, or "". `kept_bits` is how many
+    bits a weight takes that stays as in its file, 0 if none does."""
 
     need: MemoryNeed
     memory: Memory
@@ -176,6 +177,12 @@ class Fit:
     room: int = 0
     offloaded: int = 0
     note: str = ""
+    kept_bits: float = 0.0
+
+    @property
+    def form(self) -> str:
+        """The form of the weights in memory, in words."""
+        return kept_words(self.kept_bits) if self.kept_bits else self.precision
 
     @property
     def quantisation(self) -> Quantisation:

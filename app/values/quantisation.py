@@ -54,6 +54,11 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
     return "int8", ""
 
 
+def kept_words(bits: float) -> str:
+    """Say how many bits a weight takes that stays as it is in its file."""
+    return f"{bits:.1f} bits a weight as in the file"
+
+
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
     """Return the bits per number of a Linear's weight or of a table by tokens; 0 if it is not quantised."""
     if quantisation == "none":

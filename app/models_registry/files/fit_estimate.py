@@ -78,19 +78,21 @@ class Estimator:
 
     def automatic(self, memory: Memory, precision: Precision) -> Precision:
         """Return what "auto" stands for with this memory: a quantisation, or else `precision`."""
-        if self._keeps("float32"):
+        if self.kept_bits("float32"):
             return "float32"
         share = self.weights.quantisable / max(self.weights.numbers, 1)
         found, _ = automatic(self._numbers(), share, self.is_fast and self.device == RAM, memory.free)
         return precision if found == "none" else found
 
-    def _keeps(self, precision: Precision) -> bool:
-        """Return whether quantised matrices stay as in their file at this precision of activations."""
-        is_kept = (
-            self.device == RAM and self.keeps and precision == "float32" and self.weights.quantisable > 0
-        )
-        kept = sum(one.numbers for one in self.weights.tensors if _kept_bits(one))
-        return is_kept and kept >= MOSTLY * self.weights.numbers
+    def kept_bits(self, precision: Precision) -> float:
+        """Return the bits of a weight that stays as in its file at this precision of activations; 0.0 if none
+        does."""
+        kept = [one for one in self.weights.tensors if _kept_bits(one)]
+        numbers = sum(one.numbers for one in kept)
+        is_most = self.weights.quantisable > 0 and 0 < MOSTLY * self.weights.numbers <= numbers
+        if not (is_most and self.keeps and self.device == RAM and precision == "float32"):
+            return 0.0
+        return sum(one.numbers * _kept_bits(one) for one in kept) / numbers
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """Estimate the memory of the model and its draft models with this many tokens in its context."""
@@ -157,7 +159,8 @@ class Estimator:
         return max(0, self._numbers() - self.shape.embedding)
 
     def _does_pack(self, precision: Precision) -> bool:
-        return self.device == "cpu" and self.packs and precision in ("float32", "bfloat16")
+        is_dense = precision in ("float32", "bfloat16") and not self.kept_bits(precision)
+        return self.device == "cpu" and self.packs and is_dense
 
     def _weights(self, precision: Precision) -> int:
         tied_share = self.shape.embedding / max(1, self._numbers())
@@ -169,7 +172,7 @@ class Estimator:
         """Count the bytes of the weights, each once.
 
         Quantised matrices stay as in their file on a CPU in float32."""
-        if self._keeps(precision):
+        if self.kept_bits(precision):
             bits = [(one, _kept_bits(one)) for one in self.weights.tensors]
             return int(sum(one.numbers * (kept or 32) / 8 for one, kept in bits))
         if precision != "int8" and precision != "int4":
@@ -264,6 +267,7 @@ def judge(
         room,
         offloaded,
         estimator.shape.note,
+        estimator.kept_bits(precision),
     )
 
 

@@ -139,7 +139,7 @@ def _row(one: Recommendation) -> dict[str, object]:
                     f"{parameters_label(entry.parameters)} parameters",
                     f"{entry.context:,} tokens of context",
                     KINDS[entry.kind],
-                    f"{gigabytes(one.fit.need.weights)} of weights in {one.fit.precision}",
+                    f"{gigabytes(one.fit.need.weights)} of weights in {one.fit.form}",
                 ),
             )
         ),
