@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.config import ModelConfig, check_config, config_of, parse_config
+from app.models_registry.files.config import ModelConfig, check_config, config_of, config_values
 from app.models_registry.files.gguf_checks import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, file_names, read_header, weight_files
 from app.models_registry.files.recognition import refuse_embedder, refuse_tensors
+from app.values.config_parts import text_values
 from app.values.eagle_config import refuse_speculator
 from app.values.gguf_header import BLOCKS
 from app.values.messages import ModelFolder
-from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm
+from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm, checkpoint_form
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,
@@ -172,7 +173,7 @@ def check_model(folder: Path, name: str) -> None:
     config = config_of(folder, name)
     sizes = check_config(config, name)
     weights = read_weights(folder, name)
-    if not parse_config(config, name).form:
+    if not checkpoint_form(text_values(config_values(config, name))):
         refuse_tensors((tensor.name for tensor in weights.tensors), name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
     has = {
