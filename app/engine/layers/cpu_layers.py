@@ -223,7 +223,7 @@ def _int8(linear: nn.Module) -> _Int8:
 
 def _packed(linear: nn.Module) -> CPacked:
     if not isinstance(linear, NativeLinear):
-        raise TypeError(f"a product must have packed weights, got {type(linear).__name__}")
+        raise TypeError(f"a product must have packed weights; it is a {type(linear).__name__}")
     if linear.bias is not None:
         _floats(linear.bias)
     return linear.packed.described(linear.bias)

@@ -45,7 +45,7 @@ class NativeLinear(QuantisedLinear):
         """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
-            raise ValueError(f"this kernel takes float32, got {states.dtype}")
+            raise ValueError(f"this kernel takes float32; the states are {states.dtype}")
         out, room = torch.empty((rows, self.out_features)), torch.empty(rows * self._room)
         assert self._library is not None
         self._library.packed_linear(
