@@ -1,6 +1,5 @@
 """Files that a person chooses or drops right behind others: every one is taken, once, whatever still runs."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 
 from app.chats import Chats
 from app.database import Database
-from app.database.restoring import STAGED
 from app.ui import Running, Services
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import PageDriver
@@ -81,13 +79,13 @@ def wait_until(person: PageDriver, is_so: Callable[[], object]) -> None:
     assert is_so()
 
 
-def taken(box: str, services: Services, documents: ScriptedDocuments, data_dir: Path) -> list[str]:
-    """The names of the files that were taken through this box; of backups, of the latest one."""
+def taken(box: str, person: PageDriver, services: Services, documents: ScriptedDocuments) -> list[str]:
+    """The names of the files that were taken through this box; the backup that the page asks about."""
     if box == IMPORT:
         return [one.title for one in services.conversations.stores.summaries()]
-    if box == RESTORE and (data_dir / STAGED).exists():
-        with closing(sqlite3.connect(data_dir / STAGED)) as staged:
-            return [title for (title,) in staged.execute("SELECT title FROM chat")]
+    if box == RESTORE:
+        question = person.page.text_content("#restore-question") or ""
+        return [name for name in NAMES if f"{name}.sqlite" in question]
     return [Path(name).stem for name, _ in documents.uploads]
 
 
@@ -103,9 +101,9 @@ def test_a_second_file_is_taken_while_the_first_is_under_way(
     is_told = held == UPLOAD and box in (DOCUMENTS, CHAT)
     person.page.wait_for_selector("body[data-is-sending]" if is_told else "body:not([data-is-sending])")
     person.page.set_input_files(box, second)
-    wait_until(person, lambda: taken(box, services, documents, tmp_path) == ["second"])
+    wait_until(person, lambda: taken(box, person, services, documents) == ["second"])
     requests[0].continue_()
-    wait_until(person, lambda: "first" in taken(box, services, documents, tmp_path))
+    wait_until(person, lambda: "first" in taken(box, person, services, documents))
     person.page.wait_for_selector("body:not([data-is-sending])")
 
 

@@ -22,7 +22,7 @@ class NativeLinear(QuantisedLinear):
     """Multiplies with our C kernel. A row's activations become numbers of 8 bits, each 32 of them with a scale."""
 
     bits = 8
-    rounding = 0.3
+    rounding = 0.6
     """How far results may differ because activations are rounded: `tolerance_of` in hardware.py."""
     packed: PackedWeight
 

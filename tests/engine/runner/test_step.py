@@ -50,7 +50,7 @@ def test_a_step_with_a_drafted_token_is_a_hit() -> None:
 def test_a_step_commits_tokens_with_an_origin_each(
     tokens: tuple[int, ...], origins: tuple[Origin, ...]
 ) -> None:
-    with pytest.raises(ValueError, match="a step needs tokens and one origin for each of them, got"):
+    with pytest.raises(ValueError, match="a step needs tokens and one origin for each of them, not"):
         Step(tokens, origins, rows=1)
 
 
