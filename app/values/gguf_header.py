@@ -30,8 +30,9 @@ ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """The names of the tensors of the embedding and of the head."""
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
-QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 """The names that llama.cpp gives to the parts of a split file."""
+QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
+"""The end of a file's name, without its suffix, that tells how the file is quantised."""
 NEWEST_TYPE = 255
 """Types are numbered from 0, and there are fewer than 50: a larger number is no type of the future."""
 TEXT, LIST = 8, 9

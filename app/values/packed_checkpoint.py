@@ -1,10 +1,11 @@
 """How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ or compressed-tensors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 Method = Literal["gptq", "awq", "compressed-tensors"]
+COMPRESSED: Final = "compressed-tensors"
 GPTQ_BITS = (2, 4, 8)
 """Numbers of 3 bits are stored across the borders of 32-bit words."""
 PACKED_LEAVES = ("qweight", "weight_packed")
@@ -43,6 +44,16 @@ class CheckpointForm:
         return (columns * several, rows) if self.method == "awq" else (rows, columns * several)
 
 
+BYTES = CheckpointForm(COMPRESSED, 8, is_packed=False)
+IN_BYTES = (
+    "int-quantized int 8",
+    "naive-quantized int 8",
+    "float-quantized float 8",
+    "naive-quantized float 8",
+)
+"""The forms of compressed-tensors that have a byte for each number."""
+
+
 def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
     """Return how the weights of a model with this config.json are quantised; None if not in a form that can be
     read."""
@@ -52,32 +63,23 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
     method, bits = stated.get("quant_method"), stated.get("bits", stated.get("w_bit"))
     if method == "gptq" and bits in GPTQ_BITS:
         layout = stated.get("checkpoint_format") or "gptq"
-        return CheckpointForm("gptq", bits, layout == "gptq") if layout in ("gptq", "gptq_v2") else None
+        return CheckpointForm("gptq", int(bits), layout == "gptq") if layout in ("gptq", "gptq_v2") else None
     if method == "awq" and bits == 4 and str(stated.get("version", "gemm")).lower() == "gemm":
         return CheckpointForm("awq", 4)
-    if method == get_args(Method)[2]:
+    if method == COMPRESSED:
         return _compressed(stated)
     return None
 
 
 def _compressed(stated: Mapping[str, Any]) -> CheckpointForm | None:
     groups = stated.get("config_groups")
-    named = (
-        [one for one in groups.values() if isinstance(one, Mapping)] if isinstance(groups, Mapping) else []
-    )
-    schemes = [one["weights"] for one in named if isinstance(one.get("weights"), Mapping)]
-    kinds = {(str(one.get("type")), str(one.get("num_bits"))) for one in schemes}
-    if len(kinds) != 1 or stated.get("sparsity_config"):
+    named = groups.values() if isinstance(groups, Mapping) else ()
+    schemes = [one.get("weights") for one in named if isinstance(one, Mapping)]
+    kinds = {(str(one.get("type")), str(one.get("num_bits"))) for one in schemes if isinstance(one, Mapping)}
+    form = stated.get("format")
+    if len(kinds) != 1 or stated.get("sparsity_config") or not isinstance(form, str):
         return None
-    (kind,), form = kinds, stated.get("format")
-    if form == "pack-quantized" and kind in (("int", "4"), ("int", "8")):
-        return CheckpointForm("compressed-tensors", int(kind[1]))
-    is_bytes = (form, *kind) in (
-        ("int-quantized", "int", "8"),
-        ("float-quantized", "float", "8"),
-        ("naive-quantized", "float", "8"),
-        ("naive-quantized", "int", "8"),
-    )
-    if not is_bytes:
-        return None
-    return CheckpointForm("compressed-tensors", 8, is_packed=False, is_float=kind[0] == "float")
+    kind = " ".join((form, *kinds.pop()))
+    if kind in ("pack-quantized int 4", "pack-quantized int 8"):
+        return CheckpointForm(COMPRESSED, int(kind[-1]))
+    return replace(BYTES, is_float="float 8" in kind) if kind in IN_BYTES else None

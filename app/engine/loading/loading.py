@@ -23,7 +23,7 @@ from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.native_linear import can_multiply, packed_weights
-from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled
+from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled, suiting_dtype
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.loading.kept_layers import packable
@@ -64,7 +64,7 @@ from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.config_parts import unread_parts
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
-from app.values.quantisation import MOSTLY
+from app.values.quantisation import MOSTLY, Quantisation
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
@@ -159,16 +159,11 @@ def load(
         stated = read_config(whole.path)
         config = text_config(stated)
         described = described_model(whole, config)
-        keeps = keeps_packed(folder, described, choice, chosen.device)
-        if keeps:
-            choice = replace(choice, dtype="float32", quantisation="none")
         progress("Compiling for this processor", 0, LOADED)
-        quantisation, reason = settled(choice, described, chosen.device)
-        choice = replace(choice, quantisation=quantisation)
+        quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
+        choice = replace(choice, quantisation=quantisation, dtype="float32" if keeps else choice.dtype)
         device, dtype = prepared(choice, chosen.device)
         check_can_quantise(quantisation, dtype, device)
-        if not keeps and quantisation == "none" and _is_quantised(folder, described):
-            reason = f"The file's quantised weights are dequantised to {dtype_name(dtype)}: {UNPACKED}"
         check_memory(folder, dtype, keeps)
         tokenizer = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
@@ -197,19 +192,32 @@ def load(
     return replace(loaded, info=info, draft_models=sources)
 
 
-UNPACKED = "they stay as they are on a CPU with a C compiler, in float32, if they are most of the model."
-
-
-def keeps_packed(
+def _settled_weights(
     folder: ModelFolder, model: PreTrainedModel, choice: ModelChoice, device: torch.device
-) -> bool:
-    """Return whether a file's quantised matrices stay packed: on a CPU, if they are most of the model.
+) -> tuple[Quantisation, bool, str]:
+    """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
 
-    They do not if the choice asks for another form. The model may be without data."""
+    They stay packed on a CPU if they are most of the model and no other form is chosen. The model may be without
+    data."""
+    is_quantised = _is_quantised(folder, model)
+    if is_quantised and _keeps_packed(model, choice, device):
+        return "none", True, ""
+    quantisation, reason = settled(choice, model, device)
+    if is_quantised and quantisation == "none":
+        dtype = dtype_name(suiting_dtype(choice, device))
+        reason = (
+            f"The file's quantised weights are dequantised to {dtype}: they stay as they are on a CPU with a C "
+            "compiler, in float32, if they are most of the model."
+        )
+    return quantisation, False, reason
+
+
+def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.device) -> bool:
     is_open = choice.quantisation in ("auto", "none") and choice.dtype in ("auto", "float32")
+    if not (is_open and device.type == "cpu"):
+        return False
     kept = sum(map(prod, packable(model).values()))
-    is_most = kept >= MOSTLY * model.num_parameters()
-    return is_open and device.type == "cpu" and _is_quantised(folder, model) and is_most and can_multiply()
+    return kept >= MOSTLY * model.num_parameters() and can_multiply()
 
 
 def _is_quantised(folder: ModelFolder, model: PreTrainedModel) -> bool:

@@ -56,8 +56,9 @@ class QuantisedTensor:
 
     def __getitem__(self, _all: object) -> Tensor:
         """Read and dequantise the weight. Raises ValueError if its scales do not fit it."""
-        values, (scale, zero), columns = self._values().float(), self._scale_and_zero(), self._columns()
+        values, scale = self._values().float(), self._scale()
         (outs, size), (rows, groups) = values.shape, scale.shape
+        zero, columns = self._zero(scale), self._columns(groups)
         if outs % rows or (size % groups and columns is None):
             raise ValueError(f"the scales {rows} x {groups} of {self.stem[-60:]} do not fit {outs} x {size}")
         if columns is None:
@@ -68,14 +69,16 @@ class QuantisedTensor:
 
     def can_pack(self, outs: int, size: int) -> bool:
         """Return whether the numbers are whole, and each 32 neighbours have one scale."""
-        if self.form.is_float or self._columns() is not None:
+        if self.form.is_float:
             return False
-        rows, groups = self._scale_and_zero()[0].shape
-        return rows == outs and size % GROUP == 0 and size // GROUP % groups == 0
+        rows, groups = self._scale().shape
+        is_whole = rows == outs and size % GROUP == 0 and size // GROUP % groups == 0
+        return is_whole and self._columns(groups) is None
 
     def packed(self) -> PackedWeight:
         """Read the weight in the form in which it stays in memory."""
-        values, (scale, zero), bits = self._values(), self._scale_and_zero(), self.form.bits
+        values, scale, bits = self._values(), self._scale(), self.form.bits
+        zero = self._zero(scale)
         if bits == 8 and self.form.is_packed:
             values, zero = (values ^ 128).view(torch.int8), zero - 128
         first = int(zero.flatten()[0])
@@ -99,34 +102,35 @@ class QuantisedTensor:
         size = int(self._part("weight_shape")[1])
         return _unpacked(self._part("weight_packed"), self.form.bits)[:, :size]
 
-    def _scale_and_zero(self) -> tuple[Tensor, Tensor]:
-        """Read the scales and the zeros [out, groups], the zeros in float32."""
-        bits = self.form.bits
-        if self.form.method == "compressed-tensors":
-            scale = self._part("weight_scale")
-            scale = scale.view(-1, 1) if scale.dim() < 2 else scale
-            return scale, self._compressed_zero(scale)
-        zero = _unpacked(self._part("qzeros"), bits, AWQ_ORDER if self.form.method == "awq" else ()).t()
-        return self._part("scales").t(), zero.float() + self.form.is_offset
+    def _scale(self) -> Tensor:
+        """Read the scales [out, groups]."""
+        if self.form.method != "compressed-tensors":
+            return self._part("scales").t()
+        scale = self._part("weight_scale")
+        return scale.view(-1, 1) if scale.dim() < 2 else scale
 
-    def _compressed_zero(self, scale: Tensor) -> Tensor:
-        middle = 2 ** (self.form.bits - 1) if self.form.is_packed else 0
+    def _zero(self, scale: Tensor) -> Tensor:
+        """Read the zeros [out, groups] of these scales, in float32."""
+        bits = self.form.bits
+        if self.form.method != "compressed-tensors":
+            order = AWQ_ORDER if self.form.method == "awq" else ()
+            return _unpacked(self._part("qzeros"), bits, order).t().float() + self.form.is_offset
+        middle = 2 ** (bits - 1) if self.form.is_packed else 0
         if f"{self.stem}.weight_zero_point" not in self.names:
             return torch.full(scale.shape, float(middle))
         zero = self._part("weight_zero_point")
-        if (
-            zero.dtype == torch.int32 and self.form.is_packed
-        ):  # packed as the numbers are, but along the columns
-            return _unpacked(zero.t(), self.form.bits).t()[: len(scale)].float()
+        if zero.dtype == torch.int32 and self.form.is_packed:
+            # It is packed as the numbers are, but along the columns.
+            return _unpacked(zero.t(), bits).t()[: len(scale)].float()
         return zero.float().view(scale.shape) + middle
 
-    def _columns(self) -> Tensor | None:
-        """Read the group of each column, if groups are not neighbours (GPTQ with desc_act)."""
+    def _columns(self, count: int) -> Tensor | None:
+        """Read which of `count` groups each column is in, if groups are not neighbours (GPTQ with desc_act)."""
         name = "g_idx" if self.form.method == "gptq" else "weight_g_idx"
         if f"{self.stem}.{name}" not in self.names:
             return None
         groups = self._part(name).long()
-        usual = torch.arange(len(groups)) // -(-len(groups) // self._scale_and_zero()[0].shape[1])
+        usual = torch.arange(len(groups)) // -(-len(groups) // count)
         return None if bool((groups == usual).all()) or bool((groups < 0).any()) else groups
 
 

@@ -87,12 +87,12 @@ class Estimator:
     def kept_bits(self, precision: Precision) -> float:
         """Return the bits of a weight that stays as in its file at this precision of activations; 0.0 if none
         does."""
-        kept = [one for one in self.weights.tensors if _kept_bits(one)]
-        numbers = sum(one.numbers for one in kept)
-        is_most = self.weights.quantisable > 0 and 0 < MOSTLY * self.weights.numbers <= numbers
-        if not (is_most and self.keeps and self.device == RAM and precision == "float32"):
+        if not (self.keeps and self.device == RAM and precision == "float32"):
             return 0.0
-        return sum(one.numbers * _kept_bits(one) for one in kept) / numbers
+        kept = [(one.numbers, bits) for one in self.weights.tensors if (bits := _kept_bits(one))]
+        numbers = sum(count for count, _ in kept)
+        is_most = 0 < MOSTLY * self.weights.numbers <= numbers and self.weights.quantisable > 0
+        return sum(count * bits for count, bits in kept) / numbers if is_most else 0.0
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """Estimate the memory of the model and its draft models with this many tokens in its context."""
@@ -213,9 +213,8 @@ class Estimator:
 
 def _kept_bits(tensor: Tensor) -> float:
     """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
-    if EXPERTS.search(tensor.name):
-        return 0.0
-    return kept_bits(tensor.stored, tensor.shape) or KEPT_BITS.get(tensor.stored, 0.0)
+    bits = kept_bits(tensor.stored, tensor.shape) or KEPT_BITS.get(tensor.stored, 0.0)
+    return 0.0 if bits and EXPERTS.search(tensor.name) else bits
 
 
 def row_price(shape: ModelConfig, width: int) -> RowPrice:

@@ -5,6 +5,7 @@ the model is, and how much memory that file takes.
 """
 
 import fnmatch
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,7 @@ from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HUB_ID, HubId
 from app.values.dataclass_json import parse_json
 from app.values.gguf_header import read_gguf_header, read_gguf_part
-from app.values.model import DISK_RESERVE, FileProgress, Memory, Precision, RemoteModel, SearchHit, best_gguf
+from app.values.model import FileProgress, Memory, Precision, RemoteModel, SearchHit, best_gguf
 
 FIRST_BYTES = 100_000
 """Bytes of the first request for a safetensors header. Most headers are shorter."""
@@ -93,7 +94,7 @@ def inspect_model(
     try:
         if known.ggufs:
             # The page recommends this file, and others by the free space of the disk.
-            best = best_gguf(known.ggufs, max(file.size for file in known.ggufs) + DISK_RESERVE, memory.free)
+            best = best_gguf(known.ggufs, sys.maxsize, memory.free)
             one = replace(wanted, file=best)
             config, weights = remote_gguf(hub, one, hub.plan_of(found, one).commit)
         else:
