@@ -46,7 +46,7 @@ SECONDS_TO_END = 10.0
 LONGEST_NAME = 200
 """Characters of a file's name; file systems take 255 bytes."""
 NO_THREAD = (
-    "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
+    "The download could not be started: close other programs, then try again. Downloaded bytes are kept."
 )
 SPAN_SECONDS = 5.0
 """Seconds over which the mean speed is measured."""
@@ -61,11 +61,11 @@ class SavedDownloads:
 
     folder: Path
 
-    def save(self, wanted: HubId, plan: DownloadPlan | None) -> None:
-        """Save a download. Raises SettingsNotSaved if the data folder cannot be written."""
-        values = {**asdict(wanted), "plan": asdict(plan) if plan else None}
+    def save(self, wanted: HubId, plan: DownloadPlan | None, failure: DownloadFailed | None = None) -> None:
+        """Save a download, and why it failed. Raises SettingsNotSaved if the data folder cannot be written."""
+        parts = {"plan": plan and asdict(plan), "failure": failure and asdict(failure)}
         try:
-            write_file(self._path(wanted), json.dumps(values))
+            write_file(self._path(wanted), json.dumps({**asdict(wanted), **parts}))
         except OSError as error:
             raise SettingsNotSaved(
                 f"{self.folder} cannot be written ({error.strerror}), so a download of {wanted} would be forgotten "
@@ -76,14 +76,15 @@ class SavedDownloads:
         """Delete the JSON file of a download, if it exists."""
         self._path(wanted).unlink(missing_ok=True)
 
-    def load(self) -> Iterator[tuple[HubId, DownloadPlan | None]]:
+    def load(self) -> Iterator[tuple[HubId, DownloadPlan | None, DownloadFailed | None]]:
         """Read the unfinished downloads of the previous run; invalid files are ignored."""
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
                 saved = parse_json(path.read_text(encoding="utf-8"))
                 plan = require_types(plan_from_json(saved["plan"]), saved["plan"]) if saved["plan"] else None
                 wanted = HubId(saved["repo"], saved["revision"], saved.get("file", ""))
-                yield require_types(wanted, saved), plan
+                failure = DownloadFailed(**saved["failure"]) if saved.get("failure") else None
+                yield require_types(wanted, saved), plan, failure
 
     def _path(self, wanted: HubId) -> Path:
         name = quote(str(wanted), safe="")
@@ -204,10 +205,12 @@ class Downloads:
         self._entries: dict[str, DownloadEntry] = {}
 
     def restore(self) -> None:
-        """List the unfinished downloads of the previous run as paused."""
-        for wanted, plan in self._files.load():
+        """List the unfinished downloads of the previous run as paused, or as failed with the reason."""
+        for wanted, plan, failure in self._files.load():
             entry = self._entry(wanted, plan)
             entry.state, entry.goal = "paused", "pause"
+            if failure:
+                entry.handle(failure, self._clock())
             with self._lock:
                 self._entries.setdefault(str(wanted), entry)
 
@@ -318,8 +321,7 @@ class Downloads:
         try:
             self._receive(entry)
         except (AppError, OSError) as error:
-            with self._lock:
-                entry.state, entry.note = "failed", str(error)
+            self._handle(entry, DownloadFailed(type(error).__name__, str(error)))
         finally:
             with self._lock:
                 self._finish(entry)
@@ -335,18 +337,27 @@ class Downloads:
                     child.kill()
             for message in child.messages():
                 self._handle(entry, message)
+        if entry.goal == "run" and entry.state == "running":
+            raise ended_unexpectedly(entry.wanted.repo)
 
     def _handle(self, entry: DownloadEntry, message: DownloadMessage) -> None:
-        is_unknown = (
-            isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
-        )
-        if isinstance(message, DownloadFinished) or is_unknown:  # before the download is shown as ended
-            self._files.forget(entry.wanted)
+        self._save(entry, message)
         with self._lock:
             if entry.goal == "run" or isinstance(message, DownloadPlanned):
                 entry.handle(message, self._clock())
-        if isinstance(message, DownloadPlanned):
+
+    def _save(self, entry: DownloadEntry, message: DownloadMessage) -> None:
+        """Save what the next run lists, before the page shows the message."""
+        is_unknown = (
+            isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
+        )
+        if isinstance(message, DownloadFinished) or is_unknown:
+            self._files.forget(entry.wanted)
+        elif isinstance(message, DownloadPlanned):
             self._files.save(entry.wanted, message.plan)
+        elif isinstance(message, DownloadFailed) and entry.goal == "run":
+            with suppress(SettingsNotSaved):  # on a full disk, its own reason matters more
+                self._files.save(entry.wanted, entry.plan, message)
 
     def _finish(self, entry: DownloadEntry) -> None:
         """Update the state of a download whose process has ended."""
@@ -354,8 +365,6 @@ class Downloads:
         entry.done = self._stored_bytes(entry.wanted, entry.plan)
         if entry.goal == "cancel":
             self._remove(entry)
-        elif entry.goal == "run" and entry.state == "running":
-            entry.state, entry.note = "failed", str(ended_unexpectedly(entry.wanted.repo))
 
     def _remove(self, entry: DownloadEntry) -> None:
         if entry.plan and entry.state != "done":

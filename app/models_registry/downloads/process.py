@@ -134,7 +134,7 @@ class DownloadProcess(ChildProcess):
 
 def ended_unexpectedly(repo: str) -> ModelError:
     """Return the error for a process that ended without a final message."""
-    return ModelError(f"The download of {repo} ended unexpectedly: resume it. Downloaded bytes are kept.")
+    return ModelError(f"The download of {repo} ended unexpectedly: try again. Downloaded bytes are kept.")
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:

@@ -199,7 +199,10 @@ def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
     in_the_middle(downloads)
     os.kill(children[0].pid, signal.SIGTERM)
     until(lambda: the(downloads).state == "failed")
-    assert "ended unexpectedly: resume it" in the(downloads).note
+    assert "ended unexpectedly: try again" in the(downloads).note
+    later = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
+    later.restore()
+    assert (the(later).state, the(later).note) == ("failed", the(downloads).note)
     downloads.resume("org/small")
     until(lambda: the(downloads).state == "done")
 
@@ -211,7 +214,7 @@ def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(down
     finally:
         threading.stack_size(before)
     assert the(downloads).state == "failed"
-    assert the(downloads).note.endswith("close other programs, then resume it. Downloaded bytes are kept.")
+    assert the(downloads).note.endswith("close other programs, then try again. Downloaded bytes are kept.")
     downloads.pause("org/small")
     downloads.resume("org/small")
     until(lambda: the(downloads).state == "done")
@@ -234,14 +237,21 @@ def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
     )
 
 
-def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downloads: Downloads) -> None:
+def test_a_failure_is_told_after_a_restart_too_and_a_missing_login_is_marked(
+    server: FakeHub, hub: Hub, downloads: Downloads, tmp_path: Path
+) -> None:
     server.gated.add("org/small")
     downloads.start("org/small")
     until(lambda: the(downloads).state == "failed")
     failed = the(downloads)
     assert failed.asks_token and "is gated: accept its terms" in failed.note
     assert failed.page == f"{server.endpoint}/org/small"
+    later = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
+    later.restore()
+    assert later.snapshot() == (failed,)
     server.gated.clear()
+    later.resume("org/small")
+    until(lambda: the(later).state == "done")
     downloads.start("org/small")
     until(lambda: the(downloads).state == "done")
     assert not the(downloads).asks_token

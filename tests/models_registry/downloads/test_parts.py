@@ -33,6 +33,7 @@ from tests.models_registry.hub_server import git_sha1
 COMMIT = "a" * 40
 FILE = RemoteFile("config.json", 5, "b" * 40)
 PLAN = DownloadPlan("org/small", "main", COMMIT, (FILE, RemoteFile("model.safetensors", 7, "c" * 64)))
+FAILED = DownloadFailed("ModelGated", "org/x is gated: accept its terms.")
 
 
 @pytest.mark.parametrize(
@@ -187,15 +188,15 @@ def test_the_speed_is_that_of_the_last_seconds() -> None:
 def test_a_download_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     files = SavedDownloads(tmp_path / "downloads")
     assert list(files.load()) == []
-    files.save(HubId("org/x", "feature/y"), None)
+    files.save(HubId("org/x", "feature/y"), None, FAILED)
     files.save(HubId("org/small"), PLAN)
     one_file = HubId("org/" + "n" * 90, "v1", "f" * 120 + ".gguf")  # too long for the name of a file
     files.save(one_file, None)
-    others = {HubId("org/x", "feature/y"): None, one_file: None}
-    assert dict(files.load()) == {HubId("org/small"): PLAN, **others}
+    others = {HubId("org/x", "feature/y"): [None, FAILED], one_file: [None, None]}
+    assert {wanted: saved for wanted, *saved in files.load()} == {HubId("org/small"): [PLAN, None], **others}
     files.forget(HubId("org/small"))
     files.forget(HubId("org/small"))
-    assert dict(files.load()) == others
+    assert {wanted: saved for wanted, *saved in files.load()} == others
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,7 @@ def test_what_was_remembered_and_makes_no_sense_is_left_alone(tmp_path: Path, te
     files = SavedDownloads(tmp_path)
     files.save(HubId("org/small"), PLAN)
     (tmp_path / "a.json").write_text(text)
-    assert list(files.load()) == [(HubId("org/small"), PLAN)]
+    assert list(files.load()) == [(HubId("org/small"), PLAN, None)]
     assert (tmp_path / "a.json").exists()
 
 
@@ -246,6 +247,6 @@ def test_a_line_that_is_no_message_is_one_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(DownloadProcess, "lines", lambda _: iter([line]))
     with (
         DownloadProcess(DownloadRequest(HubId("org/small"))) as child,
-        pytest.raises(ModelError, match=r"^The download of org/small ended unexpectedly: resume it"),
+        pytest.raises(ModelError, match=r"^The download of org/small ended unexpectedly: try again"),
     ):
         list(child.messages())
