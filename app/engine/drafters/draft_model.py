@@ -175,7 +175,7 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _ranked(ids: list[int], scores: list[float]) -> list[Proposal]:
-    """Pair each token with its gap class; the only token, if there are no others, gets the largest lead."""
+    """Pair each token with its gap class. A token without competitors gets the largest lead."""
     gaps = [scores[0] - score for score in scores]
     lead = gaps[1] if len(gaps) > 1 else GAPS[-1]
     classes = [LEADS + bisect_right(GAPS, lead), *(bisect_right(GAPS, gap) for gap in gaps[1:])]

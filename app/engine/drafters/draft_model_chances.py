@@ -101,7 +101,7 @@ class DraftModelChances:
             expected, cell = known.pop(token, (0.0, DRAFTED))
             by_pool = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
             chance, features = self._chance(*_named(gap), by_pool, deep)
-            # The pool's first guess stays its own, even if the draft model proposes it, too.
+            # The pool keeps the credit for its first guess, even if the draft model proposes the same token.
             edges.append((chance / trust, token, cell if token == first else DRAFTED))
             judged.append((token, chance, features))
         for token, (expected, cell) in known.items():

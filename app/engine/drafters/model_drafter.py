@@ -5,8 +5,8 @@ a node's reach is high enough (`draft_model_budget.py`), the draft model is aske
 both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
 after nodes that the pool does not know.
 
-The pool's own tree is grown, too, which takes microseconds in C. When the text has left both trees, the numbers of
-tokens that each would have had accepted show what the draft model gains. Until the gain is more than chance may
+The pool's own tree is grown, too, which takes microseconds in C. When the text has left both trees, the draft
+model's gain is the difference between the tokens that each tree got right. Until the gain is more than chance may
 explain, the pool's tree is checked by the target, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
@@ -80,8 +80,8 @@ class _Drafted:
     text: int  # tokens up to the current one
     joint: DraftTree
     alone: DraftTree
-    fed: DraftTree  # one of both trees, which the planner may shorten; as many rows of the other are counted
-    reach: float = 0.0  # of all nodes that the draft model was asked about
+    fed: DraftTree  # the tree that the model checked; of the other tree, as many rows are counted
+    reach: float = 0.0  # the sum over all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
     def learn(self, written: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:

@@ -73,7 +73,7 @@ class SentenceModel:
         owners = torch.tensor(windows["overflow_to_sample_mapping"])
         sizes = torch.tensor([float(len(one)) for one in ids])
         rows = torch.zeros(len(ids), width)
-        order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # little padding
+        order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # so that batches need little padding
         for start in range(0, len(order), AT_ONCE):
             batch = order[start : start + AT_ONCE]
             rows[batch] = self._pooled([ids[one] for one in batch])
@@ -189,8 +189,8 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
 
 
 def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
-    """Move the model to a device, or back to the CPU if a first text fails there, because nobody chose that
-    device."""
+    """Move the model to a device. If a first text fails on a device that the user did not choose, move it back to
+    the CPU."""
     if device.type == "cpu":
         return read
     try:
@@ -198,7 +198,7 @@ def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
         if np.isfinite(read.embed([_TRIAL])).all():
             return read
         reason = "a vector was not finite"
-    except Exception as error:  # a driver's, a library's: each has types of its own
+    except Exception as error:  # drivers and libraries raise errors of their own types
         reason = refused_because(error)
     log.info("texts are embedded on the CPU: %s", reason)
     read.model.train(False).to("cpu")

@@ -1,4 +1,4 @@
-"""Tries whether steps can be CUDA graphs on this device: a tiny block must have the same logits as eagerly."""
+"""Tests whether steps can run as CUDA graphs on this device: a tiny block must have the same logits as eagerly."""
 
 from collections.abc import Callable
 from functools import partial
@@ -39,7 +39,7 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
 def tried_graphs(
     model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
 ) -> EagerSteps:
-    """Return graphs if a tiny block has the same logits by a graph as eagerly; else eager steps with a note."""
+    """Return graphs if a tiny block has the same logits as in eager steps; else eager steps with a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""
@@ -51,9 +51,8 @@ def tried_graphs(
 
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) -> str:
-    """Try these graphs; return why steps cannot be recorded, "" if they can.
-
-    Tries 1 row if memory is too small for 8."""
+    """Try these graphs; return why steps cannot be recorded, "" if they can. Tries only 1 row if memory is too
+    small for 8."""
     note = NO_MEMORY
     for rows in (8, 1):
         if not note.startswith(NO_MEMORY):

@@ -16,8 +16,9 @@ first steps are eager, so that rare buckets are never recorded. Blocks without a
 too deep or too wide are eager, too.
 
 If recording a step fails, the model runs eagerly from then on, and `note` holds the reason. If memory ran out
-while recording, only steps of that row count stay eager. If memory is too small to let the cache grow far at
-once, steps are eager until the cache has grown by little.
+while recording, only steps of that row count stay eager. Growing the cache for recorded steps takes more memory
+than growing it for an eager step. If it fails,
+steps stay eager.
 """
 
 from collections import Counter
@@ -147,10 +148,10 @@ class GraphSteps(EagerSteps):
         self._moves: CapturedMoves | None = None
         self._can_record_moves = True
         self._cache: BlockCache | None = None
-        self._version = self._capacity = 0  # of `_cache` when it was last checked
+        self._version = self._capacity = 0  # the cache's version when `_cache` was last checked
         self._logits = self._best = torch.empty(0)
         self._most_best = most_best
-        self._num_best = 0  # of the newest block
+        self._num_best = 0  # best tokens a row that the newest graph found
 
     @property
     def num_graphs(self) -> int:

@@ -43,8 +43,8 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels if they can. `note` tells which do, or why none does; "" on other
-    devices."""
+    """A model whose layers use our kernels if they can. `note` tells which do, or why none does; "" if the device
+    has no such kernels."""
 
     model: PreTrainedModel
     note: str = ""
@@ -72,7 +72,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
         from app.engine.layers.triton_kernels import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
-    except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
+    except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         reason = refused_because(error)
         log.info("layers keep torch's kernels, because ours failed their trial: %s", reason)
         return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")

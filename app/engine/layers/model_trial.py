@@ -1,4 +1,4 @@
-"""Tries whether a model can decode draft trees, only chains, or only token by token, and returns the reason.
+"""Tests whether a model can decode draft trees, only chains, or only token by token, and why.
 
 The config is read first: a recurrent state cannot branch, and the windows of sliding layers must be known. Then
 a small tree is run with our attention and cache, and its paths as transformers runs the model. Lookahead is
@@ -58,7 +58,7 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
             reason = "This model's layers do not pass on the length of their attention window"
         elif not is_close(logits, expected, tolerance_of(model)):
             reason = "This model's attention depends on more than which rows see each other"
-    except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
+    except Exception as error:  # models, torch and drivers raise errors of their own types
         if is_no_verdict(error):
             raise
         reason = f"This model has its own attention code ({type(error).__name__})"
@@ -133,7 +133,7 @@ def _logits(model: PreTrainedModel, text: list[int]) -> Tensor:
 
 
 def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[Block]:
-    """Make chains of these row counts after the prefix, without those that exceed the model's positions."""
+    """Make chains of these row counts after the prefix, except those that exceed the model's positions."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     most = (positions or len(_PREFIX) + max(ROWS)) - len(_PREFIX)
     lines = (_tokens(model, *(2 + row % 7 for row in range(rows))) for rows in counts if rows <= most)

@@ -2,8 +2,9 @@
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
-A group of neighbours in a row shares a scale, and in some formats an offset. In others several groups share them,
-and each group has a small whole factor. Some formats have a table of the values that numbers stand for.
+A group of neighbours in a row shares a scale, and in some formats an offset. In other formats, several groups
+share both, and each group multiplies them by a small integer. Some formats have a table of the values that numbers
+stand for.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ NONE = torch.empty(0)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Some rows of a weight: numbers [rows, size] in bytes, signed in 8 bits; scales [rows, groups].
+    """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits); scales [rows, groups].
 
     Factors [rows, size / 32] or [rows, size / 16] have the type int8. Without factors all are 1."""
 
@@ -89,7 +90,7 @@ class PackedWeight:
 
 
 def pack(shape: tuple[int, int], slices: Iterable[Numbers]) -> PackedWeight:
-    """Pack the slices of a weight's rows one after the other; all but the last must have whole tiles."""
+    """Pack slices of a weight's rows, in order; all slices but the last must consist of whole tiles."""
     parts: dict[str, Tensor] = {}
     done, tiles = 0, -(-shape[0] // OUTS)
     numbers = None

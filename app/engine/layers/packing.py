@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""Smaller weights are not packed, because starting the kernel costs more than the copy."""
+"""The smallest weight that is packed: for smaller ones, starting the kernel costs more than the copy."""
 
 _ROWS = 16
 """The row count that the block layout is chosen for. It works for every count; a layout for 1 row is slow for

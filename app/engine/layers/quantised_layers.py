@@ -94,8 +94,8 @@ class QuantisedLinear(nn.Module):
         return product.view(*shape, self.out_features)
 
     def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
-        """Return the embedding tied to this head: `table` itself. A subclass with packed weights makes another
-        one."""
+        """Return the embedding tied to this head: `table` itself. Subclasses with packed weights make their
+        own."""
         return table
 
 

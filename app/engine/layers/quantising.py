@@ -84,7 +84,7 @@ MISSING = (
 
 
 def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
-    """Return the chosen quantisation, and a note why an automatic one is none. The model may be without data."""
+    """Return the chosen quantisation, and why an automatic one is none. The model may be on the meta device."""
     if choice.quantisation != "auto":
         return choice.quantisation, ""
     is_fast = choice.dtype == "auto" and device.type == "cpu" and multiplies_int8_fast()
@@ -94,7 +94,7 @@ def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -
 
 
 def _quantisable(model: PreTrainedModel) -> int:
-    """Count the weights that quantised layers would hold, the embedding's included."""
+    """Count the weights that quantised layers would hold, including the embedding's."""
     linears: Any = [parent.get_submodule(name) for parent, name, _, _ in _linears(model, "int8")]
     weights = [one.weight for one in linears]
     weights += [model.get_input_embeddings().weight] if weights else []
@@ -198,11 +198,11 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits and return the table; None if the embedding does more than
-    look up."""
+    """Replace the embedding by a table of 8 bits and return the table; None if the embedding does more than look
+    rows up."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
-    factor = getattr(embedding, "embed_scale", 1.0)  # Gemma and similar models have one
+    factor = getattr(embedding, "embed_scale", 1.0)  # a factor, as in Gemma
     table = QuantisedEmbedding(numbers, embedding.weight.dtype, factor)
     if not stands_for(table, embedding):
         return None
@@ -229,7 +229,7 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeigh
 class _TriedKernels:
     """Chooses the class of layers for each Linear of a model, after trying it with the Linear's row length.
 
-    A kernel is compiled anew for some lengths; the trial makes that happen at load instead of in a step."""
+    A kernel is compiled anew for some lengths; the trial does this at load instead of in a step."""
 
     def __init__(
         self, quantisation: Quantisation, dtype: torch.dtype, device: torch.device, find: FindKernel

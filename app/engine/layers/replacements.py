@@ -1,4 +1,4 @@
-"""Finds which modules of a model can be replaced by fused ones: by trying each, not by the name of its class.
+"""Finds which modules of a model can be replaced by fused ones: by trying each one, not by its class's name.
 
 A module is a candidate if it has parts with certain names. Then it and its replacement get the same input:
 
@@ -178,8 +178,8 @@ def find_whole_layers(
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """Return the replacements that `make` returns, without modules for which it returns None or raises an
-    error."""
+    """Return the replacements that `make` returns. Modules for which it returns None or raises an error are left
+    out."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -187,7 +187,9 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
             if is_no_verdict(error):
                 raise
-            log.info("%s is not replaced: %s", type(module).__name__, error)  # it works in another way
+            log.info(
+                "%s is not replaced: %s", type(module).__name__, error
+            )  # the module works in another way
             continue
         if fused is not None:
             found[module] = fused.train(False)

@@ -8,8 +8,8 @@ wherever torch would have written a result in the model's type:
     torch                       8 kernels
     here                        1 program per row
 
-Products and sums are rounded one by one (no multiply-add is fused), so that all values except sums over a row
-are bitwise identical to torch's. The sum of squares is added in an order that depends only on the row's size,
+Products and sums are rounded one by one (no multiply-add is fused), so all values are bitwise identical to
+torch's, except sums over a row. The sum of squares is added in an order that depends only on the row's size,
 because one program has the whole row. Needs triton, so this module is imported only when it is used.
 """
 

@@ -30,13 +30,13 @@ def run_small(model: PreTrainedModel) -> list[Tensor]:
 
 
 def device_fault(device: torch.device, run: Callable[[PreTrainedModel], list[Tensor]] = run_small) -> str:
-    """Return why this device cannot be used, or "" if blocks and draws agree with the CPU's in float32."""
+    """Return why this device cannot be used; "" if a small model gives the same results as on the CPU."""
     try:
         model = _small_model()
         expected = run(model)
         model.train(False).to(device)
         found = run(model)
-    except Exception as error:  # of a driver, or of torch for what the device lacks: each has its own types
+    except Exception as error:  # drivers raise errors of their own types
         return refused_because(error)
     if not all(is_close(*pair) for pair in zip(found, expected, strict=True)):
         return "a small model gives different results there than on the CPU"

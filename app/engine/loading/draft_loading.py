@@ -170,7 +170,7 @@ def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
         return source_of(head, draft.name, runner, written)
     except _Misfit:
         raise
-    except Exception as error:  # a broken file's, torch's, a driver's: each has types of its own
+    except Exception as error:  # files, torch and drivers raise errors of their own types
         raise _Misfit(f"its trial failed ({refused_because(error)})") from error
 
 
@@ -202,7 +202,7 @@ def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreT
 
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
-    """Return the head's own embedding, or the model's if the head has none or an equal one."""
+    """Return the head's own embedding; the model's if the head has none, or an equal one."""
     models: nn.Module = model.get_input_embeddings()
     if EMBEDDING not in files:
         is_plain = type(models) is nn.Embedding or (

@@ -25,7 +25,7 @@ def _half(blocks: Tensor) -> Tensor:
 
 
 def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
-    """Unpack numbers of `bits` bits: first those in the lowest bits of `run` bytes, then those above them."""
+    """Unpack numbers of `bits` bits: first the lowest bits of each of `run` bytes, then the bits above them."""
     shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
     spread = packed.reshape(len(packed), -1, 1, run) >> shifts
     return (spread & (1 << bits) - 1).flatten(1)
@@ -121,7 +121,7 @@ def _tq2_0(blocks: Tensor) -> Numbers:
 
 
 def _tq1_0(blocks: Tensor) -> Numbers:
-    """Read numbers in base three: five in a byte of 32 and of 16, four in each of the last bytes."""
+    """Unpack base-three digits: five from each of 32, then of 16 bytes, and four from each of the last bytes."""
     scale, powers = _half(blocks[:, 52:]), torch.tensor([[1], [3], [9], [27], [81]], dtype=torch.uint8)
     runs = ((blocks[:, :32], powers), (blocks[:, 32:48], powers), (blocks[:, 48:52], powers[:4]))
     digits = torch.cat([(run[:, None] * by).flatten(1) for run, by in runs], 1)
@@ -140,7 +140,7 @@ BYTES = {name: size for name, _numbers, size in BLOCKS.values()}
 
 
 def read_blocks(stored: str, rows: Tensor) -> Numbers:
-    """Read rows [n, bytes] of blocks of this type; scales and factors have one row for each row, too."""
+    """Read rows [n, bytes] of blocks of this type; scales and factors also have one row per row."""
     found = READERS[stored](rows.reshape(-1, BYTES[stored]))
     names = ("values", "scale", "factors", "offset", "offset_factors")
     by_row = {name: part.reshape(len(rows), -1) for name in names if (part := getattr(found, name)).numel()}

@@ -24,7 +24,7 @@ def packed_weight(
     config: PreTrainedConfig,
     shape: tuple[int, int],
 ) -> PackedWeight:
-    """Read a matrix: its tensors in the file, joined by their rows, with the converter's changes taken back."""
+    """Read a matrix: join its tensors in the file by their rows, and undo the converter's changes."""
     mapped = [_mapped(part) for part in parts]
     rows = undo(torch.cat(mapped) if len(mapped) > 1 else mapped[0], changes, config)
     count = max(1, AT_ONCE // shape[1] // OUTS) * OUTS
@@ -40,6 +40,6 @@ def _mapped(tensor: GgufTensor) -> Tensor:
 
 
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:
-    """Return whether a weight of these tensors can stay packed: they have one type, and changes move whole rows."""
+    """Return whether a weight of these tensors can stay packed: of one type, and changes only move whole rows."""
     one_type = len({(part.stored, part.shape[1:]) for part in parts}) == 1
     return one_type and bool(kept_bits(parts[0].stored, parts[0].shape)) and set(changes) <= ROW_CHANGES

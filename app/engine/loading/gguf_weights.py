@@ -36,7 +36,7 @@ SMALL = 2**20
 to the model's dtype while they are read."""
 SUFFIX = re.compile(r"[._](weight|bias)$")
 NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
-"""The end of the name of a weight that is one of several in a tensor."""
+"""Matches the end of a weight's name if one tensor of the file holds several weights, such as those of experts."""
 LAYER = re.compile(r"blk\.(\d+)\.")
 KEYS_AND_VALUES = re.compile(r"\.attn_[kv](_norm)?\.")
 FREQUENCIES = re.compile(r"rope_freqs|rope_factors|rot_embd")
@@ -63,7 +63,7 @@ NAMES = (
     (r"mixer\.o_proj$", "attn_output"),
     (r"mixer\.(up|down)_proj$", r"ffn_\1"),
 )
-"""Names of modules that gguf-py's table lacks, and their names in files on the hub."""
+"""Names of modules that gguf-py's table lacks, each with its name in GGUF files on the hub."""
 JOINED: Mapping[str, Sequence[str]] = {
     "ffn_gate_up_exps": ("ffn_gate_exps", "ffn_up_exps"),
     "ffn_gate_up_shexp": ("ffn_gate_shexp", "ffn_up_shexp"),
@@ -72,7 +72,7 @@ JOINED: Mapping[str, Sequence[str]] = {
     "attn_qkvz": ("attn_qkv", "attn_gate"),
     "attn_kv_b": ("attn_k_b", "attn_v_b"),
 }
-"""Tensors that are one in transformers, and may be several in a file."""
+"""Weights that are one tensor in transformers, and may be several tensors in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,9 @@ class StoredWeight:
 def stored_weights(
     header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, keeps: bool = False
 ) -> dict[str, Any]:
-    """Return a lazy weight for each weight of the model that the file holds.
-
-    `model` has the shapes and may be on the meta device. Biases that the file leaves out are zero. If the model
-    `keeps` packed weights, those that can be kept are KeptWeights."""
+    """Return a lazy weight for each weight that the file holds. `model` gives the shapes and may be on the meta
+    device. Biases that the file leaves out are zero. If the model `keeps` packed weights, those that can be kept
+    are KeptWeights."""
     finder, used = _Finder(header), set[str]()
     shapes = packable(model) if keeps else {}
     found = _activations(header)
@@ -138,8 +137,8 @@ def _require_used(header: GgufHeader, used: Collection[str], config: PreTrainedC
     """Raise ValueError if the file holds a tensor that no weight of the model uses, because without it the model
     would write a different text.
 
-    Exempt are tensors of layers after the model's last layer, which only serve for drafting, RoPE frequencies,
-    which are in the config, and keys and values of layers that use those of earlier layers (Gemma 3n and 4)."""
+    Three kinds are exempt: layers after the model's last one (used only for drafting), RoPE frequencies (they are
+    in the config), and keys and values of layers that reuse an earlier layer's (Gemma 3n and 4)."""
     layers = config.num_hidden_layers
     shared = layers - (getattr(config, "num_kv_shared_layers", 0) or 0)
     for name in (tensor.name for tensor in header.tensors if tensor.name not in used):
@@ -230,7 +229,7 @@ def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:
     """Return a function that looks a name up in gguf-py's table."""
     layers = header.value("block_count")
     arch = next((arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == header.architecture), None)
-    # gguf-py writes ARCTIC's entries into the dict that all tables share
+    # gguf-py writes ARCTIC's entries into a dict that all tables share
     others = [one for one in gguf.MODEL_ARCH if one != gguf.MODEL_ARCH.ARCTIC]
     tables = [gguf.get_tensor_name_map(one, layers) for one in ([arch] if arch else others)]
     return lambda name: [found for table in tables if (found := table.get_name(name))]

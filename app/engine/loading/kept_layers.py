@@ -47,7 +47,7 @@ def packable(model: PreTrainedModel) -> dict[str, tuple[int, int]]:
 
 @torch.inference_mode()
 def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any]) -> None:
-    """Replace the layers whose weights stay packed; a head that is tied to the embedding gets its weight."""
+    """Replace the layers whose weights stay packed. A head tied to the embedding shares its packed weight."""
     kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
     embedding: Any = model.get_input_embeddings()
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -68,7 +68,7 @@ def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any]) -> None:
 
 
 def _keep_embedding(model: PreTrainedModel, embedding: Any, packed: PackedWeight) -> bool:
-    """Replace the embedding by a packed one, if it does no more than look rows up and scale them."""
+    """Replace the embedding by a packed one, if it only looks rows up and scales them."""
     table = NativeEmbedding(packed, getattr(embedding, "embed_scale", 1.0))
     placeholder = embedding.weight
     first = packed.rows(torch.arange(max(TRIED) + 1))

@@ -73,7 +73,7 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
     Raises AttentionUnavailable."""
     config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
-    # For weights in float32 our CPU kernels are not the default yet.
+    # In float32 our CPU kernels are not the default yet.
     if machine.device.type == "cpu" and (choice.attention == "native" or rounding_of(model)):
         machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(config, model.dtype))
@@ -86,7 +86,7 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
 
 
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelChoice:
-    """Run chains, or one row at a time, with transformers' attention and cache; `reason` is why not trees.
+    """Run chains, or one row at a time, with transformers' attention and cache; `reason` explains why not trees.
 
     Raises ModelBroken if the model cannot be run row by row."""
     runner = SequentialRunner(model, context)
@@ -124,7 +124,7 @@ def run_in_blocks(
             if differing:
                 raise ArithmeticError(f"steps of {differing} rows give different logits")
         return _blocks(fused, attention, context, choose_steps)
-    except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
+    except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         reason = f"its trial with this model failed ({refused_because(error)})"
         log.info("%s: %s", attention.name, reason, exc_info=error)
         if choice not in ("auto", "sdpa"):

@@ -84,7 +84,7 @@ FITTING_TEMPLATE = (
 def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
-        # Imported here, because machines that only measure need no llguidance.
+        # Imported here, because a machine that only measures needs no llguidance.
         from app.engine.sampling.grammar import Grammars
 
         return Grammars()
@@ -175,7 +175,7 @@ def load(
         if reads_heads and not choice.draft_model:
             heads = carried_heads(model, whole)
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
-        # Before dense weights take memory on the device.
+        # Quantise now, before dense weights take memory on the device.
         quantised = quantise(model, quantisation, device, progress=listen)
         ready = model.train(False)
         if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
@@ -197,8 +197,8 @@ def _settled_weights(
 ) -> tuple[Quantisation, bool, str]:
     """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
 
-    They stay packed on a CPU if they are most of the model and no other form is chosen. The model may be without
-    data."""
+    They stay packed on a CPU if they are most of the model and no other form is chosen. The model may be on the
+    meta device."""
     is_quantised = _is_quantised(folder, model)
     if is_quantised and _keeps_packed(model, choice, device):
         return "none", True, ""
@@ -206,8 +206,8 @@ def _settled_weights(
     if is_quantised and quantisation == "none":
         dtype = dtype_name(suiting_dtype(choice, device))
         reason = (
-            f"The file's quantised weights are dequantised to {dtype}: they stay as they are on a CPU with a C "
-            "compiler, in float32, if they are most of the model."
+            f"The file's quantised weights were dequantised to {dtype}: they stay packed only on a CPU with a C "
+            "compiler, in float32, and only if they are most of the model."
         )
     return quantisation, False, reason
 
@@ -269,7 +269,7 @@ def prepare(
     config = model.config.get_text_config(decoder=True)
     packed = packed_weights(model)
     kept = 0 if quantised else sum(prod(weight.shape) for weight in packed)
-    parameters = model.num_parameters() + quantised + kept  # before any is packed by oneDNN
+    parameters = model.num_parameters() + quantised + kept  # counted before oneDNN packs any
     context = min(context_of(config), choice.context or sys.maxsize)
     kernels = choose(model, choice, context)
     info = ModelInfo(

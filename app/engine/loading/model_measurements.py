@@ -74,7 +74,9 @@ def measured(
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
         profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", PREPARED, STEPS))
-        if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
+        if (
+            profile.is_whole or loaded.info.offloaded
+        ):  # an offloaded model would be no faster at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
     drafter, largest = find_drafter(), profile.free.buckets[-1]
@@ -114,9 +116,8 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
-    """Return the cache key of the statistics about a draft model.
-
-    It needs no layout: weights of an older layout are refused because their number differs."""
+    """Return the cache key of the statistics about a draft model. It needs no layout, because weights of an older
+    layout have another number and are refused."""
     return cache_key | {"draft model": source.model.name}
 
 
@@ -147,7 +148,7 @@ def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> N
 
 
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
-    """Return the token that the tokenizer puts before every text, or that of a line break if it puts none.
+    """Return the token that the tokenizer puts before every text, or a line break's token if it puts none.
 
     A chat model's BOS token may begin a message instead; after it the model expects a role, not a text."""
     line_break = tokenizer.encode("\n")
@@ -208,7 +209,7 @@ def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
 
 
 class IdleMeasurement:
-    """Measures the first successors that a load had no time for, while the model is idle."""
+    """Measures the first successors that were not measured at load, while the model is idle."""
 
     def __init__(
         self, loaded: LoadedModel, cache: MeasurementCache, clock: Callable[[], float] = perf_counter
@@ -225,7 +226,7 @@ class IdleMeasurement:
         return self._left <= 0 or num_asked(first) == len(first)
 
     def ask(self) -> float:
-        """Measure the successors of one block of tokens; return the seconds that took, 0 if nothing is left.
+        """Measure the successors of one block of tokens; return the seconds it took, 0 if nothing is left.
 
         An error is logged and ends the measurement. The result is saved from time to time."""
         if self.is_done:
@@ -255,9 +256,9 @@ class IdleMeasurement:
 
 
 def _rows_of_a_block(loaded: LoadedModel) -> int:
-    """Return the rows of a block that takes at most BLOCK_SECONDS; 0 if the model is not measured when idle.
+    """Return the rows of a block that takes at most BLOCK_SECONDS; 0 if the model cannot be measured when idle.
 
-    That is so for models without blocks, and for models on several devices."""
+    That applies to models that do not run blocks, and to models on several devices."""
     if not isinstance(loaded.runner, BlockRunner) or loaded.info.devices:
         return 0
     times = loaded.profile.free

@@ -90,7 +90,7 @@ def load_in_part(
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
-    """Raise BadOption if the GPU is too small even for a part, or main memory with `free` bytes for the rest."""
+    """Raise BadOption if the GPU cannot hold even a part, or main memory (`free` bytes) cannot hold the rest."""
     if not fit.offloaded:
         raise BadOption(
             f"{folder.name} is too large for {fit.memory.device} even with part of it in main memory: choose a "

@@ -68,7 +68,7 @@ class QuantisedTensor:
         return ((values - zero[:, columns]) * scale[:, columns]).to(self.dtype)
 
     def can_pack(self, outs: int, size: int) -> bool:
-        """Return whether the numbers are whole, and each 32 neighbours have one scale."""
+        """Return whether the numbers are integers, and each 32 neighbours have one scale."""
         if self.form.is_float:
             return False
         rows, groups = self._scale().shape
@@ -120,12 +120,12 @@ class QuantisedTensor:
             return torch.full(scale.shape, float(middle))
         zero = self._part("weight_zero_point")
         if zero.dtype == torch.int32 and self.form.is_packed:
-            # It is packed as the numbers are, but along the columns.
+            # The zeros are packed like the numbers, but along the columns.
             return _unpacked(zero.t(), bits).t()[: len(scale)].float()
         return zero.float().view(scale.shape) + middle
 
     def _columns(self, count: int) -> Tensor | None:
-        """Read which of `count` groups each column is in, if groups are not neighbours (GPTQ with desc_act)."""
+        """Read the group (of `count`) of each column, if groups are not neighbours (GPTQ with desc_act)."""
         name = "g_idx" if self.form.method == "gptq" else "weight_g_idx"
         if f"{self.stem}.{name}" not in self.names:
             return None

@@ -30,8 +30,8 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listener:
-    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`, never
-    falling."""
+    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`; the
+    percentage never falls."""
     furthest = begin
 
     def listen(done: int, total: int) -> None:
@@ -44,7 +44,7 @@ def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listene
 
 @contextmanager
 def counting_weights(total: int, listen: Listener) -> Iterator[None]:
-    """Tell `listen` how many of `total` numbers have got their values in this block, after each weight.
+    """Report to `listen`, after each weight read inside the context, how many of `total` numbers have been read.
 
     transformers reports no progress, but torch reports each parameter that a module gets. What `listen` raises ends
     the reading."""
@@ -67,9 +67,10 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
 def counting_passes(
     model: nn.Module, listen: Listener, clock: Callable[[], float] = perf_counter
 ) -> Iterator[None]:
-    """Tell `listen` from time to time of the passes through a model in this block. What it raises ends the block.
+    """Report a model's forward passes to `listen` from time to time, inside the context. What it raises ends the
+    context.
 
-    How many passes there will be is unknown, so the end comes closer and is not reached. On a GPU passes are
+    The number of passes is unknown, so the reported share approaches 1 without reaching it. On a GPU passes are
     short, and may be compiled, so they are not watched."""
     half, done, told = PASSES * sum(1 for _ in model.modules()), 0, clock()
 

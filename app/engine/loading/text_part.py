@@ -45,7 +45,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return the config; for a model that also speaks, the config of its part that reads and writes.
+    """Return the config; for a model that also speaks, the config of its text part.
 
     A vision tower that needs the package timm is replaced by a small one, because it is dropped anyway."""
     config = getattr(config, "thinker_config", None) or config
@@ -63,7 +63,7 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 def text_reader(config: PreTrainedConfig) -> Any:
     """Return the class whose `from_pretrained` and `from_config` make the model that this config describes.
 
-    For text models, and for models whose text part transformers can read alone, it is AutoModelForCausalLM."""
+    It is AutoModelForCausalLM for text models, and if transformers can read the text part alone."""
     whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING)
     known = _class_of(config, MODEL_FOR_CAUSAL_LM_MAPPING)
     inside = _class_of(config.get_text_config(decoder=True), MODEL_FOR_CAUSAL_LM_MAPPING)
@@ -86,7 +86,7 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
     decoder, head = _decoder(model), _head(model)
     if not isinstance(model, _WithoutTowers) or decoder is model.base_model:
         return model
-    text = decoder  # it may have a head of its own
+    text = decoder  # the decoder may have a head of its own
     if _head(decoder) is None:
         text = _around(decoder)
         setattr(text, text.base_model_prefix, decoder)
@@ -113,14 +113,14 @@ def _head(model: PreTrainedModel) -> nn.Module | None:
 
 
 def _around(decoder: PreTrainedModel) -> PreTrainedModel:
-    """Make a text model without memory, whose decoder and head are to be replaced."""
+    """Make a text model without memory, as a frame for a decoder and a head that replace its own."""
     known = _class_of(decoder.config, MODEL_FOR_CAUSAL_LM_MAPPING)
     base = next(one for one in type(decoder).__mro__[1:] if issubclass(one, PreTrainedModel))
     with torch.device("meta"):
         text = known(decoder.config) if known else None
         if text is not None and type(text.base_model) is type(decoder):
             return text
-        # A subclass of the decoder's own base, which says what attention it supports.
+        # A subclass of the decoder's own base class, which states the attention it supports.
         made = type(type(decoder).__name__, (_TextModel, base), {"__module__": base.__module__})
         return cast(PreTrainedModel, made(decoder.config))
 

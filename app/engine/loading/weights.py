@@ -33,13 +33,13 @@ Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
 """(config, device) -> transformers' options for the devices of weights. May raise AppError."""
 
 MOST_MODULES = 200_000
-"""More modules than any model has, because transformers keeps all experts of a layer in one module."""
+"""More modules than any model has: transformers keeps all experts of a layer in one module."""
 SECONDS = 30.0
 """The time limit for making all modules. A large model needs about one second."""
 MOST_IN_BYTE = 6
 """The most numbers that a GGUF file stores in one byte."""
 SPARE_NUMBERS = 50_000_000
-"""Parameters that a config may describe although no file has them, such as tied heads and biases of zero."""
+"""Parameters that a config may describe although no file has them, such as tied heads and zero biases."""
 SPARE_BYTES = 2 * 2**30
 """Bytes of buffers that a config may describe, such as tables of positions; no file has them."""
 
@@ -52,7 +52,7 @@ def described_model(folder: ModelFolder, config: PreTrainedConfig) -> PreTrained
         model = empty_model(config, torch.float32)
     files = parts_of(folder.gguf) if folder.gguf else folder.path.glob("*.safetensors")
     stored = sum(file.stat().st_size for file in files)
-    # A number takes a byte or more, unless several were packed into one.
+    # A number takes at least a byte, unless several numbers are packed into one.
     packed = MOST_IN_BYTE if folder.gguf else 2 if hasattr(config, "quantization_config") else 1
     most = stored * packed + SPARE_NUMBERS
     numbers = sum(parameter.numel() for parameter in model.parameters())
@@ -153,13 +153,13 @@ def read_weights(
     keeps: bool = False,
 ) -> PreTrainedModel:
     """Read the model; if it `keeps` a file's numbers, its matrices stay packed. Raises ModelBroken."""
-    # With output_loading_info the result is a pair, which transformers' types do not express.
+    # With output_loading_info the result is a pair, which transformers' type hints do not express.
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
     weights = _lazy_weights(folder, config, dtype, described, keeps)
     if weights:
-        if reader is AutoModelForCausalLM:  # it needs a folder
+        if reader is AutoModelForCausalLM:  # files are given by the folder
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
         source, options = None, {"state_dict": weights}
     read = reader.from_pretrained(
@@ -203,19 +203,19 @@ def _lazy_weights(
         return stored_weights(read_gguf_header(folder.gguf), shapes, dtype, keeps)
     if form := form_of(config):
         for each in (config, config.get_text_config(decoder=True)):
-            vars(each).pop("quantization_config", None)  # transformers would read the weights its own way
+            vars(each).pop("quantization_config", None)  # else transformers would read the weights its way
         return checkpoint_weights(folder.path, form, shapes, dtype, keeps)
     return {}
 
 
 def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return the quantised form of a model's weights that we read ourselves, if its config names one."""
+    """Return the quantised form of a model's stored weights, if its config names one that we read ourselves."""
     parts = (config, config.get_text_config(decoder=True))
     stated = (getattr(one, "quantization_config", None) for one in parts)
     return next(filter(None, (checkpoint_form({"quantization_config": one}) for one in stated)), None)
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
-    """Return the bytes of weights that are kept off the device until a step needs them: torch calls their
-    device meta."""
+    """Return the bytes of weights kept off the device until a step needs them; torch reports their device as
+    meta."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)

@@ -94,7 +94,7 @@ def follower_code(source: int, length: int, rank: int) -> int:
 
 @cache
 def origin_of(cell: int) -> Origin:
-    """Return who proposed a candidate of this cell: its text, or the model if its context was longer."""
+    """Return the origin of a guess of this cell: its text, or the model if the model's context was longer."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:

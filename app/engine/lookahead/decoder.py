@@ -91,7 +91,11 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, 
     if known.budget:
         known.budget.begin_reply()
     if runner.max_branches == 1:
-        sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)  # a window branches
+        sizer, tune, decoding = (
+            WindowSizer(0),
+            ChainTuner,
+            replace(decoding, window=0),
+        )  # windows have branches
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
         return FixedSizesPlanner(decoding)
@@ -182,7 +186,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     block, top = lay_out(tree, window, position)
     rows = len(block) + runner.pending
     logits = runner.forward(block)
-    # A GPU is computing from here on. The last four tokens up to each wanted row [R, 4]:
+    # A GPU computes from here on. The last four tokens up to each wanted row [R, 4]:
     contexts = np.array(tree.contexts(tokens) + [last_tokens(column) for column in fed.columns(current)])
     sampled_positions = [block.positions[row] + 1 for row in block.wanted]
     pool.expect(contexts)

@@ -1,4 +1,4 @@
-"""Decides when the draft model is asked: if the tokens that it brings are worth the time that it takes.
+"""Decides when the draft model is asked: when the tokens it brings are worth the time it takes.
 
 A question to the draft model costs s seconds and asks what comes after one node of the draft tree. The tuner
 (`row_planner.py`) values a second at R tokens. If the main model reaches the node with chance r, the question
@@ -28,7 +28,7 @@ SAVED = 0.005
 """The share of the time of steps without the draft model that may be spent on asking it again."""
 READ_FOR = 32
 """Number of questions that share the cost of reading unread tokens. Steps with more unread tokens than this
-measure the seconds of a token, the others the seconds of a question."""
+measure the seconds of a token; other steps measure the seconds of a question."""
 ALWAYS = 0.1
 """The smallest reach of a node to be asked about while no price is set."""
 NEVER = 2.0

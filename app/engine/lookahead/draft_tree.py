@@ -54,7 +54,7 @@ class DraftTree:
                 place = self.tokens.index(token, place + 1)
                 if self.parents[place] == node:
                     return place
-        except ValueError:  # no further node guesses the token
+        except ValueError:  # no later node guesses the token either
             return None
 
     def path(self, node: int) -> list[int]:

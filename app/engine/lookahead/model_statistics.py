@@ -28,9 +28,9 @@ from app.engine.sampling.sampling import likeliest
 from app.values.messages import MAX_ROWS, Sampling
 
 ROWS = 128
-"""Rows of each block of tokens to be measured; fewer if memory has no room for that many."""
+"""Rows of each measured block of tokens."""
 SECONDS = 1.5
-"""Time that measuring may take at load. The remaining tokens have high numbers, so they are rarer."""
+"""Seconds of measuring at load. It goes by ascending id, because rare tokens have high ids."""
 
 
 def ask_first_successors(
@@ -66,7 +66,7 @@ def ask_first_successors(
 
 
 def likely_anywhere(successors: Packed) -> Packed:
-    """Average the measured successors: the result [8] is used for tokens that were not measured yet."""
+    """Average the measured successors; the result [8] stands in for tokens that were not measured yet."""
     asked = successors[successors[:, 0] != 0]
     tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
     gaps[:, 0] = 0  # for the likeliest token, the packed gap is its lead
@@ -172,7 +172,7 @@ class ModelStatistics:
 
     @property
     def counts(self) -> dict[int, Counts]:
-        """The estimators' counts, to be kept on disk, by twice the rounded temperature."""
+        """The estimators' counts, to be kept on disk, by `round(2 * temperature)`."""
         return {kind: estimator.counts for kind, estimator in self._estimators.items()}
 
     def curve(self, times: StepTimes, padded: Buckets) -> StepTimeCurve:
@@ -194,5 +194,5 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the first trust for `kind`, twice the temperature: priors of greedy text fit hot text less."""
+    """Return the first trust at `kind`, which is twice the temperature: the priors fit greedy text best."""
     return 1 / (1 + kind / 2)

@@ -75,7 +75,10 @@ class NativeDrafter:
 
     def __init__(self, library: PyDLL, sources: DraftSources) -> None:
         self._library = library
-        self._table, self._estimator = sources.table, sources.estimator  # kept alive: C reads their memory
+        self._table, self._estimator = (
+            sources.table,
+            sources.estimator,
+        )  # kept alive, because C reads their memory
         self._special = array("i", sorted(sources.special))
         sampling, table, estimator = sources.sampling, sources.table, sources.estimator
         self._fields = _Fields(
@@ -129,7 +132,7 @@ class NativeDrafter:
         estimator.trust, estimator.expected, estimator.right = fields.trust, fields.expected, fields.right
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Do nothing, because C finds the contexts' rows fast enough later."""
+        """Do nothing, because C finds the contexts' rows quickly when their successors are stored."""
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]

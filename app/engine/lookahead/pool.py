@@ -75,7 +75,7 @@ class Pool:
         self._drafter = self._make_drafter(sources)
 
     def learn_document(self, document: Sequence[int], origin: Origin = "document") -> None:
-        """Learn a text to quote from, unless it was learned already: a second time would add nothing."""
+        """Learn a text to quote from, unless it was learned already."""
         if tuple(document) not in self._documents:
             self._documents.add(tuple(document))
             self.learn(document, len(document), origin)

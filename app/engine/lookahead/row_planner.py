@@ -104,7 +104,7 @@ class DraftPlanner:
         return len(reaches)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Learn from a step; return how the step spent its rows. May narrow the step's window."""
+        """Learn from a step; return how it spent its rows. May narrow the window."""
         raise NotImplementedError
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
@@ -168,7 +168,7 @@ class Tuner(DraftPlanner):
         """Start a reply after `context` tokens; `budget` decides when a draft model, if any, is asked."""
         super().__init__(sizer)
         self._budget = budget
-        self.columns = sizer.begin_reply()  # the number of columns that paid so far
+        self.columns = sizer.begin_reply()  # number of columns that paid so far
         self._curve, self._context = curve, context
         curve.move_to(context)
         self._tokens, self._time = 1.0, curve.plain

@@ -63,7 +63,7 @@ def cache_folder() -> Path:
     """Return the folder in which libraries are kept."""
     try:
         import platformdirs
-    except ImportError:  # measuring machines do without it
+    except ImportError:  # missing on measuring machines
         return Path.home() / ".cache" / "foresight" / "kernels"
     return Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
 

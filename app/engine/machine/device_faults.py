@@ -14,7 +14,7 @@ from app.errors import AppError, EngineClosed, LoadCancelled, ModelTooLarge, fir
 log = logging.getLogger(__name__)
 
 ENDED = (LoadCancelled, EngineClosed)
-"""The errors of a loading that somebody has ended."""
+"""Raised when the user cancels a load or closes the app."""
 WORDS = (
     "illegal memory access",
     "illegal address",
@@ -57,7 +57,7 @@ def refused_because(error: BaseException) -> str:
     reason = reason_of(error)
     if is_out_of_memory(error):
         if error.__traceback__:
-            clear_frames(error.__traceback__)  # they hold the trial's tensors
+            clear_frames(error.__traceback__)  # their frames hold the trial's tensors
         release_memory()
     return reason
 

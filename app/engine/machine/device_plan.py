@@ -32,7 +32,7 @@ class TorchrunRank:
 class RankPlan:
     """The devices of the ranks, such as "cpu" or "cuda:0"; () if the model chooses its one device.
 
-    If `torchrun` is given, the other ranks are running already; otherwise the app starts them."""
+    With `torchrun`, the other ranks are already running; otherwise the app starts them."""
 
     devices: tuple[str, ...] = ()
     torchrun: TorchrunRank | None = None

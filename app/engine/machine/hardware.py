@@ -92,7 +92,7 @@ def choose_device(
 
 def _problem_of(gpu: Gpu) -> tuple[str, str]:
     """Return why a GPU cannot be used, as the beginning of a sentence, and what to do; ("", "") if it can."""
-    if not gpu.is_there():  # torch sees none; a driver may
+    if not gpu.is_there():  # torch sees no GPU, but a driver may
         name, cuda = gpu.name_by_driver(), gpu.cuda_of_torch()
         if not name:
             return NO_GPU, FITTING
@@ -101,7 +101,9 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
         return f"There is a GPU ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
         gpu.compute()
-    except Exception as error:  # of many types: no kernels for it, a driver that is too old, no memory left
+    except (
+        Exception
+    ) as error:  # errors of many types: no kernels for the GPU, too old a driver, no free memory
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
         return f"The GPU cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""

@@ -22,8 +22,8 @@ WORDS = (
     "cannot allocate memory",
     "out of memory",
     "bad_alloc",
-    "failed to map segment",  # of a library that could not be loaded
-    "can't start new thread",  # because there is no room for its stack
+    "failed to map segment",  # a library that could not be loaded
+    "can't start new thread",  # there is no room for the thread's stack
     "cublas_status_alloc_failed",
     UNINITIALISED,  # there was no memory for cuBLAS's handle
     # torch's own report fails if the driver cannot tell how much memory is left, as on a part of a GPU (MIG):

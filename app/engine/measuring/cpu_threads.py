@@ -106,7 +106,7 @@ class ThreadedSteps(EagerSteps):
 
 
 def steps_on_cpu(model: PreTrainedModel, attention: Attention) -> EagerSteps:
-    """Make steps that choose their number of threads, if there are several and the text does not depend on it."""
+    """Make steps that choose how many threads to use, if there are several and the text does not depend on it."""
     most = torch.get_num_threads()
     if most > 1 and (is_exact(model) or takes_rows_one_by_one(model, attention)):
         return ThreadedSteps(model, attention, ThreadChoice(most))

@@ -106,7 +106,7 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return the same timer, reporting only its start (so that loading can be cancelled)."""
+        """Return the same timer, which reports only its start, so that loading can be cancelled there."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
@@ -277,7 +277,7 @@ def _batch_invariant_profile(
 
 
 def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Buckets) -> str:
-    """Tell why batch-invariant attention is too slow here, timed after a long prefix; return "" if it is not."""
+    """Return why batch-invariant attention is too slow here, timed after a long prefix; "" if it is not."""
     limit, dtype = runner.attention.same_text_limit, dtype_name(runner.model.dtype)
     if limit == inf:
         return ""
@@ -316,7 +316,7 @@ def _find_bucket_sets(
 
 
 def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
-    """Describe, for a person to read, which buckets give bitwise identical results."""
+    """Describe to the user which buckets give bitwise identical results."""
     if not bucket_sets:
         return f"{dtype}: results depend on the number of rows in a step, so the text may differ"
     each = (", ".join(str(bucket) for bucket in buckets) for buckets in bucket_sets)
@@ -329,7 +329,7 @@ def trial_text(reader: LineReader) -> list[int]:
 
 
 def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float]:
-    """Measure the seconds of a draft model's pass over one token, and of each further token of the pass."""
+    """Measure the seconds of a draft model's pass over one token, and of each further token in a pass."""
     text = trial_text(reader)
     before = min(BEFORE, len(text) - SHORT)
     reader.read(text[:before], 0)

@@ -170,7 +170,7 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
 
 
 def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
-    outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no weight that shows it
+    outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no parameter `weight`
     shapes = (parameter.shape for parameter in layer.parameters(recurse=False))
     return (type(layer), states.shape[-1], outputs, *shapes)
 

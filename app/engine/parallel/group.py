@@ -36,7 +36,7 @@ class Ranks:
 
     def __init__(self, plan: RankPlan) -> None:
         self._plan = plan
-        self._devices = plan.devices  # without those of ranks that have ended
+        self._devices = plan.devices  # those of the ranks that still run
         self._children: list[ChildProcess] = []
         self._link: Link | None = None
         self._shared: ParallelRunner | None = None
@@ -60,7 +60,9 @@ class Ranks:
         Returns the choice with that device. Raises BadOption for a missing GPU, RankLost if torchrun must
         restart."""
         self._leave_out_ended_ranks()
-        if self._plan.torchrun and not self._devices:  # a GPU for each rank if models run on GPUs here
+        if (
+            self._plan.torchrun and not self._devices
+        ):  # each rank needs its own GPU if models run on GPUs here
             is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
             ranks = range(self._plan.torchrun.size)
             self._devices = tuple(f"cuda:{rank}" if is_card else "cpu" for rank in ranks)
@@ -168,7 +170,7 @@ class Ranks:
         if is_whole:
             return
         if self._plan.torchrun:
-            self._gone.add(0)  # the ranks are out of step, whichever of them ended
+            self._gone.add(0)  # the ranks are out of step, whichever of them has ended
             raise RankLost("A rank has ended: start torchrun again.")
         self._gone |= {rank for rank, child in enumerate(self._children, start=1) if not child.is_running}
         self._devices = tuple(device for rank, device in enumerate(self._devices) if rank not in self._gone)

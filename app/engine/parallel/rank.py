@@ -146,7 +146,7 @@ class RankModel:
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner
         self._missed: list[int] = []
-        self._fed: Block | None = None  # the newest share, not committed yet
+        self._fed: Block | None = None  # newest share, not committed yet
 
     @property
     def missed(self) -> int:
@@ -161,8 +161,8 @@ class RankModel:
         return (yield from self.runner.prefill(ids, same_text_buckets))
 
     def go_on(self, tokens: Sequence[int]) -> None:
-        """Continue the text with these tokens: commit the rows of the newest share that hold them; note the
-        rest as missed."""
+        """Continue the text with these tokens. Commits the newest share's rows that hold them; the rest become
+        missed tokens."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)

@@ -70,7 +70,7 @@ def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> Written
     Raises ValueError for layers that the model does not have."""
     inside = _layers_of(model)
     if not all(0 < number <= len(inside) for number in layers):
-        raise ValueError(f"it reads the states after layers {list(layers)} of {len(inside)}")
+        raise ValueError(f"it reads the states after layer {max(layers)}, but there are {len(inside)} layers")
     return _written_by(model, [inside[number - 1] for number in layers])
 
 

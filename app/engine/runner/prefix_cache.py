@@ -1,4 +1,4 @@
-"""Prefixes of other conversations, so that two clients, or a client and the page, do not drop each other's cache.
+"""Keeps prefixes of other conversations, so that two clients, or client and page, keep each other's cache.
 
 The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied
 here, and a prompt that continues such a prefix copies them back unchanged. When all kept prefixes together
@@ -52,7 +52,7 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix that shares most tokens with these ids, and mark it as used; None if too few."""
+        """Return the prefix that shares most tokens with these ids, and mark it as used; None if all share few."""
         if not self._kept:
             return None
         best = max(self._kept, key=lambda one: common_length(one.tokens, ids))
@@ -63,9 +63,8 @@ class PrefixCache:
         return best
 
     def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
-        """Copy a prefix.
-
-        Drops kept prefixes that it continues, and the oldest ones if all together are too large."""
+        """Copy a prefix. Drops kept prefixes that it continues, and the least recently used ones if all take too
+        much memory."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

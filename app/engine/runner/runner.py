@@ -39,8 +39,8 @@ class EagerSteps:
     Each kernel of a step is launched anew."""
 
     buckets: Buckets = ()  # the row counts that steps are captured for
-    warm_up = 1  # runs of a block before its time is the usual one
-    reads_all_rows = False  # whether each row of a block must be a wanted row
+    warm_up = 1  # runs of a block until its time is stable
+    reads_all_rows = False  # whether the logits of every row are computed
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
         """Take a `note` on why steps are not CUDA graphs although the device supports them; else ""."""
@@ -128,7 +128,7 @@ class BlockRunner:
         self._prefix: list[int] = []
         self._farthest = 0  # the position whose rotary table the prefix was read with
         self._block: Block | None = None
-        self._newest: Tensor | None = None  # what `forward` returned last
+        self._newest: Tensor | None = None  # logits that `forward` returned last
 
     @property
     def buckets(self) -> Buckets:
@@ -221,7 +221,7 @@ class BlockRunner:
 
     @property
     def warm_up(self) -> int:
-        """Runs of a block before its time is the usual one."""
+        """Runs of a block until its time is stable."""
         return self.steps.warm_up
 
     @property

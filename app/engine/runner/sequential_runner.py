@@ -134,15 +134,15 @@ class SequentialRunner:
     A chain of one row is committed when it is fed, so without drafts no state is copied."""
 
     max_branches = 1
-    same_text_buckets: Buckets = ()  # none, because chains round differently from single rows
+    same_text_buckets: Buckets = ()  # empty, because chains round differently from single rows
     buckets: Buckets = ()
-    warm_up = 1  # runs of a chain before its time is the usual one
+    warm_up = 1  # runs of a chain until its time is stable
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
         self.reused = 0
         self.is_asynchronous = model.device.type == "cuda"
-        self.chunk = PREFILL_CHUNK  # the most rows of a pass that continues from a state
+        self.chunk = PREFILL_CHUNK  # maximum rows of a pass that continues from a state
         self.longest_chain = 1
         self.pending = 0
         self.makes_cache = True

@@ -82,7 +82,7 @@ class GrammarMask:
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
         """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed."""
         matcher = self._places.at(history[self._prompt_tokens :])
-        if matcher is None:  # a row after a wrong guess, whose choice is a guess, too
+        if matcher is None:  # a row after a wrong guess, whose own choice is only a guess
             return logits
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)

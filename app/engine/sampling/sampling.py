@@ -75,7 +75,7 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
 
 
 def recordable_best_tokens(logits: Tensor, count: int) -> Tensor:
-    """Find what `best_tokens` finds, without looking at values on the host, so that a CUDA graph can record it."""
+    """Find the same as `best_tokens` without reading values on the host, so that a CUDA graph can record it."""
     firsts = logits.argmax(dim=-1, keepdim=True)
     if count == 1:
         ids, values = firsts, logits.gather(1, firsts)
@@ -258,7 +258,7 @@ def _largest(scores: Tensor, count: int) -> Tensor:
     if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
         row = scores[0]
         values, ids = row.topk(count + 1)
-        if values[count] == values[count - 1]:  # of equal scores at the border, topk takes any
+        if values[count] == values[count - 1]:  # of equal scores at the border, topk may take any
             ids = (row >= values[count]).nonzero()[:, 0]
         else:
             ids = ids[:count].sort().values

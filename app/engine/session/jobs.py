@@ -210,4 +210,4 @@ class _TokenisingThread:
     def _work(self) -> None:
         while text := self._waiting.get():
             text.make()
-            del text  # so that its memory is free while the thread waits
+            del text  # frees its memory while the thread waits

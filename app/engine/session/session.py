@@ -122,7 +122,7 @@ class Session:
             raise
         except Exception as error:
             if error.__traceback__:
-                clear_frames(error.__traceback__)  # they hold the weights that were read so far
+                clear_frames(error.__traceback__)  # their frames hold the weights that were read so far
             if isinstance(error, LoadCancelled):
                 self._drop()
             else:
@@ -248,8 +248,7 @@ class Session:
         return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-        """Yield a reply's events; begin again if an error before the first piece could be answered by freeing
-        memory."""
+        """Yield a reply's events; begin again if it fails before the first piece and memory could be freed."""
         is_begun = False
         try:
             for event in events():
@@ -264,7 +263,7 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free memory after a failure that lacked it; returns whether another try is worth it.
+        """Free memory after it ran out; return whether to try again.
 
         cuBLAS may have failed to start because memory was cached; a sentence-embedding model can wait."""
         if not is_out_of_memory(error):

@@ -61,8 +61,8 @@ KEPT_FORMATS = 16
 UNLOADED = "No model is loaded: the next message loads it again."
 CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
-"""Loggers with warnings that do not help: of missing kernels without CUDA (transformers imports torchao if it
-can), and of weights in main memory, which is where they were meant to be."""
+"""Loggers whose warnings do not help the user: about kernels that are missing without CUDA (transformers imports
+torchao if it can), and about weights that are in main memory on purpose."""
 
 
 def import_session() -> type["Session"]:
@@ -226,7 +226,7 @@ class Engine:
             if not isinstance(job, Shutdown):
                 self._end(job, EngineClosed(CLOSING))
         if self._session and self._plan is not ALONE:
-            self._session.close()  # this also ends the processes of the other ranks
+            self._session.close()  # also ends the processes of the other ranks
         self._status = EngineStatus("closed")
 
     def _ask_more(self) -> float:
@@ -260,7 +260,7 @@ class Engine:
     def _start(self, job: AnyJob) -> "Session":
         is_chat = isinstance(job, ReplyJob) and not isinstance(job.asked.request.prompt, str)
         if is_chat or isinstance(job, LoadJob):
-            self._sandbox.start()  # it imports its libraries while this thread imports torch
+            self._sandbox.start()  # it imports libraries at the same time as this thread imports torch
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:
             raise MemoryError

@@ -142,7 +142,7 @@ def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:
 
 
 def _joint(first: str, second: str) -> str:
-    """Return what two texts have in common at both ends, with ANY in place of the words between, which differ."""
+    """Return what two texts have in common at both ends, with ANY in place of the differing words between."""
     if first == second:
         return first
     start = re.sub(r"\w+$", "", common(first, second))
@@ -167,8 +167,8 @@ def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
 
 
 def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
-    """Return the form with the texts before the first name, before the second one and after the last arguments,
-    divided into what belongs to each call and what belongs to all calls together."""
+    """Return the form, with the texts before the first name, before the second name and after the last arguments
+    divided between each call and all calls together."""
     first, second = (re.sub(r"(?<!\w)\d+(?!\w)", ANY, _anonymous(text)) for text in (first, second))
     form = replace(form, after_name=re.sub(r"(?<!\w)\d+(?!\w)", ANY, form.after_name))
     if not second:

@@ -82,8 +82,7 @@ class ControlTokens:
     def _known(self, number: int) -> list[int]:
         """Translate an id of the copy to ids of the tokenizer.
 
-        For some tokenizers a control token is a word as well, which they find in texts: it is read in two
-        parts."""
+        Some tokenizers also find a control token as a word in texts; such a word is read in two parts."""
         if number in self._respelled.controls:
             return [self._respelled.controls[number]]
         if number not in self._numbers:
@@ -101,7 +100,7 @@ class ControlTokens:
 class _Respelled:
     """A copy of the tokenizer with each control token once more, under a new spelling.
 
-    It is made when it is first needed, and kept: to copy SmolLM2's stops all threads for half a second."""
+    It is made when it is first needed, and kept, because copying SmolLM2's stops all threads for half a second."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tokens: dict[str, tuple[int, AddedToken]]) -> None:
         self.mark = _new_mark()  # no template sees it

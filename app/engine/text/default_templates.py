@@ -1,4 +1,4 @@
-"""Chat templates for models that bring none, by the control tokens that their vocabulary has.
+"""Chat templates for models without one, chosen by the control tokens in their vocabulary.
 
     <|im_start|> and <|im_end|>    ->    <|im_start|>user ⏎ Hi<|im_end|> ⏎ <|im_start|>assistant ⏎
 

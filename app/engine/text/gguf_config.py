@@ -1,8 +1,8 @@
 """Makes transformers' config of a model from the header of its GGUF file.
 
-A config with default values shows which names the architecture knows. Of the names that a value of the file may
-have there, the first known one is used. Layers that differ, rotary embeddings and values that only the tensors
-show have rules of their own.
+A config with default values shows which names the architecture knows; each value of the file gets the first of its
+possible names that is known. Differing layers, rotary embeddings and values that only tensors show have their own
+rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +139,7 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that only have another name in the file; of values that differ by layer, the largest."""
+    """Return the values that are only renamed; of values that differ by layer, the largest."""
     values: dict[str, Any] = {}
     for key, names in KEYS.items():
         found = header.value(key)
@@ -233,7 +233,7 @@ def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
 
 
 def _exaone4(header: GgufHeader) -> dict[str, Any]:
-    """Return that all layers see and rotate the whole text, if the file has no window."""
+    """Return that all layers attend to the whole text and rotate it, if the file has no window."""
     all_full = {"sliding_window": None, "layer_types": ["full_attention"] * _layer_count(header)}
     return {} if header.value("attention.sliding_window") else all_full
 
@@ -250,8 +250,8 @@ def _falcon(header: GgufHeader) -> dict[str, Any]:
 
 
 def _gemma(header: GgufHeader) -> dict[str, Any]:
-    """Return the number whose inverse square root scales attention: the size of a head, but in the models of 27
-    billion parameters the model's width per head. llama.cpp recognises these by their number of layers, too."""
+    """Return the number whose inverse square root scales attention: the size of a head, or, in models of 27
+    billion parameters, the model's width per head. llama.cpp recognises these by their number of layers, too."""
     heads = header.value("attention.head_count")
     large = header.value("block_count") in (46, 62)
     size = header.value("embedding_length") // heads if large else header.value("attention.key_length")
@@ -291,7 +291,7 @@ def _gemma4(header: GgufHeader) -> dict[str, Any]:
 
 
 def _jamba(header: GgufHeader) -> dict[str, Any]:
-    """Return which layers have attention, and which have experts: the first, and the distance to the next."""
+    """Return which layers have attention, and which have experts: the first one, and the distance to the next."""
     attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
     count = range(header.value("block_count"))
     experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]
@@ -341,7 +341,9 @@ def _mpt(header: GgufHeader) -> dict[str, Any]:
 
 
 def _llama4(header: GgufHeader) -> dict[str, Any]:
-    return {"use_qk_norm": header.value("expert_count") != 128}  # so llama.cpp, too, recognises Maverick
+    return {
+        "use_qk_norm": header.value("expert_count") != 128
+    }  # llama.cpp recognises Maverick in this way, too
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {

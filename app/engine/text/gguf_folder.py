@@ -34,7 +34,7 @@ from app.values.model import gigabytes
 
 SECONDS = 300.0
 """The time limit of the child process: enough to import libraries and read a large vocabulary on a slow machine.
-A few seconds are usual."""
+It usually takes a few seconds."""
 KEPT = 20
 """Folders that the cache keeps; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
@@ -91,14 +91,14 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
             made = Path(unfinished) / "model"
             _convert(folder, made, progress)
             for written in filter(Path.is_file, made.rglob("*")):
-                sync_file(written)  # after a power cut an empty file would be mistaken for a complete one
+                sync_file(written)  # after a power cut, an empty file would look like a complete one
             made.replace(target)
         _forget_oldest(cache)
     return replace(folder, path=target, gguf=file)
 
 
 def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
-    # tells what is wrong in better words than the process
+    # explains what is wrong better than the process does
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:

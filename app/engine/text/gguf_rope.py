@@ -15,7 +15,7 @@ FACTORS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_fa
 UNROTATED = 1e20
 """Larger factors stop a frequency. With them llama.cpp marks the part of a head that is not rotated."""
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-"""What Llama 3.1 and later have in their configs; files have only the factors that result from it."""
+"""Llama 3.1's parameters in transformers' configs. Files have only the factors that result from them."""
 
 
 def shortest(value: float) -> float:

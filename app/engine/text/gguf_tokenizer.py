@@ -21,7 +21,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of tokens."""
 SPACE = "▁"
 NO_BYTES = frozenset("ÀÁõö÷øùúûüýþÿ")
-"""Letters for bytes that no UTF-8 text contains. DeepSeek's tokens that are one of them mean the letter itself."""
+"""Letters for bytes that no UTF-8 text contains. In DeepSeek's vocabularies such a token means the letter."""
 DEFAULT_IDS: Mapping[str, Mapping[str, int]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
     "t5": {"eos": 1, "unknown": 2, "padding": 0},
@@ -39,7 +39,7 @@ NOT_ENDS = (
     ("</s>", ("<|tool_response>",)),
     ("</s>", ("<|plamo:eos|>",)),
 )
-"""Tokens that do not end a turn in vocabularies with all of the other tokens listed with them."""
+"""Tokens that do not end a turn, if the vocabulary has all of the tokens listed with them."""
 
 
 class Vocabulary:
@@ -79,7 +79,7 @@ class Vocabulary:
 
     @property
     def templates(self) -> str | dict[str, str]:
-        """The chat template, or all of them by name if there are several; "" if there is none."""
+        """The chat template; all templates by name if there are several; "" if there is none."""
         main, named = "tokenizer.chat_template", "tokenizer.chat_template."
         others = {
             key.removeprefix(named): str(one) for key, one in self._values.items() if key.startswith(named)
@@ -230,7 +230,7 @@ def _added(vocabulary: Vocabulary, *kinds: int) -> Iterator[AddedToken]:
 
 
 def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
-    """Return the processor that puts BOS before a text and EOS after it, for a vocabulary that has them there."""
+    """Return the processor that adds BOS before a text and EOS after it, if the vocabulary has them there."""
     has_end = bool(vocabulary.value("add_eos_token", vocabulary.model == "t5"))
     before = [number for number in [vocabulary.special("bos")] * vocabulary.begins if number is not None]
     after = [number for number in [vocabulary.special("eos")] * has_end if number is not None]

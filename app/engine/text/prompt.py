@@ -34,8 +34,8 @@ from app.values.dataclass_json import parse_json
 from app.values.messages import Message, Prompt, Request, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
-"""Far more than a token of any text has on average, so that this many per token of context are enough to
-tokenise."""
+"""Far more characters than a token has on average: a text that exceeds this many per token of context is cut
+before it is tokenised."""
 NO_ANSWER = "…"
 """The text in place of a missing answer, because some templates refuse an empty one."""
 REMEMBERED = 4
@@ -171,7 +171,7 @@ class RequestTokenizer:
         return EncodedPrompt(ids, begun, opens_thought)
 
     def _drafted(self, text: str) -> tuple[int, ...]:
-        """Encode a text to draft from, without tokens that the model has no weights for, up to the context's
+        """Encode a text to draft from, without tokens that the model has no weights for, limited to the context's
         length."""
         if not text:
             return ()
@@ -227,7 +227,7 @@ class RequestTokenizer:
 
 
 def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
-    """Return the messages for the template, which takes them in this order and in these roles.
+    """Return the messages in an order and in roles that the template accepts.
 
     System messages are joined into one at the beginning. If there is no other message, it becomes the user's for a
     template that does not take it alone. For Gemma 2, which takes none:

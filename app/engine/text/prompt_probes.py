@@ -43,7 +43,7 @@ PASTED = ("low", "medium", "high")
 SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (
     ("/think", "on"), ("/no_think", "off"), ("detailed thinking on", "on"), ("detailed thinking off", "off"),
 )  # fmt: skip
-"""Words in the system prompt that switch thinking for some models."""
+"""Words in the system prompt by which some models switch thinking."""
 
 
 def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatFormat:
@@ -57,7 +57,7 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
             return render(messages, values)
         except MemoryError:
             raise
-        except Exception:  # templates raise anything
+        except Exception:  # templates raise exceptions of any type
             return ""
 
     takes_text = USER in tried([_user(USER)], {})
@@ -179,8 +179,9 @@ def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, d
 
 
 def _spoken(shown: Shown) -> dict[str, ThinkingMode]:
-    """Return the levels that words in the system prompt choose, by their prompts, if these words change the end of
-    the prompt, or if the template's own system prompt has such words."""
+    """Return the thinking levels that words in the system prompt choose, by the system prompt.
+
+    They count if the words change the end of the prompt, or if the template's own system prompt has them."""
     end, usual = _end(shown(_said("system", SYSTEM), _user(USER))), shown(_user(USER))
     texts = ((level, word, shown(_said("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
     return {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Chat = tuple[Message, ...]
 
 FAR = 2
-"""A chat that surely has more than this many times the context's tokens is not tokenised to be counted."""
+"""A chat that surely has more than this many times the context's tokens is estimated, not tokenised."""
 REMEMBERED = 256
 """Chats whose counts are cached, because a page asks for the same chats again and again."""
 
@@ -70,7 +70,7 @@ Count = Callable[[str], int]
 PARTS = 8192
 """Parts whose counts are cached: a long chat has two or three for each of its messages."""
 TRIED = 8
-"""Special tokens that are tried from either end of the list: many models have hundreds of the same kind."""
+"""Number of special tokens tried from each end of the list: many models have hundreds of the same kind."""
 
 
 def in_parts(whole: Count, borders: Sequence[str]) -> Count:
@@ -88,7 +88,7 @@ def in_parts(whole: Count, borders: Sequence[str]) -> Count:
 
 
 def _trials(borders: Sequence[str]) -> list[str]:
-    """Make texts whose counts show whether a part is tokenised differently by itself."""
+    """Make texts whose counts show whether a part is tokenised differently on its own."""
     return [
         separator.join((first, second, "a", first, " a", second, "\n\na ", first))
         for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
@@ -98,10 +98,10 @@ def _trials(borders: Sequence[str]) -> list[str]:
 
 ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 BYTES_OF_NFC = 3
-"""Composing (NFC) keeps at least a third of a text's bytes: three Hangul letters of nine bytes become one of
-three."""
+"""Composing (NFC) keeps at least a third of a text's bytes: three Hangul letters of nine bytes become one letter
+of three."""
 SHORT = 2**14
-"""Characters of a text that is tokenised so fast that no estimate is needed."""
+"""A text with at most this many characters is tokenised so fast that no estimate is needed."""
 SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})
 """Pre-tokenizers that keep every character, unless their behaviour is "Removed"."""
 

@@ -19,7 +19,7 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Tokens after which a half character is returned as it is, because the model wrote bytes that are no
+"""Tokens after which an incomplete character is returned as it is, because the model wrote bytes that are not a
 character."""
 
 
@@ -35,7 +35,7 @@ class Detokenizer:
         self._decode = decode
         self._ids = list(before[-_LONGEST_CHARACTER:])
         self._given = len(self._ids)  # ids whose text was given out
-        self._context = 0  # ids before them that are decoded along, for tokenizers that look back
+        self._context = 0  # ids before them that are decoded as well, for tokenizers that look back
 
     def push(self, token_id: int) -> str:
         """Return the text that this token completes; "" while a character is only half there."""
@@ -157,8 +157,8 @@ class StoppingCriteria:
         return self._limit - self._count
 
     def cut(self, tokens: Sequence[int]) -> StopCut:
-        """Count a step's tokens up to the first one that ends the reply; return how many are kept, with that
-        one."""
+        """Count a step's tokens up to and including the first one that ends the reply; return how many are
+        kept."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
             if reason := self._reason(token):

@@ -24,7 +24,7 @@ from app.values.logits import Grammar, GrammarKind
 from app.values.messages import Message, ModelFolder, ToolCall
 
 SECONDS = {"tokenizer": 10.0, "template": 5.0, "format": 10.0, "grammar": 5.0}
-"""Time limits of jobs, far above what harmless ones take: a tokenizer with 260,000 words is read in one or two
+"""Time limits of jobs, far above what harmless jobs take: a tokenizer with 260,000 words is read in one or two
 seconds, a chat is filled in hundredths of a second, and 20,000 rules of a grammar are compiled in one second."""
 LONGEST_GRAMMAR = 500_000
 """The limit of a grammar's source in bytes, equal to llguidance's limit of nodes."""
@@ -110,7 +110,7 @@ class Sandbox:
             with self._lock:
                 self._verdicts[digest] = problem
                 if len(self._verdicts) > KEPT_VERDICTS:
-                    del self._verdicts[next(iter(self._verdicts))]  # the oldest
+                    del self._verdicts[next(iter(self._verdicts))]  # the oldest verdict
         if problem:
             raise refused_grammar(grammar.kind, problem)
 
@@ -197,7 +197,7 @@ class SandboxProcess:
         self._is_closed = True
         if process := self._process:
             process.kill()
-        with self._lock:  # a call that waited for an answer has returned without one by now
+        with self._lock:  # a call that waited for an answer has already returned without one
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class SandboxProcess:
         if self._process is None:
             self._process = ChildProcess("app.engine.text.sandbox_main", environment=ENVIRONMENT)
             self._imported = set()
-        if self._is_closed:  # `close` came meanwhile and could not kill this new process
+        if self._is_closed:  # `close` came in the meantime and could not kill this new process
             return {}
         if what in self._imported:
             return {"text": ""}

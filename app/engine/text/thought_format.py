@@ -2,8 +2,8 @@
 
     <|im_start|>assistant\\n<think>\\nTHOUGHT\\n</think>\\n\\nANSWER<|im_end|>   ->   "<think>", "</think>"
 
-Some templates show no earlier thought, but name the markers to the model, or write them where a reply begins. In
-their prompts the markers in FORMS are looked for.
+Some templates show no earlier thought, but name the markers to the model, or write them where a reply begins. For
+these, the prompt is searched for the markers in FORMS.
 """
 
 import re
@@ -46,9 +46,10 @@ STRAY = {
     ),
     "<|channel>thought": ("<|channel>",),
 }  # fmt: skip
-"""Marks that no template shows (of JSON, of text before a call, of calls), by the opening of thoughts."""
+"""Further markers of a format, by its opening of thoughts: no template shows these markers of JSON, calls, and
+text before a call."""
 ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
-"""Marks around answers that a prompt may name."""
+"""Markers around answers that a prompt may mention."""
 FORMS = (
     ("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<|channel>thought", "<channel|>"),
     ("<seed:think>", "</seed:think>"), ("<|START_THINKING|>", "<|END_THINKING|>"),
@@ -56,12 +57,12 @@ FORMS = (
     ("<reasoning>", "</reasoning>"), ("<thought>", "</thought>"),
     ("Here is my thought process:", "Here is my response:"),
 )  # fmt: skip
-"""Openings and closings of thoughts that a prompt may name although its template shows no earlier thought."""
+"""Openings and closings of thoughts that a prompt may mention, even if its template shows no earlier thought."""
 
 
 def find_thought(render: Render) -> ReplyFormat:
-    """Return a format with the marks around answers and the markers of thoughts; the markers are "" if the template
-    shows no sign of any."""
+    """Return a reply format with the markers around thoughts and around answers; markers that the template does
+    not show are ""."""
     opening, closing, end = next(_around_thoughts(render), (*_named(render), ""))
     answer, marks = _marks(render, opening, closing, end.partition(closing)[2] if closing else "")
     tags = answer.strip() if answer.strip() in marks else ""
@@ -70,7 +71,7 @@ def find_thought(render: Render) -> ReplyFormat:
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text that opens an answer, and all marks around an answer, which are not shown."""
+    """Return the text that opens an answer, and all markers around an answer, which users do not see."""
     asked = render([ASKED], {}).rpartition(QUESTION)[2]
     user_end = render([ASKED], NO_PROMPT).rpartition(QUESTION)[2]
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).rpartition(QUESTION)[2]
@@ -138,8 +139,8 @@ def _last_line(render: Render) -> str:
 
 
 def _named(render: Render) -> tuple[str, str]:
-    """Return the first markers in FORMS of which a prompt contains at least one, or with which the template removes
-    thoughts from earlier answers; "" for both if there are none."""
+    """Return the first markers in FORMS of which a prompt mentions one; else the first with which the template
+    removes thoughts from earlier answers; ("", "") if there are none."""
 
     def answered(content: str) -> str:
         return render([ASKED, {"role": "assistant", "content": content}, ASKED], {})
