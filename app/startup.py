@@ -86,10 +86,10 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
-    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the hub may be a mirror
+    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # perhaps a mirror of the hub
 
     def embedding_model() -> ModelFolder | None:
-        return folder_here(settings.library.embedder, models.hub)  # it may be downloaded later
+        return folder_here(settings.library.embedder, models.hub)  # it may be downloaded while the app runs
 
     with (
         closing(_open_database(folder.path)) as database,
@@ -140,7 +140,7 @@ def _open(services: Services, app_context: AppContext, opening: Opening, folder:
 def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
     """Stop everything that runs: replies first, so that their texts are stored."""
     race.stop()
-    conversations.stop_all()  # replies of servers; the engine's own are stopped below
+    conversations.stop_all()  # replies of servers; the engine's own replies are stopped below
     engine.stop()
     page.close()
     race.close(CLOSING_SECONDS)
@@ -289,8 +289,8 @@ def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: E
         stored.purge(0)
         documents.erase()
 
-    has_more = True  # what the last run left
+    has_more = True  # deleted by the last run, but not erased yet
     while not is_over.wait(CLOSING_SECONDS if has_more else ERASING_SECONDS):
-        with suppress(StoreError):  # it is tried again
+        with suppress(StoreError):  # erasing is tried again
             has_more |= deletions.expire(claim)
             has_more = has_more and (stored.is_writing() or stored.erase(CLOSING_SECONDS))

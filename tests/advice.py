@@ -339,6 +339,9 @@ KINDS = {
         close enough
         , run in addition
         Everybody
+        llm logs path
+        config\.yaml
+        settings\.json; enter
         please feel free
     """,
 }

@@ -21,7 +21,7 @@ OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
 
 POLICY_VIOLATION = 1008
-"""The code with which a WebSocket is closed that nobody serves (RFC 6455)."""
+"""The code for closing a WebSocket, because no route serves any (RFC 6455)."""
 
 
 def own_names(host: str) -> IsOwnName:

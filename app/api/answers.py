@@ -94,7 +94,7 @@ class Plan(ABC):
         return {"usage": usage(choices), "foresight": foresight_block(choices[0].reply, self.requests[0])}
 
     def parser(self) -> Parser:
-        """Make what reads the text of a reply."""
+        """Make the parser of a reply's text."""
         return self.tools.parser()
 
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:

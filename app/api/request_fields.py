@@ -252,7 +252,7 @@ def thinking_of(fields: SamplingFields, model: ServedModel) -> Thinking:
 
 
 def refuse(given: object, param: str, advice: str) -> None:
-    """Raise ApiError if a parameter that is not supported is given (is true)."""
+    """Raise ApiError if a parameter that is not supported has a true value."""
     if given:
         raise ApiError(f"Foresight does not support {param}: {advice}.", param)
 

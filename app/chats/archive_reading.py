@@ -239,5 +239,5 @@ def _dict(found: object) -> dict[str, Any]:
 
 
 def _time(found: object) -> float:
-    """Returns a time in seconds since 1970; 0 if it is missing or impossible."""
+    """Returns a time in seconds since 1970; 0 if it is missing or invalid."""
     return float(found) if isinstance(found, int | float) and 0 <= found < 1e11 else 0.0

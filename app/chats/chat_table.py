@@ -246,7 +246,7 @@ def add_queued(connection: sqlite3.Connection, chat: int, text: str, message: in
 
 
 def replace_queued(connection: sqlite3.Connection, message: int, text: str = "") -> str:
-    """Gives a waiting message another text; "" removes it. Returns its former text, "" if it waits no more."""
+    """Gives a waiting message another text; "" removes it. Returns its former text, if it still waited."""
     row = connection.execute("SELECT text FROM queued WHERE id = ?", (message,)).fetchone()
     if text:
         connection.execute("UPDATE queued SET text = ? WHERE id = ?", (storable(text), message))

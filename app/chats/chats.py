@@ -119,7 +119,7 @@ class Chats(Store):
                 self.database.compact()
 
     def erase(self, seconds: float) -> bool:
-        """Continues the erasing that `purge` began, for about `seconds`. Returns whether there is more to do."""
+        """Continues what `purge` began, for about `seconds`. Returns whether there is more to do."""
         deadline, has_more = monotonic() + seconds, True
         while has_more and monotonic() < deadline:
             with self.database.writing() as connection:

@@ -49,7 +49,7 @@ from app.values.text_normalisation import storable
 PIECE = 100_000
 """Characters that are written in one transaction."""
 STEP = 1_000
-"""Characters that are added to each step's own, as the cost of the step itself."""
+"""Characters added to each step's own, as the cost of the step itself."""
 READ_AT_ONCE = 50
 """Chats whose messages are read in one transaction."""
 LEAST_PAUSE = 0.005
@@ -140,7 +140,7 @@ def _write(database: Database, piece: Sequence[Step]) -> None:
     with database.writing() as connection:
         for step in piece:
             step(connection)
-    # Another process polls for the lock, so the pause has to be long enough for it to succeed.
+    # Another process polls for the lock, so the pause must be long enough for it to get the lock.
     time.sleep(max(LEAST_PAUSE, (time.monotonic() - begin) / 2))
 
 
@@ -173,7 +173,7 @@ class _NewChat(ABC):
 
     @abstractmethod
     def _adapted(self, content: MessageContent) -> MessageContent:
-        """Returns the content without what a message cannot keep in the new chat."""
+        """Returns the content as it can be kept in the new chat."""
 
     def _create_hidden(self, connection: sqlite3.Connection) -> None:
         self.chat = self._create(connection).chat

@@ -139,7 +139,7 @@ def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
 def _without_unanswered(path: list[sqlite3.Row], then: Role) -> list[sqlite3.Row]:
     """Leaves out questions whose answers were deleted, because some templates refuse two questions in a row.
 
-    `then` is the role of the message that will follow the path."""
+    `then` is the role of the message after the path."""
     roles = [*(row["role"] for row in path), then]
     return [row for at, row in enumerate(path) if roles[at : at + 2] != ["user", "user"]]
 

@@ -3,7 +3,7 @@
 Every match is read from the index; messages are read only for excerpts. To search a word that is in each of 200,000
 messages takes a tenth of a second, a rare word a millisecond.
 
-Messages are indexed as text_normalisation.py spaces them; a word without spaces is a phrase of its characters:
+Scripts without spaces, such as Chinese, are indexed with spaces around each character and searched as phrases:
 
     query       全文 fts              ->  "全  文" "fts"*
 """
@@ -20,13 +20,13 @@ from app.values.text_normalisation import UNSPACED, normalized, spaced
 BEFORE, AFTER = "\x02", "\x03"
 """Control characters that mark the beginning and the end of each found word in an excerpt."""
 EXCERPT = 120
-"""About the number of characters of an excerpt."""
+"""Approximate number of characters of an excerpt."""
 EXCERPT_INPUT = 100_000
 """Maximum number of characters of a text that are searched for an excerpt."""
 MOST_QUERY = 1_000
-"""Characters of a query that are used, because more of a pasted page would not help."""
+"""Maximum number of characters of a query that are used; more of a pasted text would not help."""
 LEAD = 30
-"""About the number of characters of an excerpt before the first found word."""
+"""Approximate number of characters before the first found word in an excerpt."""
 
 # CROSS JOIN fixes the order: first the index, then the message of each match.
 FOUND = f"""
@@ -72,7 +72,7 @@ def _text(connection: sqlite3.Connection, found: sqlite3.Row) -> str:
 def fts_query(words: str) -> str:
     """Makes the FTS5 query for all of these words; "" if there are none.
 
-    The last word matches as a prefix, unless it ends with a sign: c finds "cook", c++ does not."""
+    The last word matches as a prefix, unless it ends with punctuation: c finds "cook", c++ does not."""
     phrases = ['"' + spaced(word).replace('"', '""').strip() + '"' for word in _words(words)]
     return " ".join(phrases) + ("*" if phrases and words[:MOST_QUERY][-1].isalnum() else "")
 
@@ -100,7 +100,7 @@ def _words(words: str) -> list[str]:
 
 
 def _finder(words: str) -> re.Pattern[str]:
-    """Makes a pattern for the words as prefixes; characters of an unspaced script match anywhere."""
+    """Makes a pattern for the words as prefixes; characters of scripts without spaces match anywhere."""
     pieces = [re.findall(r"\w+", folded(normalized("NFC", word))) for word in _words(words)]
     found = [piece for word in pieces for piece in word]
     starts = [re.escape(one) if UNSPACED.match(one) else rf"\b{re.escape(one)}" for one in found]

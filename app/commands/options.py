@@ -45,7 +45,7 @@ DataDir = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there already.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 CollectionNames = Annotated[
     list[str] | None,
     typer.Option(
@@ -106,7 +106,7 @@ PresetOption = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows", metavar="ROWS", help="Most positions that auto checks per step; 0 lets it choose."
+        "--rows", metavar="ROWS", help="Maximum positions that auto checks per step; 0 lets it choose."
     ),
 ]
 SameText = Annotated[
@@ -160,10 +160,10 @@ ThinkingOption = Annotated[
     ),
 ]
 ThinkingBudget = Annotated[
-    int, typer.Option("--thinking-budget", metavar="N", help="The most tokens of a thought; 0 is no limit.")
+    int, typer.Option("--thinking-budget", metavar="N", help="Maximum tokens of a thought; 0 is no limit.")
 ]
 MaxNewTokens = Annotated[
-    int, typer.Option("--max-new-tokens", metavar="M", help="The most tokens of a reply; 0 is no limit.")
+    int, typer.Option("--max-new-tokens", metavar="M", help="Maximum tokens of a reply; 0 is no limit.")
 ]
 IgnoreEos = Annotated[
     bool, typer.Option("--ignore-eos", help="Ignore the end-of-text token: write until the token limit.")

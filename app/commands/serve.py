@@ -45,8 +45,8 @@ Key = Annotated[
     typer.Option(
         "--api-key",
         metavar="KEY",
-        help="The key for clients. Every user of this machine can see it in the list of processes: rather use "
-        f"--api-key-file, or the variable {KEY_VARIABLE}. [default: the key in the data folder]",
+        help="The key for clients. Every user of this machine can see it in the list of processes, so "
+        f"--api-key-file or the variable {KEY_VARIABLE} is safer. [default: the key in the data folder]",
     ),
 ]
 GivenKeyFile = Annotated[

@@ -27,7 +27,7 @@ NO_TEXT = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\$(?=\S)[^$\n]*(?<=\S)\$(?!\d)|\[\d{1,3}\]\(|^\[\d{1,3}\]:[ \t]*\S+$",
     re.DOTALL | re.MULTILINE,
 )
-"""Code, formulas and links: a [n] inside them is not a marker."""
+"""Code, formulas and links, in which a [n] is not a marker."""
 FEWEST_WORDS = 3
 """The text between two markers is a claim of its own if it has at least this many words, stop words not
 counted; otherwise the whole sentence is the claim."""

@@ -269,7 +269,7 @@ class Conversations:
 
     def _is_first(self, chat: int, message: int) -> bool:
         """Returns whether this message is the chat's first answer, and complete."""
-        with suppress(AppError):  # the chat may have been deleted meanwhile
+        with suppress(AppError):  # the chat may have been deleted in the meantime
             store = self.stores.of(chat)
             return len(store.path_ids(chat, message)) == 2 and store.message(message).content.state == "done"
         return False

@@ -29,7 +29,7 @@ class MessageQueue:
         self._stores = stores
         self._start = start
         self._is_writing = is_writing
-        self._settings: dict[int, ReplySettings] = {}  # of the queues that are being sent
+        self._settings: dict[int, ReplySettings] = {}  # chats whose queues are being sent
         self._reasons: dict[int, str] = {}
         self._lock = threading.Lock()
 

@@ -121,7 +121,7 @@ class PromptBuilder:
         self._documents = documents
 
     def retrieve(self, context: TurnContext, options: Options) -> RetrievedContext:
-        """Searches the chat's collections and returns the question with what was found. May wait for an embedding.
+        """Searches the chat's collections and returns the question with what was found. May wait for the vector.
 
         A continuation and a comparison get the earlier passages again. Raises DocumentNotFound if a passage's
         document is gone."""

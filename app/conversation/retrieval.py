@@ -48,11 +48,11 @@ _FORMS = re.compile(r"^(?=\s*(?:\[\d+\]|Question:))", re.MULTILINE)
 _GAPS = re.compile(r"\n\s*\n+")
 MOST_SOURCES = 6
 FEW_SOURCES = 3
-"""A source may take the room of the sources divided by this number; a longer passage is narrowed."""
+"""Each source may take the sources' room divided by this number; a longer passage is narrowed."""
 MOST_WHOLE = 16_000
 """Maximum number of tokens of collections that are given whole; longer ones are searched even if they would fit."""
 CHARACTERS_PER_TOKEN = 6
-"""More than real texts have, so a text with more characters is surely too long and need not be tokenised."""
+"""More characters than a token has in real texts: a longer text is surely too long and need not be tokenised."""
 LEAST_CHARACTERS = 80
 """The fewest characters to which a passage is narrowed; a shorter passage would be useless."""
 

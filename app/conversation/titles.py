@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.05
 ASK = Message("user", "Write a title for this chat: at most five words, nothing else.")
 MOST_TOKENS, MOST_WORDS = 24, 8
 OF_REQUEST = ("title", "five words", "nothing else")
-"""Words that show that a small model repeats the request, or announces the title instead of writing it."""
+"""Words by which a small model repeats the request, or announces the title instead of writing it."""
 log = logging.getLogger(__name__)
 
 

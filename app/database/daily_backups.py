@@ -63,7 +63,7 @@ class DailyBackups:
     def keep(self) -> None:
         """Makes a backup if one is due, and deletes backups that are too old. Raises StoreError, BackupStopped."""
         _remove(self._data_dir.glob(f"{BACKUPS}/*.new*"))  # left by an app that was killed
-        for _ in range(2):  # more may be erased meanwhile
+        for _ in range(2):  # more may be erased in the meantime
             if self._is_due():
                 self._drop_others(self._database.keep_backup(self._wait))
 

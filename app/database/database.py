@@ -74,7 +74,7 @@ class Database:
 
     @contextmanager
     def writing_unnoticed(self) -> Iterator[sqlite3.Connection]:
-        """Runs a write transaction that `changes` does not count, for what no page has to draw again."""
+        """Runs a write transaction that `changes` does not count, because no page shows what it changes."""
         with self.writing() as connection:
             before = connection.total_changes
             yield connection
@@ -148,7 +148,7 @@ class Database:
         if self._is_memory:
             return self._connected()
         self._make_folder()
-        # SQLite would delete a WAL whose file is empty or gone, and with it what was committed last.
+        # SQLite would delete the WAL of an empty or missing file, and with it the last commits.
         is_headless = not is_there(self.path) and is_there(files_of(self.path)[1])
         backups = backups_in(self.path.parent)
         if not is_headless and not is_there(self.path) and backups:
@@ -200,7 +200,7 @@ class Database:
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
         """Opens a connection for long reads, so that the app is not blocked; if that is impossible, locks the
         shared one."""
-        if self._is_memory or self._file_id() != self._inode:  # a file that was moved away can still be saved
+        if self._is_memory or self._file_id() != self._inode:  # only the shared one reaches a moved file
             with self._lock:
                 yield self._connection
         else:
@@ -247,7 +247,7 @@ class Store:
 
     @property
     def changes(self) -> int:
-        """A counter that grows with every change in the database."""
+        """The database's counter of changes."""
         return self.database.changes
 
 

@@ -104,6 +104,10 @@ def rescue(source: Path, target: Path, mends: Iterable[Mend]) -> Unread:
                         f"Nothing can be read of {source}. {recovery(None, source.absolute().parent)}"
                     )
     except OSError as error:
+        if str(error.filename) in map(str, files_of(source)):
+            raise StoreNotUsable(
+                f"{error.filename} cannot be read ({error.strerror}). Give this user read access, and try again."
+            ) from error
         raise StoreNotUsable(
             f"{target} cannot be written ({error.strerror}). Choose another file with --out."
         ) from error

@@ -68,7 +68,7 @@ class StagedBackup:
 
 
 def require_backup(source: Path, data_dir: Path) -> None:
-    """Raises StoreNotUsable for a file that is clearly no backup; `stage` checks all of it."""
+    """Raises StoreNotUsable for a file that is clearly not a backup; `stage` checks it completely."""
     if not has_chat_tables(source):
         raise _no_backup(source, "it has other tables", data_dir)
 
@@ -135,7 +135,7 @@ def _is_copy(path: Path) -> bool:
 
 
 def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
-    """Copies a backup, and migrates the copy to today's schema. Raises StoreNotUsable if it is no whole backup."""
+    """Copies a backup, and migrates the copy to today's schema. Raises StoreNotUsable if it is incomplete."""
     copy.row_factory = sqlite3.Row
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
         backup.backup(copy)

@@ -119,7 +119,7 @@ def main() -> None:
     The argument is the folder of browser data."""
     (storage,) = sys.argv[1:]
     address = sys.stdin.buffer.readline().decode().strip()
-    import webview  # seldom installed, and slow
+    import webview  # seldom installed, and slow to import
 
     # pywebview logs each GUI library that it does not find.
     logging.getLogger("pywebview").setLevel(logging.CRITICAL)

@@ -139,7 +139,7 @@ def require_collection(connection: sqlite3.Connection, collection: int) -> None:
 
 
 def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> str:
-    """Returns a name that a user has typed for a collection, as it is stored. Raises BadOption."""
+    """Checks a name that the user has typed for a collection, and returns it as it is stored. Raises BadOption."""
     clean = " ".join(name.split())[:LONGEST].strip()
     if not clean:
         raise BadOption("A collection needs a name: type one.")
@@ -329,7 +329,7 @@ def unread(connection: sqlite3.Connection) -> set[int]:
 
 
 def last(connection: sqlite3.Connection) -> int:
-    """Returns the highest id that a document ever had; 0 before the first one."""
+    """Returns the highest id that a document has ever had; 0 before the first document."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'document'").fetchone()
     return int(row["seq"]) if row else 0
 

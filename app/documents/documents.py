@@ -101,7 +101,7 @@ class Documents(Store):
             document = duplicates.store_pasted_text(connection, collection, pasted, older, self.now())
             is_waiting = document_table.version(connection, document).state == "waiting"
         if is_waiting:
-            self._worker.stop(document)  # it may be indexing the previous text
+            self._worker.stop(document)  # the worker may be indexing the previous text
         self._worker.wake()
         return document
 
@@ -171,7 +171,7 @@ class Documents(Store):
         Raises DocumentNotFound if no older version is kept."""
         with self.database.writing() as connection:
             other = duplicates.undo_replacement(connection, document, self.now())
-        self._worker.stop(document)  # it may be indexing the newer text
+        self._worker.stop(document)  # the worker may be indexing the newer text
         self._worker.wake()
         return other
 

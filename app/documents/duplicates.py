@@ -30,9 +30,9 @@ COMPARED_IN_ALL = 4_000_000
 """Maximum number of characters of older texts that a text is compared with, so that hundreds of texts with the same
 title take no longer."""
 MIN_SHARED = 0.6
-"""Least share of an older text that a newer version contains. If the newer text has less, both texts are kept."""
+"""The smallest share of an older text that a newer version contains. With less, both texts are kept."""
 MOST_REPLACED = 4_000_000
-"""Characters of the longest text that is replaced, because moving a longer text takes too long."""
+"""Characters of the longest text that is replaced: moving a longer one takes too long."""
 WORD = re.compile(r"\w+")
 
 Trigrams = Counter[tuple[str, str, str]]
@@ -155,7 +155,7 @@ def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
 
 
 def _may_be_older(one: StoredText, added: AddedText) -> bool:
-    """Returns whether a stored text has the title, the path or the file name of the added text."""
+    """Returns whether a stored text has the title, path or file name of the added text."""
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False
     if added.source == PASTED:
@@ -201,6 +201,6 @@ def _joined(*notes: str) -> str:
 
 
 def _delete(connection: sqlite3.Connection, document: int) -> None:
-    """Deletes a document whose text was moved to another document, with the few passages of an earlier attempt."""
+    """Deletes a document whose text was moved to another one, with the few passages of an earlier attempt."""
     passage_table.drop(connection, passage_table.some_ids(connection, document, -1))
     document_table.delete(connection, document)

@@ -37,7 +37,7 @@ BATCH = 32
 DELETED_AT_ONCE = 2_000
 """Old vectors that are deleted in one transaction."""
 RETRY_SECONDS = 30.0
-"""Seconds until the next try after there was no model or it failed."""
+"""Seconds until the next try if the model is missing or has failed."""
 POLL_SECONDS = 0.5
 """Seconds between checks of whether the app is closing."""
 NEWER = (

@@ -160,7 +160,7 @@ class FileImport:
 
     def read(self, reader: FileReader) -> None:
         """Reads the whole file and stores its full parts. Raises DocumentUnreadable, TaskCancelled."""
-        self.drop()  # removes what is left of an earlier attempt
+        self.drop()  # removes what an earlier attempt has left
         with self._task.beginning("reading"):
             pass
         with self._task.stopped_by(reader.kill):

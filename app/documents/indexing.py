@@ -160,7 +160,7 @@ def mend_documents(connection: sqlite3.Connection) -> None:
     connection.execute(ADOPT_VERSIONS)
     shown = f"SELECT * FROM document WHERE state NOT IN {document_table.HIDDEN}"
     for row in connection.execute(shown).fetchall():
-        is_read = row["digest"] is not None or not row["title"]  # else its file was being read
+        is_read = row["digest"] is not None or not row["title"]  # otherwise its file was being read
         if is_read and (text := text_table.whole(connection, row["id"])):
             _mend_text(connection, row, text)
             _keep_passages(connection, row["id"])

@@ -82,7 +82,7 @@ def put(
 
 
 def keep(connection: sqlite3.Connection, place: PassagePlace, one: NewPassage) -> None:
-    """Updates a stored passage's position, and adds its words to the index, from which they are missing."""
+    """Updates a stored passage's position, and adds its words to the index, which lacks them."""
     _move(connection, place, one.chunk)
     _index(connection, place.id, one)
 

@@ -29,13 +29,13 @@ REPEAT_SHARE = 0.5
 RANK_OFFSET = 20
 """The larger this offset, the more slowly the score falls with the rank."""
 WORDS_WEIGHT = 2.0
-"""Weight of the ranking by words for a passage that has all words of the question; the one by meaning weighs 1."""
+"""Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
 MIN_SHARE_ALONE = 0.25
-"""Least share of the question's words that a passage must have if only words are searched."""
+"""The smallest share of the question's words that a passage must have if only words are searched."""
 MIN_SHARE = 0.45
-"""Least share of the question's words that a passage must have if meaning is searched, too."""
+"""The same if meaning is searched, too."""
 MIN_SIMILARITY = 0.30
-"""Least cosine with the question for a passage to be found by meaning."""
+"""The smallest cosine to the question for a passage to be found by meaning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them.
 
-It works with files alone and does not import torch."""
+It does not import torch: models are judged by their files alone."""
 
 from app.models_registry.catalogue import find as find
 from app.models_registry.catalogue import grouped as grouped

@@ -207,7 +207,7 @@ def delete(model: InstalledModel, hub: Hub) -> int:
     try:
         _delete_files(folder, model)
         if folder.exists() and not any(folder.glob("snapshots/*")):
-            shutil.rmtree(folder)  # files that no revision uses, such as parts of a download
+            shutil.rmtree(folder)  # files that no revision uses, such as unfinished downloads
     except OSError as error:
         raise ModelError(
             f"{model.name} could not be deleted ({error.strerror}): close programs that use it, and check the "

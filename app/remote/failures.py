@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 LONGEST = 300
 """Maximum number of characters of a server's error message that are shown."""
 UNREACHABLE = (openai.APIConnectionError, httpx.TransportError, OSError)
-"""Errors of the connection. Version 2 of the client lets httpx's errors through while it reads a stream."""
+"""Errors of the connection; version 2 of the client does not wrap httpx's errors while it reads a stream."""
 TIMEOUTS = (openai.APITimeoutError, httpx.TimeoutException, TimeoutError)
 
 

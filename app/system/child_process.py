@@ -68,7 +68,7 @@ class ChildProcess:
     def close(self) -> None:
         """Kill the process and close its pipes."""
         self.kill()
-        with suppress(OSError):  # it may hold bytes that the ended process never read
+        with suppress(OSError):  # the pipe may hold bytes that the ended process never read
             self._input.close()
         self._output.close()
 
@@ -100,7 +100,7 @@ class ChildProcess:
             self._input.write(request)
             self._input.flush()
             return next(filter(None, map(message_in, self._output)), b"")
-        except OSError:  # the process ended meanwhile
+        except OSError:  # the process ended in the meantime
             return b""
         finally:
             timer.cancel()

@@ -199,7 +199,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     def opened(request: gr.Request) -> tuple[Any, ...]:
         """Open a session for the page; return it, and the settings that changed since the page was built.
 
-        Boxes that are right already are not changed, because somebody may already be typing in them."""
+        Boxes that are right already are not changed, because the user may be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
         page_session.typed = lambda text: chat.type(page_session.get(page.chat_state), text)
         chat.open_last(page_session.get(page.chat_state))

@@ -21,9 +21,9 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_TENSORS, MOST_VALUES, MOST_PARTS = 200_000, 10_000, 1_000
 MOST_ENTRIES = 4_000_000
-"""The most entries of all lists: large vocabularies have 300,000 tokens, each with a type, a score and merges."""
+"""Maximum entries of all lists: large vocabularies have 300,000 tokens, each with a type, a score and merges."""
 LONGEST_TEXT = 4_000_000
-"""The most bytes of one string; chat templates have some thousands."""
+"""Maximum bytes of one string; chat templates have some thousands."""
 KEPT_ENTRIES = 1_024
 """Of a longer list only the length is kept. Lists with an entry for each layer are shorter."""
 ALIGNMENT = 32
@@ -32,9 +32,9 @@ EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 """The names that llama.cpp gives to the parts of a split file."""
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
-"""The end of a file's name, without its suffix, that tells how the file is quantised."""
+"""The part of a file's name, before its suffix, that names its quantisation."""
 NEWEST_TYPE = 255
-"""Types are numbered from 0, and there are fewer than 50: a larger number is no type of the future."""
+"""Types are numbered from 0, and there are fewer than 50; a much larger number is damage, not a newer type."""
 TEXT, LIST = 8, 9
 NUMBERS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",

@@ -18,7 +18,7 @@ SIDES = (
 
 
 KEPT_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25}
-"""The bits that a number takes which stays packed, with its share of a scale for 128 numbers."""
+"""The bits that a packed number takes, with its share of a scale for 128 numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
 
 
 def kept_words(bits: float) -> str:
-    """Say how many bits a weight takes that stays as it is in its file."""
+    """Return how many bits a weight takes that stays packed as in its file, in words."""
     return f"{bits:.1f} bits a weight as in the file"
 
 

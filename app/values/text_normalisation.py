@@ -17,7 +17,7 @@ UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
     "\U00020000-\U0003ffff]"
 )
-"""A character that is indexed as a word of its own."""
+"""A character of a script without spaces, which is indexed as a word of its own."""
 MOST_MARKS = 30
 """Maximum number of combining marks that a letter keeps. No script needs more; Unicode's stream-safe format has
 this limit, too."""

@@ -12,7 +12,7 @@ class ImpossibleValue(ValueError):
 
 
 def _shown(value: object) -> str:
-    """Return a value as a person would write it: texts in quotes, the items of a tuple after each other."""
+    """Return a value in words: texts in quotes, the items of a tuple one after the other."""
     if isinstance(value, tuple | list):
         return ", ".join(map(_shown, value)) or "nothing"
     return f"“{value}”" if isinstance(value, str) else str(value)

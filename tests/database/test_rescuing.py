@@ -1,9 +1,13 @@
 """Rescuing: what is saved of a database with damaged pages, without its header, its end, or its WAL."""
 
+import errno
+import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,6 +264,23 @@ def test_the_damaged_file_is_never_the_target(file: Path) -> None:
     with pytest.raises(StoreNotUsable, match="is the database itself"):
         rescue(file, file, ())
     assert file.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_read_is_named_and_not_the_target(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def refusing(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
+        if path == file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, mode, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refusing)
+    target = tmp_path / "saved.sqlite"
+    with pytest.raises(StoreNotUsable, match=re.escape(f"{file} cannot be read")) as refused:
+        rescue(file, target, ())
+    assert str(target) not in str(refused.value) and not target.exists()
 
 
 def test_what_was_saved_is_restored(file: Path, tmp_path: Path) -> None:

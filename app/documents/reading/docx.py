@@ -68,7 +68,7 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Writes parts of a document as Markdown. `styles`: the styles' names by id; `notes`: those not written yet.
+    """Writes parts of a document as Markdown. `styles` are names by id, `notes` the notes not written yet.
 
     Each note is written once, because notes that refer to each other would make an endless text."""
 

@@ -69,7 +69,7 @@ _FTYP = slice(4, 8)
 _CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is the beginning of UTF-32's
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -227,7 +227,7 @@ def _wide(sample: bytes) -> str:
 
 
 def _is_utf8(sample: bytes) -> bool:
-    # The incremental decoder does not count a character cut off at the sample's end as damaged.
+    # The incremental decoder does not count a character that is cut off at the sample's end as damaged.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(sample)
     others = len(sample) - sum(map(sample.count, (bytes([one]) for one in range(128))))
     return text.count("\ufffd") <= FEW * others

@@ -188,7 +188,7 @@ class Page:
             self._is_space_due = data[-1:].isspace()
 
     def _break(self, lines: int) -> None:
-        """Puts at least this many line ends before the next words, unless they are the first of the text."""
+        """Puts at least this many line ends before the next words, unless they are the text's first."""
         if self._has_begun:
             self._breaks = max(self._breaks, lines)
         if lines:

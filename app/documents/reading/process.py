@@ -19,7 +19,7 @@ from app.values.validation import require
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 """Limits of a reader's processor time in seconds. To read a megabyte of any form takes less than ten."""
 WAITING = 4
-"""How many times a reader's processor time is waited for it, because other programs need the processor, too."""
+"""A reader may take this many times its processor time in all, because other programs need the processor, too."""
 PIECE = 2**16
 """Maximum number of characters of a message: no other thread runs while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
@@ -131,7 +131,7 @@ class ProcessReader:
         """Yields the text; ends when the process is killed."""
         with ChildProcess("app.documents.reading.process_main", to_line(self._request)) as process:
             self._process = process
-            if self._is_killed.is_set():  # before there was a process to kill
+            if self._is_killed.is_set():  # before the process was started
                 return
             yield from self._messages(process)
 

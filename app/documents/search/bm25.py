@@ -26,8 +26,8 @@ COMMON = 0.2
 MIN_WEIGHT = 0.1
 """The weight of a common word."""
 MAX_SCORED = 3_000
-"""About the most passages that are scored for a question. Its rarest words are searched first. A word in too many
-passages is not searched, because scoring them would take long and change next to nothing."""
+"""Approximate maximum number of passages that are scored for a question. Its rarest words are searched first. A
+word in too many passages is not searched, because scoring them would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages, taken from the newest, that are scored for a question that has only common words."""
 ASKING_LIST = """

@@ -104,7 +104,7 @@ _KNOWN_WORDS = _WISH_WORDS | frozenset(_OTHERS.split())
 
 
 def is_conversational(message: str, has_answer: bool) -> bool:
-    """Returns whether a message asks nothing of the documents. `has_answer`: it may be about an answer above it.
+    """Returns whether a message asks nothing of the documents. With `has_answer` it may be about an answer.
 
     hello                       is never searched
     Translate that to French    is not searched once there is an answer; before one it is

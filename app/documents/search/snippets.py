@@ -139,7 +139,7 @@ def _best(text: str, spans: Sequence[Span], question: str) -> int:
 
 
 def plain_passage(passage: Passage) -> Passage:
-    """Returns the passage as a person reads it, without the marks of its Markdown; unchanged if it is source code.
+    """Returns the passage as the user sees it, without Markdown's marks; source code is unchanged.
 
     ## Rent            Rent
     **740** euros      740 euros
@@ -183,6 +183,6 @@ def _words_of_token(token: Token) -> str:
         return "".join(map(_words_of_token, token.children or ()))
     if token.type == "list_item_open":
         return f"{token.info}{token.markup} " if token.info else BULLET
-    if token.type == "paragraph_close" and token.hidden:  # the paragraph of a list item
+    if token.type == "paragraph_close" and token.hidden:  # a paragraph in a list item
         return "\n"
     return token.content + ENDS.get(token.type, "")

@@ -67,7 +67,7 @@ def any_of(terms: Iterable[str]) -> str:
 def folded(text: str) -> str:
     """Returns the words of an indexed text, folded like the tokenizer does, between spaces: "Éa_b!" -> "ea b"."""
     if text.isascii():
-        return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast
+        return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast as the general case
     letters = "".join(one for one in normalized("NFKD", text) if not unicodedata.combining(one))
     return " ".join(PIECE.findall(letters.lower()))
 

@@ -16,9 +16,8 @@ first steps are eager, so that rare buckets are never recorded. Blocks without a
 too deep or too wide are eager, too.
 
 If recording a step fails, the model runs eagerly from then on, and `note` holds the reason. If memory ran out
-while recording, only steps of that row count stay eager. Growing the cache for recorded steps takes more memory
-than growing it for an eager step. If it fails,
-steps stay eager.
+while recording, only steps of that row count stay eager. If the cache cannot grow as far as recorded steps need,
+steps are eager.
 """
 
 from collections import Counter

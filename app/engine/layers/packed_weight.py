@@ -3,8 +3,7 @@
     weight = (number - zero) * factor * scale + offset_factor * offset
 
 A group of neighbours in a row shares a scale, and in some formats an offset. In other formats, several groups
-share both, and each group multiplies them by a small integer. Some formats have a table of the values that numbers
-stand for.
+share both, and each multiplies them by a small integer. Some formats have a table of the numbers' values.
 """
 
 from collections.abc import Iterable

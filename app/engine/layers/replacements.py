@@ -187,9 +187,7 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
             if is_no_verdict(error):
                 raise
-            log.info(
-                "%s is not replaced: %s", type(module).__name__, error
-            )  # the module works in another way
+            log.info("%s is not replaced: %s", type(module).__name__, error)
             continue
         if fused is not None:
             found[module] = fused.train(False)

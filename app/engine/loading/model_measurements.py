@@ -74,9 +74,7 @@ def measured(
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
         profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", PREPARED, STEPS))
-        if (
-            profile.is_whole or loaded.info.offloaded
-        ):  # an offloaded model would be no faster at the next load
+        if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
     drafter, largest = find_drafter(), profile.free.buckets[-1]

@@ -20,7 +20,7 @@ READ, QUANTISED, PREPARED, STEPS, LOADED = 20, 35, 45, 70, 100
 """The progress of a load in percent at the end of each part."""
 PASSES = 10
 """Passes through the whole model after which half of a trial's share of the progress is shown."""
-TOLD_SECONDS = 0.1
+REPORT_SECONDS = 0.1
 """How long a trial runs between two reports."""
 Listener = Callable[[int, int], None]
 
@@ -67,19 +67,18 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
 def counting_passes(
     model: nn.Module, listen: Listener, clock: Callable[[], float] = perf_counter
 ) -> Iterator[None]:
-    """Report a model's forward passes to `listen` from time to time, inside the context. What it raises ends the
-    context.
+    """Report a model's forward passes to `listen` from time to time. What it raises ends the context.
 
     The number of passes is unknown, so the reported share approaches 1 without reaching it. On a GPU passes are
     short, and may be compiled, so they are not watched."""
-    half, done, told = PASSES * sum(1 for _ in model.modules()), 0, clock()
+    half, done, reported = PASSES * sum(1 for _ in model.modules()), 0, clock()
 
     def run(_module: nn.Module, _inputs: object) -> None:
-        nonlocal done, told
+        nonlocal done, reported
         done += 1
-        if clock() - told >= TOLD_SECONDS:
+        if clock() - reported >= REPORT_SECONDS:
             listen(done, done + half)
-            told = clock()
+            reported = clock()
 
     is_on_cpu = all(weights.device.type == "cpu" for weights in model.parameters())
     handle = register_module_forward_pre_hook(run) if is_on_cpu else None

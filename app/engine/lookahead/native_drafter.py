@@ -75,10 +75,7 @@ class NativeDrafter:
 
     def __init__(self, library: PyDLL, sources: DraftSources) -> None:
         self._library = library
-        self._table, self._estimator = (
-            sources.table,
-            sources.estimator,
-        )  # kept alive, because C reads their memory
+        self._table, self._estimator = sources.table, sources.estimator  # kept alive: C reads their memory
         self._special = array("i", sorted(sources.special))
         sampling, table, estimator = sources.sampling, sources.table, sources.estimator
         self._fields = _Fields(

@@ -101,9 +101,7 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
         return f"There is a GPU ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
         gpu.compute()
-    except (
-        Exception
-    ) as error:  # errors of many types: no kernels for the GPU, too old a driver, no free memory
+    except Exception as error:  # there are no kernels for it, the driver is too old, or no memory is left
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
         return f"The GPU cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""

@@ -60,9 +60,7 @@ class Ranks:
         Returns the choice with that device. Raises BadOption for a missing GPU, RankLost if torchrun must
         restart."""
         self._leave_out_ended_ranks()
-        if (
-            self._plan.torchrun and not self._devices
-        ):  # each rank needs its own GPU if models run on GPUs here
+        if self._plan.torchrun and not self._devices:  # if models run on GPUs here, each rank gets one
             is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
             ranks = range(self._plan.torchrun.size)
             self._devices = tuple(f"cuda:{rank}" if is_card else "cpu" for rank in ranks)

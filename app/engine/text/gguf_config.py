@@ -1,8 +1,7 @@
 """Makes transformers' config of a model from the header of its GGUF file.
 
 A config with default values shows which names the architecture knows; each value of the file gets the first of its
-possible names that is known. Differing layers, rotary embeddings and values that only tensors show have their own
-rules.
+possible names that is known. Differing layers, rotary embeddings and values that only tensors show have own rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -341,9 +340,7 @@ def _mpt(header: GgufHeader) -> dict[str, Any]:
 
 
 def _llama4(header: GgufHeader) -> dict[str, Any]:
-    return {
-        "use_qk_norm": header.value("expert_count") != 128
-    }  # llama.cpp recognises Maverick in this way, too
+    return {"use_qk_norm": header.value("expert_count") != 128}  # llama.cpp, too, recognises Maverick by it
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {

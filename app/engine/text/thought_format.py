@@ -46,8 +46,7 @@ STRAY = {
     ),
     "<|channel>thought": ("<|channel>",),
 }  # fmt: skip
-"""Further markers of a format, by its opening of thoughts: no template shows these markers of JSON, calls, and
-text before a call."""
+"""Markers of JSON, calls and text before a call, which no template shows, by the opening of thoughts."""
 ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
 """Markers around answers that a prompt may mention."""
 FORMS = (

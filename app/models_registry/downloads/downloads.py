@@ -51,7 +51,7 @@ NO_THREAD = (
 SPAN_SECONDS = 5.0
 """Seconds over which the mean speed is measured."""
 QUIET_SECONDS = 5.0
-"""Seconds without a byte after which a note reports this."""
+"""Seconds without a received byte after which a note reports it."""
 DownloadGoal = Literal["run", "pause", "cancel"]
 
 
@@ -182,7 +182,7 @@ class DownloadEntry:
         if self.plan and sum(self.done.values()) == self.plan.size:
             return "Checking the files."
         seconds = self.meter.quiet(now)
-        return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET_SECONDS else ""
+        return f"Nothing was received for {seconds:.0f} s." if seconds >= QUIET_SECONDS else ""
 
 
 class Downloads:

@@ -48,8 +48,8 @@ class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
-    how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` says which
-    parts of the model are not read; "" if all are. `form` is how its weights are quantised, if they are."""
+    how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` names the
+    parts of the model that are not read, if any. `form` is how its weights are quantised, if they are."""
 
     model_type: str
     architecture: str
@@ -111,7 +111,7 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
     """Parse a config.json; `name` is the model's name for error messages. Raises ModelError."""
     values = _text_config(config, name)
     sizes = _sizes(values, name)
-    if unread_parts(values):  # parts of a config leave out what transformers assumes
+    if unread_parts(values):  # parts of a config leave out the defaults that transformers assumes
         usual = _sizes(default_values(str(values.get("model_type", ""))), name)
         sizes = {key: size or usual[key] for key, size in sizes.items()}
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
@@ -135,7 +135,7 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
         is_softcapped=bool(values.get("attn_logit_softcapping")),
-        states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # one more for the head's own
+        states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # plus one for the head's own layer
         note=unread_parts(values),
         form=checkpoint_form(values),
     )

@@ -26,7 +26,7 @@ from app.values.eagle_config import is_speculator
 from app.values.model import CONFIG, LONGEST_CONFIG
 
 MAX_SHARDS = 1_900
-"""Most weight files of a model that are accepted."""
+"""Maximum number of a model's weight files."""
 POOLING = "1_Pooling/config.json"
 """The file by which a sentence-embedding model pools its vectors. No other needed file is in a subfolder."""
 MERGES = "merges.txt"

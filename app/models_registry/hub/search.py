@@ -1,7 +1,7 @@
 """Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
 
-All GGUF files of a repository have the same tensors, in blocks of more or fewer bits. A single header shows what
-the model is, and how much memory that file takes.
+All GGUF files of a repository have the same tensors, quantised to more or fewer bits. So one file's header shows
+what the model is, and how much memory this file takes.
 """
 
 import fnmatch
@@ -35,9 +35,10 @@ from app.values.model import FileProgress, Memory, Precision, RemoteModel, Searc
 FIRST_BYTES = 100_000
 """Bytes of the first request for a safetensors header. Most headers are shorter."""
 MAX_HEADERS = 50_000_000
-"""Most bytes of all headers of a model. The largest models have a fifth of this."""
+"""Maximum bytes of all headers of a model. The largest known models have a fifth of this."""
 FIRST_GGUF_BYTES, MAX_GGUF_BYTES = 4_000_000, 64_000_000
-"""Bytes of a GGUF file's beginning that are read at the first try, and at the last. A vocabulary takes millions."""
+"""Bytes of a GGUF file's beginning that are read at first, and at most. A vocabulary alone has millions of
+bytes."""
 AT_ONCE = 8
 MAX_HITS = 50
 LONGEST_ID = 200
@@ -93,7 +94,7 @@ def inspect_model(
     )
     try:
         if known.ggufs:
-            # The page recommends this file, and others by the free space of the disk.
+            # The page recommends this file if the disk has room for it.
             best = best_gguf(known.ggufs, sys.maxsize, memory.free)
             one = replace(wanted, file=best)
             config, weights = remote_gguf(hub, one, hub.plan_of(found, one).commit)

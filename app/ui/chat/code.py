@@ -20,8 +20,8 @@ TIME_LIMIT = 0.25
 """Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that, but a
 page of prose that is labelled as C# would take minutes."""
 _GAP = re.compile(r"\s{200}")
-"""Code with this much white space keeps one colour, because lexers for C scan all of it from each of its
-positions."""
+"""Code with this much white space keeps one colour, because lexers for C scan all of it again from each position in
+it."""
 
 KINDS: dict[_TokenType, str] = {
     Token.Keyword: "k",

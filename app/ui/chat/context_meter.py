@@ -18,7 +18,7 @@ COUNT_SECONDS = 0.4
 CHARACTERS_PER_TOKEN = 16
 """An upper bound of the mean number of characters per token in any text."""
 LEAST_SHARE = 0.8
-"""The text that is sent ends at a blank if there is a blank in the last fifth of what fits."""
+"""A message that is cut to fit ends at a blank, if there is one in the last fifth of what fits."""
 
 
 class ContextMeter:
@@ -62,7 +62,7 @@ class ContextMeter:
             return 0
         store = self._services.conversations.stores.of(thread.version.chat)
         read = store.path_ids(thread.version.chat, thread.messages[-1].id)[fit.left_out :]
-        return read[0] if read else 0  # perhaps only what is being typed fits
+        return read[0] if read else 0  # perhaps the text being typed fits alone
 
     def _current_key(self, thread: Thread, state: ChatState, status: EngineStatus) -> tuple[object, ...]:
         is_writing = self._services.conversations.is_writing(thread.version.chat)
@@ -84,7 +84,7 @@ class ContextMeter:
 def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: bool = False) -> str:
     """Return the meter; nothing while no model is loaded. `leaves_out` is as in `Conversations`.
 
-    `has_documents` adds a note that passages for the next question will take more, which is unknown until it is
+    `has_documents` adds a note that passages will take further tokens, which are known only when the question is
     sent."""
     if fit is None:
         return ""
@@ -99,7 +99,7 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
 
 
 def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:
-    """Compare the chat with the context in a sentence; if it is too long, announce the question."""
+    """Return how much of the context the chat takes, and what will happen if that is too much."""
     used = f"{fit.counted[:1].upper()}{fit.counted[1:]} of {fit.context:,} tokens"
     if fit.fits:
         return f"{used}, plus documents" if has_documents else used
@@ -114,7 +114,7 @@ def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = Fa
 def overflow_html(fit: ContextFit, pending: Press) -> str:
     """Return the question before anything is left out.
 
-    Its buttons hold the pending action, which continues after it."""
+    Its buttons hold the pending action, which continues after the answer."""
     return render(
         "overflow_question.html",
         tokens=fit.counted,

@@ -38,12 +38,12 @@ DEEPEST = 60
 LONGEST_PARAGRAPH, LONGEST_LINK = 20_000, 2_000
 """A paragraph with more characters is shown as it was written; a longer address does not become a link."""
 MOST_BRACKETS = 1_000_000
-"""A paragraph is shown as it was written if its opening brackets times its characters are more, because after each
-bracket the parser looks for a link, possibly up to the paragraph's end. This allows 200 brackets in 5,000
-characters, and any number in 1,000 characters."""
+"""A paragraph is shown as it was written if (its opening brackets) x (its characters) is more than this, because at
+each bracket the parser may search the rest of the paragraph for a link. 5,000 characters may have 200 brackets, and
+1,000 characters any number."""
 
 DIRECTED = ("paragraph_open", "heading_open", "bullet_list_open", "ordered_list_open")
-"""Blocks that run in the direction of their own first letter. Code runs from left to right wherever it stands."""
+"""Blocks whose direction follows their first letter. Code always runs from left to right."""
 
 _BOX = re.compile(r"\[([ xX])\] ")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
@@ -54,7 +54,7 @@ class CjkInline(StateInline):
 
     CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
     This follows the CJK-friendly amendments to CommonMark: punctuation of these scripts does not forbid an opening
-    or a closing, and a sign of these scripts allows one as a space does."""
+    or a closing, and a character of these scripts allows one as a space does."""
 
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
         found = super().scanDelims(start, canSplitWord)
@@ -68,7 +68,7 @@ class CjkInline(StateInline):
 
 
 def _is_cjk(sign: str) -> bool:
-    """Return whether a sign is a letter or punctuation of Chinese, Japanese or Korean; emoji are not."""
+    """Return whether a character is a letter or punctuation of Chinese, Japanese or Korean; emoji are not."""
     if not sign or sign.isascii() or sign.isspace() or unicodedata.category(sign) == "So":
         return False
     return unicodedata.east_asian_width(sign) in "FWH"
@@ -132,7 +132,7 @@ def parser() -> MarkdownIt:
 
 
 def _directions(state: StateCore) -> None:
-    """Mark the blocks that run in a direction of their own. All items of a list run in the list's."""
+    """Mark the blocks that run in a direction of their own. All items of a list follow the list."""
     parents = [""]
     for token in state.tokens:
         if token.nesting == -1:

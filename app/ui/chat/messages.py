@@ -152,7 +152,7 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
 
 
 def can_compare(written: MessageContent) -> bool:
-    """Return whether a reply can be written once more with lookahead switched over, and compared.
+    """Return whether a reply can be written again with lookahead switched, and both times compared.
 
     A stopped or continued reply has no time that could be compared, and some models write only plainly."""
     made = written.provenance

@@ -1,9 +1,9 @@
 """Renders how a reply was written: a table with everything that is needed to repeat it, and coloured tokens.
 
-A token's colour shows who proposed it. Marks are (end, origin, step). Example: the marks (2, model, 0), (5,
+A token's colour shows who proposed it. Marks are (end, origin, step). Example: the marks (1, model, 0), (4,
 output, 1) and (9, output, 1) on "I do know it":
 
-    [I ][ do][ kno] w it     the second and third token were written in one step; the text after the marks is plain
+    [I][ do][ know] it     step 1 wrote two tokens; the text after the last mark has no colour
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ def _model(model: ModelInfo) -> Iterator[Row]:
 
 
 def sent(sampling: Sampling) -> Sampling:
-    """Return those of the sampling options that a server receives."""
+    """Return the sampling options that a server receives."""
     return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
@@ -91,7 +91,7 @@ def thinking_in_words(thinking: Thinking) -> str:
 
 
 def _decoder(decoder: DecoderName, asked: Decoding) -> str:
-    """Name the decoder with its sizes, or with the requested decoder if that is another one."""
+    """Name the decoder with its sizes; if another decoder was requested, name that one, too."""
     if decoder != asked.decoder:
         return f"{decoder} (requested: {asked.decoder})"
     if decoder == "lookahead":

@@ -99,8 +99,7 @@ class ChatRenderer:
             if self._services.chat == chat:
                 self._services.chat = 0
             return self._read_chats()
-        # The state from before the thread was read, so that a reply that ends in between is drawn at the next
-        # call.
+        # The state is read before the thread, so that a reply that ends in between is drawn at the next call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)
@@ -116,7 +115,7 @@ class ChatRenderer:
             return Thread(ChatVersion(), settings=self._state.settings)
         thread = self._services.conversations.thread(chat, self._state.message_limit)
         if self._state.version.chat == chat:  # no other chat was opened while this one was read
-            self._state.version = thread.version  # what the page is about to show is what it may change
+            self._state.version = thread.version  # actions may change what the page shows next
         return thread
 
     def _read_typed(self, chat: int) -> None:

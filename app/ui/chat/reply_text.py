@@ -114,7 +114,7 @@ def _cited(html: str, message: int, sources: Sources) -> str:
 
 
 def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
-    inside = 0  # how many untouched elements are open
+    inside = 0  # number of open elements whose text is not changed
     for part in _TAG.split(html):
         if not part.startswith("<"):
             yield part if inside else _MARKER.sub(button, part)

@@ -17,7 +17,7 @@ MOST_CHANGES = 8
 class SentTexts:
     """Distinguishes texts that a page sent from texts that another page stored.
 
-    While somebody types, each state of the text is stored, and read back a moment later, when more has been typed.
+    While the user types, each state of the text is stored, and read back a moment later, when more has been typed.
     A text that this page sent must not be put into its box again, but a text from another page must:
 
         sent "B", "Be", "Be k"      stored "Be"       sent here: "B" is outdated, "Be k" is still to come
@@ -43,8 +43,8 @@ class SentTexts:
 
 @dataclass(frozen=True, slots=True)
 class BoxChange:
-    """A change of the message box that the page has to make once: `taken` goes from its beginning, where it still
-    stands there, and `given` is put before what is typed. Changes are numbered from 1 on."""
+    """A change of the message box that the page has to make once: `taken` is removed from its beginning, if it is
+    still there, and `given` is put before what is typed. Changes are numbered from 1 on."""
 
     number: int
     taken: str = ""

@@ -263,7 +263,7 @@ class ChatActions:
         """Return whether regenerating at temperature 0 with this model would repeat an existing answer."""
         services = self._services
         if pending.do != "regenerate" or settings_of(services, state).collections:
-            return False  # documents may have changed since
+            return False  # documents may have changed in the meantime
         options = with_drawn_seed(to_options(OptionValues(*controls), services.settings.options))
         model, chat = services.engine.status().model, state.version.chat
         is_greedy = options.sampling.temperature == 0 and not (model and model.server)
@@ -296,7 +296,7 @@ class ChatActions:
         """Forget the draft that was sent; what was typed meanwhile is the chat's draft."""
         drafts, typed = self._services.conversations.drafts, state.draft
         state.sent = sent
-        if sent.startswith(typed.strip()):  # its last keys may come late
+        if sent.startswith(typed.strip()):  # its last keys may arrive late
             state.draft = ""
         if asked != chat:
             drafts.keep(asked, "")

@@ -63,7 +63,7 @@ class DocumentRef:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPanelState:
-    """The document that one page shows, and which part of its text. `opened_at` differs each time one is opened.
+    """The document that one page shows, and which part of its text. `opened_at` differs at each opening.
 
     `answer` is the chat and the message that cite the document; 0 if it was opened from elsewhere."""
 

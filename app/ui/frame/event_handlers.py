@@ -1,6 +1,6 @@
 """Connects the events of Gradio's components with handlers, and turns the errors of handlers into sentences.
 
-Handlers may take and return values of their page."""
+Handlers may take and return page values (`PageValue`) beside components."""
 
 import inspect
 import json
@@ -73,27 +73,28 @@ def succeeded(notify: Notify, action: Callable[[], object]) -> bool:
 
 
 def faults_html(faults: Mapping[str, str]) -> str:
-    """Return what makes the page tell at each box of these ids what is wrong there, "" if nothing is."""
-    # `data-made` differs each time, or the page would not notice that the same is wrong again.
+    """Return HTML that makes the page show what is wrong below the box of each id; "" removes that."""
+    # `data-made` differs each time; otherwise the page would not notice that the same fault occurred again.
     return f'<data data-faults="{escape(json.dumps(dict(faults)))}" data-made="{time_ns()}"></data>'
 
 
 def try_at_box(box: str, action: Callable[[], object]) -> tuple[bool, str]:
-    """Run the action. Returns whether it succeeded, and the `faults_html` of the box from which its text comes."""
+    """Run the action. Returns whether it succeeded, and the `faults_html` for the box that its text comes from."""
     problems: list[str] = []
     is_done = succeeded(problems.append, action)
     return is_done, faults_html({box: "".join(problems)})
 
 
-def told(action: Callable[[], str]) -> str:
-    """Run the action. Returns its sentence about what was done, or what went wrong, as a line that stays."""
+def outcome_html(action: Callable[[], str]) -> str:
+    """Run the action. Returns a line that stays on the page: the action's sentence about what was done, or the
+    problem."""
     problems: list[str] = []
     sentence = try_or_notify(problems.append, action, "")
     return "".join(map(problem_html, problems)) or done_html(sentence)
 
 
 def done_html(sentence: str) -> str:
-    """Return a line that says what was done; it stays until something else is done there."""
+    """Return a line that says what was done. It stays until the next action there."""
     return f'<p class="done" role="status">{escape(sentence)}</p>' if sentence else ""
 
 
@@ -134,7 +135,7 @@ class PageEvents:
     def _for_page(
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
     ) -> Callable[..., Any]:
-        """Wrap the handler as Gradio calls it: with the request, by which its page is found."""
+        """Wrap the handler as Gradio calls it: with the request, which identifies the page."""
         event_at = _event_at(handler)
 
         def results(
@@ -151,7 +152,7 @@ class PageEvents:
             for each in result if inspect.isgenerator(result) else (result,):
                 yield _kept(page, drawn, each)
 
-        # Gradio inspects whether a handler is a generator, and the types of its arguments.
+        # Gradio inspects the types of a handler's arguments, and whether it is a generator.
         def generate(request: gr.Request, *values: Any) -> Iterator[Any]:
             yield from results(request, (), values)
 

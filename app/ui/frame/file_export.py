@@ -39,7 +39,7 @@ def build_file_output(elem_id: str) -> gr.HTML:
 
 def file_html(name: str, text: str, kind: str = "text/plain") -> str:
     """Return the HTML of a file to save under this name; `kind` is its media type."""
-    # `data-made` differs each time, or the page would not notice that the same file is saved again.
+    # `data-made` differs each time; otherwise the page would not notice that the same file is saved again.
     return (
         f'<data hidden data-file="{escape(file_name(name))}" data-kind="{escape(kind)}" data-made="{time_ns()}" '
         f'data-text="{escape(text)}"></data>'

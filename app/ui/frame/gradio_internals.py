@@ -124,7 +124,7 @@ def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: A
         app, blocks, path="/", footer_links=[], allowed_paths=[], blocked_paths=[], show_error=False,
         ssr_mode=False, enable_monitoring=False, pwa=False, mcp_server=False, **options,
     )  # fmt: skip
-    blocks.has_launched = True  # else Gradio does not check a file's folder; only its own `launch` sets it
+    blocks.has_launched = True  # without it Gradio does not check a file's folder; its `launch` sets it
     app.add_middleware(NeededRoutes, on_request=pace.speed_up)
 
 

@@ -33,7 +33,7 @@ class OptionValues(NamedTuple):
 
 
 EMPTY: Mapping[str, int] = MappingProxyType({"max_new_tokens": 0, "seed": NEW_SEED})
-"""What an empty box stands for: no limit but the context's, and a new seed for each reply. Others need a number."""
+"""What an empty box stands for: no limit, or a new seed for each reply. All other boxes need a number."""
 
 
 def to_values(options: Options) -> OptionValues:
@@ -59,7 +59,7 @@ def to_values(options: Options) -> OptionValues:
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
-    """Return the options for these values. What has no control, or an impossible value, is as in `base`."""
+    """Return the options for these values; those without a control or with an impossible value are `base`'s."""
     return judged(base, values)[0]
 
 

@@ -88,7 +88,7 @@ class PageStream:
         _poll_each([view for view in due if view not in slow])
 
     def _changed(self) -> dict[str, Any]:
-        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each is shown once
+        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each part is shown once
         parts: dict[str, Part] = {"problem": " ".join(problems)}
         for view in self._views:
             parts.update(view.parts)
@@ -111,7 +111,7 @@ def _poll_each(views: "Sequence[_PolledView]") -> None:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """Return a part as it is sent: of blocks only the first changed one and those after it."""
+    """Return a part as it is sent: of a list of blocks, only those from the first changed one on."""
     if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0
@@ -140,7 +140,7 @@ class _PolledView:
 
     def poll(self) -> None:
         """Render the view's parts now, or note why that failed."""
-        # Slightly less than the interval, or every second poll would come a moment before the view is due.
+        # Slightly less than the interval; otherwise every second poll would come a moment before the view is due.
         self._due = monotonic() + self._view.seconds * 0.9
         try:
             self.parts = self._view.render()

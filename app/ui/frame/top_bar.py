@@ -70,7 +70,7 @@ def status_html(status: EngineStatus) -> str:
 
 
 class Notice:
-    """What the user must know first: shown above every view of all pages until somebody dismisses it.
+    """What the user must know first, shown above every view of all pages until the user dismisses it.
 
     A `backup` that waits for the next start is shown until it is restored or discarded."""
 

@@ -39,7 +39,7 @@ class Deletions:
 
     def delete(self, message: str, action: Callable[[], object], undo: Callable[[], object]) -> None:
         """Run the action, which hides or removes something, and offer to undo it. Raises what the action raises."""
-        with self._lock:  # so that `expire` does not erase what was only just hidden
+        with self._lock:  # so that `expire` does not erase what this action has just hidden
             action()
             self._offers.append(Offer(message, self.now(), undo))
 
@@ -50,14 +50,14 @@ class Deletions:
             return newest if newest and self.now() - newest.at <= UNDO_SECONDS else None
 
     def undo(self) -> None:
-        """Restore what was deleted last. Raises AppError, and then does not offer it again."""
+        """Restore what was deleted last. If that raises an AppError, it is not offered again."""
         with self._lock:
             if not self._offers:
                 raise AppError("There is nothing to undo any more.")
             self._offers.pop().undo()
 
     def expire(self, erase: Callable[[], object]) -> bool:
-        """Erase everything that is hidden if none of it can be restored any more. Returns whether there was any."""
+        """Erase everything that is hidden, if none of it can be restored any more. Returns whether it did."""
         with self._lock:
             has_expired = bool(self._offers) and self.newest() is None
             if has_expired:

@@ -168,7 +168,7 @@ def _node(
 ) -> dict[str, object]:
     """Return the template's values of a node; `chosen` is what the model chose after its parent, if anything.
 
-    The caption after the model's own token tells whether that token continued the drafts or replaced one."""
+    The caption of the model's own token tells whether that token continued the drafts or replaced a draft."""
     x, y, width = columns[one.depth], _middle(one), _width(one, texts)
     state = "accepted" if one.node.is_accepted else "rejected"
     return {

@@ -14,9 +14,9 @@ from app.values.display_text import counted, seconds_in_words
 from app.values.messages import DecoderName, ModelInfo, Statistics
 
 SLOWER = 0.95
-"""Below this speed-up a reply is said to have taken longer with lookahead than without."""
+"""If the speed-up is below this, the panel says that the reply took longer with lookahead than without."""
 FEW_STEPS = 8
-"""Below this number of steps nothing is said of the time saved: their times are too few to tell."""
+"""With fewer steps, nothing is said about the time saved, because too few times are known."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
 """The statistics of a real reply, shown as an example: see the panel's template."""
 EXAMPLE_COURSE = (
@@ -29,7 +29,7 @@ EXAMPLE_COURSE = (
 def panel_html(
     state: ReplyState, history: StepHistory, decoder: DecoderName, model: ModelInfo | None
 ) -> Markup:
-    """Return the whole panel. Its part `.more` is shown only where the user wants more numbers."""
+    """Return the whole panel. Its part `.more` is shown only if the user wants more numbers."""
     writer = state.finished.model if state.finished else model
     is_remote = writer is not None and bool(writer.server)
     is_local = not is_remote and decoder != "plain"
@@ -53,7 +53,7 @@ def panel_html(
 
 
 def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
-    """Return what is shown as more numbers. A reply from before the start of the app has no charts."""
+    """Return the further numbers. A reply from before the app's start has no charts."""
     drawn = bool(history.means)
     return {
         "tiles": list(_tiles(numbers)),
@@ -80,7 +80,7 @@ def saved_in_words(statistics: Statistics, is_done: bool) -> str:
 
 
 def in_words(statistics: Statistics, decoder: DecoderName) -> str:
-    """Return what there is to say in place of saved time; "" if time was saved."""
+    """Return what the panel says in place of saved time; "" if time was saved."""
     if not statistics.steps:
         return (
             "Without lookahead each step writes one token."

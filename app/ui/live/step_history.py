@@ -32,7 +32,7 @@ _INDEX = {origin: index for index, origin in enumerate(ORIGINS)}
 StepOrigins = tuple[Origin, ...]
 """The origins of the tokens that a step wrote."""
 Mean = tuple[float, float]
-"""Tokens per step, and the share of hits."""
+"""The mean tokens per step, and the share of steps with a hit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,9 @@ class InventoryCache:
         if self._inventory is not None and self._version != self._current_version():
             try:
                 with self._lock:
-                    if self._version != self._current_version():  # else another page has renewed it meanwhile
+                    if self._version != self._current_version():  # no other page has renewed it
                         self._renew()
-            except (AppError, OSError):  # nobody requested it, so the old inventory stays until somebody does
+            except (AppError, OSError):  # the old inventory stays until the user requests a new one
                 log.warning("the list of models could not be renewed", exc_info=True)
         return self._inventory
 
@@ -152,7 +152,7 @@ class InventoryCache:
         known = {load_name(one): one for one in installed}
         recent: dict[str, InstalledModel] = {}
         for name in (one.name for one in self._services.settings.loaded):
-            with suppress(ModelError):  # a file that is no longer there
+            with suppress(ModelError):  # the file was deleted
                 if name in known:
                     recent[name] = known[name]
                 elif Path(name).is_absolute():

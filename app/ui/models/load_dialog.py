@@ -249,7 +249,7 @@ class LoadActions:
 
     def _ended(self, dialog: LoadDialog, loading: LoadForm) -> Callable[[bool], None]:
         def ended(is_loaded: bool) -> None:
-            if dialog.form != loading:  # closed meanwhile, or opened for another model
+            if dialog.form != loading:  # the dialog was closed in the meantime, or opened for another model
                 return
             sentence = self._services.engine.status().note
             dialog.form = None if is_loaded else replace(loading, is_loading=False, problem=sentence)

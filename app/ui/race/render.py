@@ -99,7 +99,7 @@ def _status_words(state: RaceState) -> str:
             which = f"Round {current.round} of {ROUNDS}"
             if current.is_reference:
                 rows = "with as many rows as the lanes" if current.lane.same_text else "one row per step"
-                return f"{which}: first, outside the race, plain decoding, {rows}, as the baseline."
+                return f"{which}: plain decoding, {rows}, runs first as the baseline. It is not part of the race."
             lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
             return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
         case "judging":
@@ -143,7 +143,7 @@ def notes_html(result: RaceResult | None) -> Markup:
     notes = {
         "Short race": short,
         "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. It is computed "
-                    f"in each round; shown are the median of {ROUNDS} rounds, the lowest and the highest.",
+                    f"in each round; these are the median of {ROUNDS} rounds, the lowest and the highest.",
         "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
                 "two highest scores.",
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "

@@ -37,8 +37,8 @@ LLM = """\
   api_base: {address}
   api_key_name: foresight"""
 LLM_HINT = (
-    "In extra-openai-models.yaml, beside the file that “llm logs path” names. "
-    "Then “llm keys set foresight” with the key, and “llm -m foresight Hello”."
+    "Add this to extra-openai-models.yaml, in the folder of the file that “llm logs path” names. "
+    "Then run “llm keys set foresight”, enter the key, and run “llm -m foresight Hello”."
 )
 CONTINUE = """\
 models:
@@ -53,23 +53,21 @@ ZED = """\
   "available_models": [{{"name": {model}, "max_tokens": {context}}}]
 }}}}}}"""
 OPEN_WEBUI_HINT = (
-    "Under Admin Settings, Connections, OpenAI API: the address and the key above. A container can't reach this "
-    "computer's own address: run it with --network=host."
+    "Enter the address and the key above under Admin Settings, Connections, OpenAI API. "
+    "If Open WebUI runs in a container, start the container with --network=host, so that it reaches this address."
 )
 
 
 def client_examples(address: str, key: str, model: str, context: int) -> list[Example]:
     """Return the examples for this address, key and model; `context` is the model's, in tokens."""
-    # The model is a string of Python, YAML and JSON.
+    # The model is written as a string that is valid in Python, YAML and JSON.
     values = {"address": address, "key": key, "model": json.dumps(model), "context": context}
     return [
-        Example("curl", "In a terminal.", CURL.format(**values)),
-        Example("openai-python", "After “pip install openai”.", OPENAI.format(**values)),
+        Example("curl", "Run this in a terminal.", CURL.format(**values)),
+        Example("openai-python", "Run “pip install openai” first.", OPENAI.format(**values)),
         Example("llm", LLM_HINT, LLM.format(**values)),
-        Example("Continue", "In ~/.continue/config.yaml.", CONTINUE.format(**values)),
-        Example(
-            "Zed", "In settings.json. The key goes into the agent panel's settings.", ZED.format(**values)
-        ),
+        Example("Continue", "Add this to ~/.continue/config.yaml.", CONTINUE.format(**values)),
+        Example("Zed", "Add this to settings.json; enter the key in the agent panel.", ZED.format(**values)),
         Example("Open WebUI", OPEN_WEBUI_HINT),
     ]
 

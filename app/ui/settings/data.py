@@ -14,7 +14,7 @@ from markupsafe import Markup
 from app.database.restoring import StagedBackup, discard_copies, require_backup
 from app.errors import AppError, ImportBroken
 from app.system.programs import OWN_FOLDER, find_program, settled
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, done_line, toast, told
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, done_line, outcome_html, toast
 from app.ui.frame.file_export import BACKUP, CHATS
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_stream import Parts
@@ -47,7 +47,7 @@ class FolderPart:
 
 
 def measure_folder(folder: Path) -> list[FolderPart]:
-    """Return the parts of the folder that are not empty. Files that vanish in between are not counted."""
+    """Return the parts of the folder that are not empty. Files deleted in the meantime are not counted."""
     sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
     for path in _children(folder):
         names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
@@ -112,13 +112,13 @@ class DataActions:
 
     def import_chats(self, path: str | None) -> str:
         """Import the chats of an exported file, and delete the upload. Returns what was done, as HTML."""
-        return told(lambda: use_uploads([path], self._import)) if path else ""
+        return outcome_html(lambda: use_uploads([path], self._import)) if path else ""
 
     def ask_restore(self, path: str | None) -> tuple[str, str]:
         """Return the question whether to restore an uploaded file, or what is wrong with it, both as HTML."""
         if path is None:
             return "", ""
-        problem = told(lambda: self._require_backup(path))
+        problem = outcome_html(lambda: self._require_backup(path))
         name = Path(path).name
         return "" if problem else render_macro(
             "settings.html", "restore_question", path=path, name=name
@@ -132,13 +132,13 @@ class DataActions:
             if do == "restore":
                 self._backup.stage(files[0])
 
-        return "", told(lambda: use_uploads([path], stage) or "")
+        return "", outcome_html(lambda: use_uploads([path], stage) or "")
 
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats with attached documents, uploads and backups.
 
         Returns the HTML of the data folder, and that of the collapsed question with what was done."""
-        done = told(self._delete_chats)
+        done = outcome_html(self._delete_chats)
         return self.folder(), delete_chats_html(done)
 
     def _require_backup(self, path: str) -> str:

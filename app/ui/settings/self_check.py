@@ -152,7 +152,7 @@ def check_data_folder(folder: Path) -> Check:
         return Check(name, "failed", f"Can't read {folder}: {error.strerror}.")
     if mode & 0o077:
         return Check(name, "failed", f"Other users can access it (mode {mode:o}). Run: chmod 700 {folder}")
-    return Check(name, "passed", f"{folder} has mode {mode:o}.")
+    return Check(name, "passed", f"Other users have no access to {folder} (mode {mode:o}).")
 
 
 def check_database(database: Database | None) -> Check:
@@ -185,7 +185,7 @@ def own_sockets() -> list[Socket] | None:
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except OSError:  # closed meanwhile
+    except OSError:  # the file was closed in the meantime
         return ""
 
 

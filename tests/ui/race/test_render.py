@@ -51,7 +51,7 @@ def test_a_model_that_is_loaded_first_shows_how_far_it_is() -> None:
 def test_the_baseline_is_not_counted_as_a_lane() -> None:
     plan = make_plan(AUTO, LOOKAHEAD)
     beside = RaceState("racing", plan, replies=(LaneReply(PLAIN, Reply(), is_reference=True),))
-    assert "outside the race" in text(status_html(beside))
+    assert "not part of the race" in text(status_html(beside))
     first = replace(beside, replies=(*beside.replies, LaneReply(AUTO, Reply())))
     assert "Round 1 of 3: lane 1 " in text(status_html(first))
     again = tuple(replace(each, round=2) for each in first.replies)
