@@ -1,10 +1,10 @@
-"""What each source of the pool earns, alone and together, with and without a window, at several row budgets.
+"""Measures what each source of the pool brings, alone and together, with and without a window, by row budget.
 
     python -m labs.ablation --model stories260K --raw --prompts assets/bench/stories.jsonl --max-new-tokens 200
 
-Every reply begins with an empty pool; edge chances are learned on the way, for each combination by itself. The
-window keeps its columns whatever they earn: a third of the budget. Prints a Markdown table of tokens per step, and
-ends with an error if a text was not plain's.
+Every reply begins with an empty pool; each combination learns its own chances of guesses. The window always keeps a
+third of the budget. Prints a Markdown table of tokens per step, and ends with an error if a text differs from plain
+decoding's.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class SomeSources(Pool):
         self._sources = sources
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """Store the tokens if this source is one of them."""
+        """Store the tokens if their origin is among the sources."""
         if origin in self._sources:
             super().learn(text, new, origin)
 
@@ -69,7 +69,7 @@ class SomeSources(Pool):
 
 
 class FixedSizer(WindowSizer):
-    """A window that stays whatever it earns."""
+    """A sizer that never changes the window."""
 
     def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
         """Do nothing, because no statistics are kept."""
@@ -87,7 +87,8 @@ class Bench:
         self._plain = [self._reply(plain, prompt)[0] for prompt in prompts]
 
     def tokens_per_step(self, rows: int, sources: Sources) -> tuple[float, float]:
-        """Mean tokens per step and mean rows over the prompts. Raises ValueError if a text is not plain's."""
+        """Return mean tokens per step and mean rows over the prompts. Raises ValueError if a text differs from
+        plain's."""
         estimator = AcceptanceEstimator()
         earned, spent = [], []
         for prompt, expected in zip(self._prompts, self._plain, strict=True):

@@ -1,4 +1,4 @@
-"""Fits the weights that edge chances start from, and writes them as app/engine/lookahead/priors.py.
+"""Fits the weights that the chances of guesses start from, and writes them as app/engine/lookahead/priors.py.
 
     python -m labs.acceptance_priors MODEL:raw MODEL --towards MODEL --suite-data FOLDER --out priors.py
     python -m labs.acceptance_priors --towards MODEL --suite-data FOLDER --out priors.py
@@ -8,7 +8,7 @@ candidate after an accepted token is one observation: its two codes and whether 
 a sum of one weight for each code, fitted by logistic regression with a small ridge, every model counting the same.
 
 `--towards` then moves the weights towards what a real model's replies to the first questions of each Spec-Bench
-category say; the ridge pulls them back to where they were. Without models the weights in use are moved.
+category show; the ridge pulls them back to where they were. Without models the weights in use are moved.
 """
 
 import argparse
@@ -57,24 +57,25 @@ REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
 BORROWED = ("document", "history", "prediction")
-"""The last sources, which a single short reply does not have: they begin as the mean of prompt and output."""
+"""The last sources, which a single short reply does not have: their weights begin as the mean of prompt and
+output."""
 
 
 class Recorder(AcceptanceEstimator):
-    """Edge chances that keep every observation."""
+    """An acceptance estimator that records every observation."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[tuple[int, bool]] = []
 
     def observe(self, cell: int, is_accepted: bool) -> None:
-        """Count it, and keep it."""
+        """Count and record an observation."""
         self.seen.append((cell, is_accepted))
         super().observe(cell, is_accepted)
 
 
 Observed = list[tuple[int, bool]]
-"""(cell, right or not) of every candidate."""
+"""(cell, whether the guess was right) of every candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,9 @@ def _write(
     def decode(
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
-        pool = loaded.statistics.new_pool(recorder, PythonDrafter)  # C would ask the recorder nothing
+        pool = loaded.statistics.new_pool(
+            recorder, PythonDrafter
+        )  # the drafter in C would not call the recorder
         pool.begin(tokens, recorder)
         planner = RowBudgetPlanner(rows, WindowSizer(rows // 8))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
@@ -137,7 +140,7 @@ def _write(
 
 
 def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
-    """Fit weights to what was observed; the ridge pulls them towards those that were there before."""
+    """Fit weights to the observations; the ridge pulls them towards the earlier weights."""
     cells = torch.tensor([cell for one in observed for cell, _ in one])
     right = torch.tensor([float(is_right) for one in observed for _, is_right in one], dtype=torch.float64)
     total = len(cells) / len(observed)

@@ -1,10 +1,10 @@
-"""What chains bring a hybrid model beside plain decoding, and what a copy of its state costs.
+"""Measures what chains gain over plain decoding with a hybrid model, and what a copy of its state costs.
 
     python -m labs.chains --hidden 512 --layers 8 --rounds 5
 
 The weights are random, the config is Qwen3-Next's (three gated delta nets to one full attention, experts), the
-tokenizer is the demo model's. With small weights a model repeats itself; with `--spread 0.3` it writes what nobody
-can guess. The decoders take turns: plain, auto, auto with the whole text as a prediction, plain, ... Ratios are of
+tokenizer is the demo model's. With small weights a model repeats itself; with `--spread 0.3` its text cannot be
+guessed. The decoders take turns: plain, auto, auto with the whole text as a prediction, plain, ... Ratios are of
 processor time.
 """
 
@@ -87,7 +87,7 @@ def report(session: Session, rounds: int, tokens: int, temperature: float) -> It
 
 
 class _Reply(NamedTuple):
-    """`seconds` of processor time, which other programs disturb less than they do the clock."""
+    """A reply; `seconds` is processor time, on which other programs have less influence than on the clock."""
 
     seconds: float
     statistics: Statistics
@@ -95,7 +95,7 @@ class _Reply(NamedTuple):
 
 
 def _copy_cost(runner: SequentialRunner) -> str:
-    """Measure how long a copy of the state takes."""
+    """Measure the time of a copy of the state."""
     for _ in runner.prefill(range(100)):
         pass
     marks = [perf_counter()]

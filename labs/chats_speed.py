@@ -1,10 +1,10 @@
-"""What the store takes for a large library: 1,000 chats of 200 messages, and one of 2,000.
+"""Measures the store with a large library: 1,000 chats of 200 messages, and one of 2,000.
 
     python -m labs.chats_speed [FOLDER]
 
 Texts are drawn from 30,000 made-up words by Zipf's law, half of the chats with a Chinese sentence in each message;
-every reply has marks and provenance. Medians of milliseconds: this thread's own time, and what passed by the clock,
-with the disk and whoever else uses the machine. The library is made where FOLDER has none.
+every reply has marks and provenance. Prints medians in milliseconds: this thread's processor time, and the time by
+the clock, which includes the disk and other programs. The library is made if FOLDER has none.
 """
 
 import argparse

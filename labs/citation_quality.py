@@ -1,4 +1,4 @@
-"""How well the citation check tells right citations from wrong ones: `python -m labs.citation_quality`.
+"""Measures how well the citation check finds wrong citations: `python -m labs.citation_quality`.
 
 Prints the tables of docs/notes: what each threshold would mark of the development half of the answers, and
 what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and with the model
@@ -23,14 +23,15 @@ from tests.support.cited_answers import (
 from tests.support.loaded_embedder import LoadedEmbedder
 
 NEVER = 2.0
-"""A cosine that no two texts have: words alone decide."""
+"""A cosine above any, so that words alone decide."""
 THRESHOLDS = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 COSINES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, NEVER)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An answer's citation: whether it is right, and what the check goes by; `cosine` where no source is nearer."""
+    """An answer's citation: whether it is right, and the values that the check uses; `cosine` is 0 if another
+    source is nearer."""
 
     is_right: bool
     support: float
@@ -45,7 +46,7 @@ def judged(answers: Iterable[CitedAnswer], embedder: LoadedEmbedder) -> list[Jud
 def _judged(answer: CitedAnswer, embedder: LoadedEmbedder) -> Judged:
     (claim,) = claims(answer.text)
     share = support(claim, answer.sources)
-    if share >= SUPPORTED:  # the model is not asked
+    if share >= SUPPORTED:  # no model is loaded here
         return Judged(answer.is_right, share, 0.0)
     one, *others = embedder.embed([claim.text, *answer.sources]).result()
     return Judged(answer.is_right, share, nearness(claim, [float(one @ other) for other in others]))

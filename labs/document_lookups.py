@@ -1,12 +1,14 @@
-"""The whole chain on texts the demo model never saw: ten descriptions of installed packages are pasted, and fifty
-questions asked, each about a word that stands in exactly one sentence of all ten. With --made-up the ten texts are
-made-up facts, and the questions paraphrase them (`demo_model/held_out_facts.py`).
+"""Tests search and answer together on texts that the demo model never saw.
+
+Ten descriptions of installed packages are pasted, and fifty questions are asked, each about a word that occurs in
+exactly one sentence of all ten. With --made-up the ten texts are made-up facts, and the questions paraphrase them
+(`demo_model/held_out_facts.py`).
 
     python -m labs.document_lookups --lookups 50 --rounds 3
     python -m labs.document_lookups --lookups 50 --rounds 0 --made-up
 
 Counts how often that sentence was among the sources, how often the answer quotes it word for word, and how often
-with its right number; and times auto against plain on the same prompts, in turn, in one process.
+with its right number; and compares the speed of auto and plain on the same prompts, in turn, in one process.
 """
 
 import argparse
@@ -44,7 +46,7 @@ QUESTIONS = (
     "Quote the part that mentions {}.",
     "Where is {} mentioned?",
 )
-"""Five of the forms in which people ask for a sentence; the demo model has read such questions."""
+"""Five forms of asking for a sentence; the demo model was trained on such questions."""
 SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'()\"/-]{30,160}[.!?]")
 WORD = re.compile(r"[A-Za-z]{5,}")
@@ -62,7 +64,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a lookup: whether its sentence was put before the model, and how the answer quotes."""
+    """The result of a lookup: whether its sentence was put before the model, and how the answer quotes it."""
 
     is_found: bool
     is_quoted: bool
@@ -71,7 +73,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A lookup with what was put before the model, what it wrote, and what came of it."""
+    """A lookup with the passages put before the model, its answer, and the result."""
 
     lookup: Lookup
     plan: PreparedReply

@@ -1,10 +1,10 @@
-"""What documents take: passages indexed in a second, a question's milliseconds, memory and room on the disk.
+"""Measures documents: passages indexed per second, milliseconds per question, memory and disk space.
 
     python -m labs.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER] [--vectors]
 
-Texts are drawn from 30,000 made-up words by Zipf's law, in sections of a few paragraphs; questions are words of a
-section: rare and common ones. The documents are made where FOLDER has none; --documents 1 makes one large text.
-With --vectors each passage has a random vector, and questions are compared with those, too.
+Texts are drawn from 30,000 made-up words by Zipf's law, in sections of a few paragraphs; questions are rare and
+common words of a section. The documents are made if FOLDER has none; --documents 1 makes one large text. With
+--vectors each passage has a random vector, and questions are compared with those, too.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def _write(path: Path, number: int, sections: int) -> Path:
     texts = [_section(source, at) for at in range(min(sections, SECTIONS_A_TEXT))]
     with path.open("w", encoding="utf-8") as file:
         for at in range(sections):
-            # Other numbers make other texts of it, and digests that differ.
+            # Other numbers give other texts and other digests.
             file.write(f"## Section {number}.{at}\n\n{texts[at % SECTIONS_A_TEXT]}\n\n")
     return path
 
@@ -109,7 +109,7 @@ def _word(source: Random) -> str:
 
 
 def _memory() -> float:
-    """Return the most MiB that this process has used so far."""
+    """Return this process's peak memory in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILO / 2**20
 
 

@@ -1,4 +1,4 @@
-"""How fast a download is against the hub client's own, from the same small hub on this machine: A B A B.
+"""Compares the speed of our download with the hub client's own, in turn, from the same small hub on this machine.
 
 Both are whole processes, from their start to their end, and each begins with an empty cache. Ours also checks every
 byte's checksum, which the client does not.
@@ -31,7 +31,7 @@ def serve(size: int, shards: int, pipe: Connection) -> None:
     files = {name: os.urandom(size // shards) for name in names}
     files |= {"config.json": b"{}", "tokenizer.json": b"[]"} | index(names)
     for content in files.values():
-        sha256(content), git_sha1(content)  # a hub knows them beforehand
+        sha256(content), git_sha1(content)  # a real hub knows the checksums beforehand
     with running(FakeHub({REPO: files})) as hub:
         pipe.send(hub.endpoint)
         pipe.recv()
@@ -57,7 +57,8 @@ def theirs(endpoint: str, cache: Path) -> None:
 
 
 def fetched(cache: Path, megabytes: int) -> float:
-    """Return the megabytes of weights that have come. Raises SystemExit if that is not what was asked for."""
+    """Return the megabytes of weights that were downloaded. Raises SystemExit if that differs from what was
+    requested."""
     came = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
     if round(came) != megabytes:
         raise SystemExit(f"{came:.1f} of {megabytes} megabytes have come")

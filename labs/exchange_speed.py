@@ -1,4 +1,4 @@
-"""What a step of several ranks costs besides their passes: an order to each of the others, and their answers.
+"""Measures what a step of several ranks costs besides their passes: an order to each other rank, and the answers.
 
 The ranks are processes of this machine, as `--devices cpu,cpu` starts them. They hold no model.
 """
@@ -18,11 +18,11 @@ from app.engine.parallel.link import connect
 from app.system.child_process import ChildProcess
 
 STARTING = 120.0
-"""Seconds for a process to import torch."""
+"""Seconds that a process may take to import torch."""
 
 
 def main() -> None:
-    """Print the median for each number of ranks, and between what eight of ten lie."""
+    """Print for each number of ranks the median, and the range of the middle eight of ten times."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m labs.exchange_speed")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--exchanges", type=int, default=1000)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def exchanges(size: int, count: int) -> list[float]:
-    """Time a number of exchanges among ranks that have met."""
+    """Measure a number of exchanges between connected ranks."""
     with TemporaryDirectory() as folder, ExitStack() as opened:
         place = str(Path(folder) / "store")
         for rank in range(1, size):

@@ -1,4 +1,4 @@
-"""How long a page takes from the app's answer to its first paint, in a Chromium that has never seen it."""
+"""Measures the time from the app's answer to the page's first paint, in a Chromium without a cache."""
 
 import argparse
 import shutil
@@ -36,7 +36,7 @@ def first_paint(browser: Any, url: str) -> dict[str, float]:
 
 
 def measure(url: str, times: int) -> list[dict[str, float]]:
-    """Visit the page, each time in a fresh context; the browser itself is warm from one visit before."""
+    """Visit the page, each time in a fresh context; one visit before has warmed the browser up."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("google-chrome")

@@ -1,6 +1,7 @@
-"""What the app takes of a core while nothing happens: `python -m labs.idle_cost`.
+"""Measures the share of a core that the app takes while nothing happens: `python -m labs.idle_cost`.
 
-Without a page, with one open, and after six more were closed, each 15 seconds after something happened last."""
+It measures without a page, with an open page, and after six more pages were closed, each time 15 seconds after the
+last event."""
 
 import argparse
 import shutil
@@ -22,7 +23,8 @@ CLOSED = 6
 
 
 def tell(what: str, app: AppProcess) -> None:
-    """Wait for rest, and print the share of a core that the app takes then. Raises RuntimeError where it ended."""
+    """Wait until the app is at rest, and print the share of a core that it takes then. Raises RuntimeError if it
+    has ended."""
     sleep(SETTLING)
     begin = seconds_of(app.process)
     sleep(SECONDS)
@@ -31,7 +33,7 @@ def tell(what: str, app: AppProcess) -> None:
 
 @contextmanager
 def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
-    """Open a page as a person does, and close it."""
+    """Open a page as a user does, and close it at the end."""
     page = browser.new_page()
     page.goto(app.url)
     page.wait_for_selector("#status .ready")

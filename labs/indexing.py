@@ -1,4 +1,4 @@
-"""Waits for documents, and tells those that did not become ready: a search in the others would measure less."""
+"""Waits for documents, and fails if some did not become ready, because a search in fewer would measure less."""
 
 from app.documents import Documents
 

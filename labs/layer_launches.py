@@ -1,11 +1,11 @@
-"""How many kernels a decoder layer launches in a step of one row, as transformers writes it and with fused layers.
+"""Counts the kernels that a decoder layer launches in a step of one row, in transformers' form and fused.
 
     python -m labs.layer_launches
 
-Counted without a GPU: tiny models in bfloat16 take a step on the CPU, and every operation of torch counts that is
-neither a view nor an allocation: each is a kernel on a GPU. A layer's are those of a model of three layers less
-those of one of two. Fused layers run on `WrittenOut`, whose calls count as one. Attention counts as one, too; our
-own is two kernels on a GPU.
+It needs no GPU: tiny models in bfloat16 run a step on the CPU, and every operation of torch that is neither a view
+nor an allocation counts, because it is a kernel on a GPU. A layer's kernels are those of a model with three layers
+minus those of a model with two. A call of `WrittenOut`, with which fused layers run here, counts as one kernel.
+Attention also counts as one; our own is two kernels on a GPU.
 """
 
 from typing import Annotated, Any
@@ -45,7 +45,7 @@ _SHAPE: dict[str, Any] = {
 
 
 class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what would be kernels on a GPU."""
+    """Counts the operations that would be kernels on a GPU."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -94,7 +94,7 @@ def _both(family: str, layers: int) -> tuple[int, int]:
 
 
 def sampler_launches() -> tuple[int, int]:
-    """Count the kernels of a greedy sampler after an eager step, and after a recorded one, without the copy to the
+    """Count the kernels of a greedy sampler after an eager step and after a recorded step, without the copy to the
     host."""
     logits = torch.randn((8, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
     found = recordable_best_tokens(logits, SUCCESSORS)
@@ -115,9 +115,9 @@ def main(
     register()
     for family in families or FAMILIES:
         before, after = layer_launches(family)
-        typer.echo(f"{family}: {before} kernels a layer as transformers writes it, {after} with fused layers")
+        typer.echo(f"{family}: {before} kernels in transformers' layer, {after} in the fused layer")
     before, after = sampler_launches()
-    typer.echo(f"greedy sampling: {before} kernels behind an eager step, {after} behind a recorded one")
+    typer.echo(f"greedy sampling: {before} kernels after an eager step, {after} after a recorded step")
 
 
 if __name__ == "__main__":

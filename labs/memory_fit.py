@@ -1,9 +1,9 @@
-"""The fit estimate beside what was measured: each model loaded and run by the engine in a process of its own.
+"""Compares the estimate of a model's memory with measurements: each model runs in a process of its own.
 
     python -m labs.memory_fit --contexts 64,full --precisions float32,bfloat16,int8 FOLDER...
     python -m labs.memory_fit --make FOLDER      writes a model of 0.5B random weights to measure
 
-Linux only: the peak is the kernel's own (VmHWM), and so is what part of it was no file (RssAnon, looked at often).
+Linux only: the peak is the kernel's VmHWM, and the part without file pages is RssAnon, which is read often.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from app.values.model import Precision
 
 NEW_TOKENS = 40
 NEARLY = 16
-"""Tokens by which a prompt may be longer or shorter than asked for."""
+"""Tokens by which a prompt may be longer or shorter than requested."""
 TITLE = (
     "| model | precision | context | runtime + weights + cache + rows | need | measured without files | with file "
     "pages | measured | error |\n|---|---|---|---|---|---|---|---|---|"
@@ -56,7 +56,7 @@ def make(folder: Path) -> None:
 
 
 def choice(folder: Path, precision: Precision) -> ModelChoice:
-    """Return how the model is loaded: beside quantised weights, activations are in float32."""
+    """Return how the model is loaded. With quantised weights, activations are in float32."""
     if precision == "int8" or precision == "int4":
         return ModelChoice(str(folder), "float32", "cpu", precision)
     return ModelChoice(str(folder), precision, "cpu")
@@ -68,7 +68,7 @@ def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
     from app.engine import Engine
     from app.engine.machine.memory import share_one_heap
 
-    share_one_heap()  # as main does
+    share_one_heap()  # as the app's main does
     peak = _Anonymous()
     engine = Engine(locate, Path(tempfile.mkdtemp()))
     request = Request(
@@ -93,13 +93,13 @@ def prompt(folder: Path, tokens: int) -> str:
 
 
 def status(key: str) -> int:
-    """Return a line of this process's status, in bytes."""
+    """Return a line of this process's status in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return int(next(line for line in lines if line.startswith(key + ":")).split()[1]) << 10
 
 
 class _Anonymous:
-    """The largest RssAnon, looked at every few milliseconds."""
+    """The largest RssAnon, which is read every few milliseconds."""
 
     def __init__(self) -> None:
         self._most = 0

@@ -1,10 +1,10 @@
-"""What the window takes of the engine's speed, and how fast long chats open: `python -m labs.page_cost`.
+"""Measures how much of the engine's speed the page costs, and how fast long chats open: `python -m labs.page_cost`.
 
 The same request runs with a page that follows it and with none, in turn, in one process with the real engine, the
 demo model and a real Chromium beside it. Where all of them share few cores, the browser's own work counts as well.
 
-With OMP_NUM_THREADS=1 the processor's time can be distinguished: the engine's thread computes alone, and what the
-process's other threads take for a token is the most that the page can keep from it, where the browser has a core.
+With OMP_NUM_THREADS=1 processor time can be attributed: only the engine's thread computes, so the time of the
+process's other threads per token is the most that the page can cost, if the browser has a core.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def fill(chats: Chats, messages: int) -> ChatVersion:
     place = chats.create(title=f"A chat of {messages:,} messages")
     for number in range(messages // 2):
         place, _ = chats.add(place, "user", f"{number}: {QUESTION}")
-        # No two alike: what is rendered once is kept.
+        # All answers differ, because rendered texts are cached.
         place, _ = chats.add(place, "assistant", f"Answer {number}.\n\n{ANSWER * 2}")
     return place
 
@@ -85,7 +85,7 @@ class Cost:
 
 
 def cost(reply: Reply, before: ProcessorTime) -> Cost:
-    """Return what a reply has used since it was asked for, after it is complete."""
+    """Measure a reply from its request to its end."""
     (end,) = (event for event in reply.events() if isinstance(event, Finished))
     taken, numbers = processor_time().since(before), end.statistics
     share = 1000 / numbers.tokens
@@ -135,7 +135,7 @@ def same_request(services: Services, chat: int) -> Request:
 
 
 def main() -> None:
-    """Measure; prints medians, and between which numbers the middle half lies."""
+    """Print medians, and the limits of the middle half of all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=12)
@@ -166,7 +166,7 @@ def _measure(services: Services, browser: Any, url: str, chat: int, rounds: int)
         tab = browser.new_page(viewport={"width": 1366, "height": 768})
         tab.goto(url)
         tab.wait_for_selector("#messages article.last")
-        sleep(1.5)  # a page that is still being built is not what is measured
+        sleep(1.5)  # a page that is still being built must not be measured
         on = followed(services, chat)
         tab.close()
         sleep(1.0)

@@ -1,4 +1,4 @@
-"""What quantisation costs: the perplexity of texts in float32, and with each quantisation.
+"""Measures what quantisation costs: the perplexity of texts in float32 and with each quantisation.
 
 python -m labs.perplexity MODEL-FOLDER QUESTIONS.jsonl --limit 16
 
@@ -21,9 +21,9 @@ from app.values.messages import ModelChoice, ModelFolder
 from app.values.quantisation import Quantisation
 
 TOKENS, ROWS = 512, 64
-"""Tokens of a text that are read, and in one pass."""
+"""Tokens that are read of a text, and tokens per pass."""
 SHORTEST = 600
-"""Letters below which a text is left out."""
+"""Texts with fewer letters are left out."""
 
 
 def texts(file: Path, limit: int) -> list[str]:
@@ -34,7 +34,7 @@ def texts(file: Path, limit: int) -> list[str]:
 
 
 def perplexity(loaded: LoadedModel, chosen: list[str]) -> tuple[float, int]:
-    """Compute the perplexity of all texts together, read as a decoder reads; return also the number of tokens."""
+    """Return the perplexity of all texts together, read as a decoder reads, and the number of tokens."""
     runner, surprise, count = loaded.runner, 0.0, 0
     assert isinstance(runner, BlockRunner)
     for text in chosen:

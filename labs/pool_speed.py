@@ -1,9 +1,9 @@
-"""What a lookup and an update of the pool cost, from a thousand entries to a million.
+"""Measures what a lookup and an update of the pool cost, from a thousand entries to a million.
 
     python -m labs.pool_speed
 
-The same random text grows the pool; at each size the same number of contexts is looked up, drafted from and filed.
-Medians of microseconds, and the memory that the table takes in all.
+The pool grows from one random text; at each size the same number of contexts is looked up, drafted from and stored.
+Prints medians in microseconds, and the memory of the table.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> None:
     """Measure the pool and print the table."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     source = Random(0)
-    # Zipf's law, roughly: few tokens are most of a text, so that contexts come again.
+    # Roughly Zipf's law: few tokens make up most of a text, so that contexts recur.
     text = [min(int(source.paretovariate(0.6)), VOCABULARY - 1) for _ in range(SIZES[-1])]
     table = ContextTable(VOCABULARY, LARGE_BITS)
     pool = Pool(table, AcceptanceEstimator(), make_drafter=best_drafter())

@@ -1,4 +1,4 @@
-"""Time to the first token on each turn of a growing chat: with the cache of the turn before, and cold.
+"""Measures the time to the first token in each turn of a growing chat, with the previous turn's cache and without.
 
 python -m labs.prefix_reuse --model demo --turns 10
 """

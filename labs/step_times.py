@@ -1,4 +1,4 @@
-"""Milliseconds per step against rows: for us, transformers and llama.cpp, in turn in one run.
+"""Measures milliseconds per step by rows: for Foresight, transformers and llama.cpp, in turn in one run.
 
 python -m labs.step_times smollm2-135m --dtype bfloat16 --json docs/numbers/steps-smollm2-135m-bfloat16.json
 python -m labs.step_picture docs/numbers/steps-smollm2-135m-*.json --svg docs/steps-smollm2-135m.svg
@@ -31,11 +31,11 @@ from labs.step_sides import (
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 Times = dict[str, dict[int, list[float]]]
-"""Side -> rows -> milliseconds of every step taken."""
+"""Side -> rows -> milliseconds of every measured step."""
 
 
 def measure(arguments: argparse.Namespace) -> Times:
-    """Time all sides in turn, round by round, so that the machine's drift meets each of them."""
+    """Time all sides in turn, round by round, so that drifts of the machine's speed affect all alike."""
     make, clock = maker(arguments.model, getattr(torch, arguments.dtype)), CLOCKS[arguments.clock]
     stock = make_stock(make)
     sides = {"foresight": our_step(make, clock), "transformers": stock_step(stock, clock)}
@@ -69,7 +69,7 @@ def _llama(arguments: argparse.Namespace, rows: int) -> list[float]:
 
 
 def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
-    """Return what is written to the file: least and median milliseconds, and on what they were measured."""
+    """Return what is written to the file: the least and the median milliseconds, and the machine."""
     return {
         "model": arguments.model,
         "dtype": arguments.dtype,

@@ -20,7 +20,8 @@ CHECKS = (
 THOROUGH = "--thorough"
 ROOT = Path(__file__).parent.parent
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""Some containers set it. Then every worker and every app that a test starts compiles all modules anew."""
+"""The variable by which some containers forbid bytecode. With it, every worker and every app that a test starts
+would compile all modules anew."""
 
 
 def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Everything worth knowing of a new GPU, in order of value, within 45 minutes.
+"""Measures everything worth knowing about a new GPU, the most valuable first, within 45 minutes.
 
     python -m tools.first_card FOLDER
 
@@ -30,13 +30,14 @@ CUDA_TESTS = (
     "tests/engine/graphs/test_graph_capture.py", "tests/engine/attention", "tests/engine/fused_layers",
     "tests/engine/layers/test_int8_linear_triton.py", "tests/engine/layers/test_quantised_layers.py",
 )  # fmt: skip
-"""Those that run on the GPU."""
+"""The tests that run on the GPU."""
 PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addopts=")
-"""Without the project's options: they refuse settings of plugins that may not be there."""
+"""pytest without the project's options, which may name plugins that are not installed."""
 NO_TRITON = "import sys; sys.modules['triton'] = None"
 WELL = "well"
 GRACE = 15.0
-"""Seconds that an interrupted trial has to say what it found, such as why tests failed; half of a short limit."""
+"""Seconds that an interrupted trial has to report what it found, such as why tests failed; half of a short
+limit."""
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
 
 
@@ -67,7 +68,7 @@ class Outcome:
 
 
 def trials(folder: Path) -> list[Trial]:
-    """Return what is run on a GPU, most valuable first."""
+    """Return the trials for a GPU, the most valuable first."""
     same_text = ("tools.same_text", "--device", "cuda", "--prompts", "20")
     without_compiler = {"PATH": "", "CC": "none", "TRITON_CACHE_DIR": str(folder / "empty-cache")}
     return [
@@ -83,7 +84,7 @@ def trials(folder: Path) -> list[Trial]:
 
 
 def short_trials(folder: Path) -> list[Trial]:
-    """Return the same trials as small as they can be, for a CPU."""
+    """Return the same trials, as small as possible, for a CPU."""
     same_text = ("tools.same_text", "--dtype", "float32", "--prompts", "1", "--tokens", "8")
     report = ("tools.gpu_report", str(folder / "kernels"), "--tiny")
     return [
@@ -122,8 +123,7 @@ def run(trial: Trial, output: Path) -> Outcome:
 
 
 def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
-    """Wait for a trial and return how it ended. Shortly before its time is over it is interrupted, as by
-    Ctrl+C."""
+    """Wait for a trial and return how it ended. Shortly before its time limit it is interrupted, as by Ctrl+C."""
     grace = min(GRACE, limit / 2)
     try:
         code = child.wait(limit - grace)
@@ -144,7 +144,7 @@ def main(
     ],
     short: Annotated[bool, typer.Option("--short", help="Small trials on the CPU.")] = False,
 ) -> None:
-    """Run all trials and say how each ended; the exit code is 1 where one did not end well."""
+    """Run all trials and print how each ended; the exit code is 1 if a trial did not end well."""
     is_well = True
     for outcome in run_all((short_trials if short else trials)(folder), folder):
         typer.echo(f"{outcome.trial.name} ended {outcome.ending} after {outcome.seconds:.0f} s")

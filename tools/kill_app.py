@@ -11,7 +11,7 @@ from tests.support.app_kills import ARGUMENTS, MOST_KILLS, Kill, Killer, downloa
 
 
 def main() -> None:
-    """Kill until `--times` kills have met a reply and a download; print a line for each, and the sum."""
+    """Kill until `--times` kills have hit a reply and a download; print a line for each kill, and the sum."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,13 +1,13 @@
-"""Pages that come and go, and what remains of them: `python -m tools.page_soak --reloads 200`.
+"""Opens and closes many pages, and measures what remains of them: `python -m tools.page_soak --reloads 200`.
 
 The real app with the demo model, and a real Chromium: one tab reloaded again and again, many tabs at once, tabs
 that are killed, a browser that sleeps (SIGSTOP), pages coming and going for minutes; only what is asked for. Before
 and after each part it measures the app at rest: threads, open files, memory, and its processor time in percent of a
 core. After each part a new page must answer a question.
 
-What happened is counted where it happened: pages by the server's log of requests, killed tabs by Chromium's own
-reports, questions by the database, stopped processes by /proc. Where that differs from what was done, the exit code
-is 1. Linux alone, where /proc tells all this.
+Events are counted independently: pages by the server's log of requests, killed tabs by Chromium's own reports,
+questions by the database, stopped processes by /proc. If these counts differ from what was done, the exit code is
+1. Linux only, because of /proc.
 """
 
 import argparse
@@ -25,13 +25,14 @@ from tools.processor_time import seconds_of
 
 SETTLE_SECONDS, MOST_SETTLE_SECONDS = 10.0, 180.0
 SETTLED = 0.05
-"""Of a core: above it the app still does something, such as asking the model what it has time for."""
+"""The largest share of a core at rest. Above it the app still does something, such as measuring its model while
+idle."""
 REST_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The app with nobody looking; `processor` in percent of a core, `memory` in MiB."""
+    """The app at rest; `processor` in percent of a core, `memory` in MiB."""
 
     after: str
     threads: int
@@ -48,7 +49,7 @@ class Rest:
 
 
 def rest(process: int, after: str, counted: tuple[Counted, ...] = ()) -> Rest:
-    """Return what the app holds and does after it has settled, or after minutes in which it has not."""
+    """Return what the app uses after it has settled, or after minutes without settling."""
     end = monotonic() + MOST_SETTLE_SECONDS
     while _share(process, SETTLE_SECONDS) > SETTLED and monotonic() < end:
         pass
@@ -68,7 +69,7 @@ def _share(process: int, seconds: float) -> float:
 
 
 def parts(asked: argparse.Namespace) -> dict[str, Callable[[Visitor], tuple[Counted, ...]]]:
-    """Return the parts that the command line asks for."""
+    """Return the parts that the command line requests."""
     every: dict[str, tuple[float, Callable[[Visitor], tuple[Counted, ...]]]] = {
         f"{asked.reloads} reloads": (asked.reloads, lambda visitor: visitor.reload_often(asked.reloads)),
         f"{asked.tabs} tabs": (asked.tabs, lambda visitor: visitor.many_tabs(asked.tabs)),

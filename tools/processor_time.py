@@ -1,6 +1,5 @@
-"""Who used the processor: the engine's thread, this process's other threads, and the processes below it.
-
-Unlike tokens per second this hardly moves when somebody else uses the machine. Linux alone tells it.
+"""Measures who used the processor: the engine's thread, this process's other threads, and its child processes.
+Unlike tokens per second, this hardly changes when other programs run. Linux only.
 """
 
 import os
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""Of the system's clock, in a second."""
+"""Ticks of the system's clock per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class ProcessorTime:
 
 
 def processor_time() -> ProcessorTime:
-    """Return the processor time used so far. The browser is whatever runs below this process."""
+    """Return the processor time used so far. All child processes count as the browser."""
     engine = sum(map(_of_thread, threading.enumerate()))
     below = _below(os.getpid(), _parents())
     return ProcessorTime(engine, time.process_time() - engine, sum(map(seconds_of, below)))
@@ -61,8 +60,7 @@ def _parents() -> dict[int, int]:
 
 
 def _fields(process: int) -> list[str]:
-    """Return the fields of /proc/N/stat from the state on, after the name in brackets; none if the process has
-    ended."""
+    """Return the fields of /proc/N/stat after the name in brackets; none if the process has ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Prompts without end, put together from words: for measurements that need more of them than a file holds."""
+"""Generates any number of prompts from words, for measurements that need more than a file holds."""
 
 from collections.abc import Iterator
 from random import Random

@@ -2,10 +2,10 @@
 
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
-Each side has a session of its own, and what was measured of the model's step they share, as the app does from one
-start to the next. Under `--reuse` each continues from the cache that it made itself: every second prompt then goes
-on where the reply before it ended. Replies are written to the full length. One JSON line of numbers after every 20
-prompts; with `--show`, a line for each reply that differs.
+Each side has its own session; both share the measured step times, as the app does from one start to the next. With
+`--reuse` each side continues from its own cache: every second prompt then continues after the previous reply.
+Replies are written to the full length. One JSON line of numbers after every 20 prompts; with `--show`, a line for
+each reply that differs.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Written:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all replies so far."""
+    """The results of all replies so far."""
 
     prompts: int = 0
     same: int = 0
@@ -100,7 +100,7 @@ class Side:
         )
 
     def load(self) -> ModelInfo:
-        """Load what is decoded, and measure it before anything is timed."""
+        """Load the model, and measure it before anything is timed."""
         return self._session.open(self._choice, no_progress).info
 
 
@@ -111,7 +111,8 @@ def locate(name: str, _progress: Progress) -> ModelFolder:
 
 
 def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bool) -> Iterator[Tally]:
-    """Ask both sides the same; every second prompt continues the reply before it. Yields what it came to so far."""
+    """Give both sides the same prompts; every second prompt continues the reply before it. Yields the results so
+    far."""
     tally = Tally()
     before: Prompt = ""
     reply = ""
@@ -128,7 +129,7 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
-    """Return the next turn of a chat, or more of a text."""
+    """Return the next turn of a chat, or the continuation of a text."""
     if isinstance(before, str) or isinstance(prompt, str):
         return f"{before}{reply[: len(reply) // 2]} {prompt}"
     return (*before, Message("assistant", reply), *prompt)
@@ -161,7 +162,7 @@ def main() -> None:
     plain = replace(options, decoding=replace(options.decoding, decoder="plain"))
     with TemporaryDirectory() as notes:
         on, off = (Side(choice, asked, given.reuse, Path(notes)) for asked in (options, plain))
-        # One after the other: the second reads what the first has measured.
+        # One after the other, because the second session reads what the first has measured.
         print(on.load().note("same-text"), "|", off.load().note("same-text"), flush=True)  # noqa: T201
     prompts: Iterator[Prompt] = questions(given.seed) if given.model == "demo" else stories(given.seed)
     for tally in compare(on, off, prompts, given.prompts, given.show):

@@ -1,10 +1,10 @@
-"""Does a GPU end with the memory it began with?
+"""Checks whether a GPU ends with the memory it began with.
 
     python -m tools.soak --minutes 10
 
 Each lap is the same: long and short prompts, stopped and interrupted replies, and both types of each model. Prints
-after each lap how many replies were stopped and interrupted. The exit code is 1 where the last lap ends with more
-bytes in use than the first, or where laps differ.
+after each lap how many replies were stopped and interrupted. The exit code is 1 if the last lap ends with more
+bytes in use than the first, or if laps differ.
 """
 
 import argparse
@@ -39,17 +39,17 @@ from app.values.messages import (
 
 TOKENS = 48
 TOKENS_A_WORD = 4
-"""Maximum number of that "word " takes in the tokenizers of these models."""
+"""Maximum number of tokens that "word " takes in the tokenizers of these models."""
 WORDS = (20, 150, 600)
 """Lengths of prompts, so that the cache grows."""
 STOPS = (0, 5, 12)
-"""After how many pieces a reply is stopped; 0: not at all."""
+"""Numbers of pieces after which a reply is stopped; 0 does not stop it."""
 DTYPES: tuple[DType, ...] = ("bfloat16", "float32")
 
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """What happened in a lap, and the bytes in use after it."""
+    """The events of a lap, and the bytes in use after it."""
 
     replies: int
     stopped: int
@@ -65,17 +65,17 @@ class Lap:
 
 
 class StopAfter:
-    """Asks for the end of a reply after a number of pieces; 0 never asks."""
+    """Ends the reply after a number of pieces; 0 never ends it."""
 
     def __init__(self, pieces: int) -> None:
         self._left = pieces or TOKENS + 1
 
     def __call__(self) -> bool:
-        """Return whether there were enough pieces."""
+        """Return whether enough pieces were counted."""
         return self._left <= 0
 
     def count(self) -> None:
-        """Count one piece more of the reply."""
+        """Count one more piece of the reply."""
         self._left -= 1
 
 
@@ -126,7 +126,7 @@ def _write(session: Session, request: Request, pieces: int) -> Finished:
 
 
 def _interrupt(session: Session, request: Request) -> bool:
-    """Leave a reply in mid-step, as an error does; then the worker lets the session forget."""
+    """Leave a reply in the middle of a step, as an error does; then make the session forget, as the worker does."""
     for event in session.events(request, no_progress, StopAfter(0)):
         if isinstance(event, Piece):
             break
@@ -139,7 +139,8 @@ def _locate(name: str, _progress: Progress) -> ModelFolder:
 
 
 def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]) -> int:
-    """Print each lap; returns how many bytes the last one has above the first. Raises SystemExit if laps differ."""
+    """Run and print laps; returns by how many bytes the last lap exceeds the first. Raises SystemExit if laps
+    differ."""
     found: list[Lap] = []
     for lap in laps(choices, seconds, used):
         found.append(lap)

@@ -1,4 +1,4 @@
-"""How long `python run.py` takes to a page that answers: several starts, each in a data folder of its own."""
+"""Measures the time from `python run.py` to a page that answers: several starts, each with a new data folder."""
 
 import argparse
 import subprocess
@@ -39,7 +39,7 @@ def started(data_dir: str) -> Iterator[str]:
 
 
 def answers(port: int) -> bool:
-    """Return whether the page is there, whole."""
+    """Return whether the page is complete."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/", timeout=LONGEST) as page:
             return bool(page.status == 200 and page.read())

@@ -1,4 +1,4 @@
-"""Compares our decoders with each other and with others' on one model, in one process, in turn.
+"""Compares our decoders with each other and with other programs on one model, in turn, in one process.
 
 python -m labs.bench --suite spec-bench --suite-data FOLDER --output RUNS
 """
@@ -112,7 +112,7 @@ def _about(options: Namespace, loaded: LoadedModel) -> tuple[str, dict[str, Any]
 
 
 def _remembered(folders: list[ModelFolder], name: str, progress: Progress) -> ModelFolder:
-    """Find the model's folder, and keep it, because transformers has to read it as well."""
+    """Find the model's folder, and remember it, because transformers has to read it as well."""
     folders.append(locate(name, progress))
     return folders[-1]
 

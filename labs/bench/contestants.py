@@ -1,9 +1,9 @@
-"""Who takes part: our lanes, and transformers' generate: plain, with prompt lookup, with a draft model.
+"""The contestants: our lanes, and transformers' generate: plain, with prompt lookup, with a draft model.
 
-All are asked the same.
+All get the same prompts.
 
-What is counted is the same for all. The first forward pass reads the prompt; what it writes and how long it takes
-count in nothing. Then tokens, forward passes and seconds are counted up to the last token:
+The same is counted for all. The first forward pass, which reads the prompt, is left out with its token and its
+time. Then tokens, forward passes and seconds are counted up to the last token:
 
     ours            the engine's own statistics of a reply, as `bench` shows them
     transformers    a streamer stamps the time of each pass' tokens, a hook on the model counts the passes
@@ -57,7 +57,8 @@ class SessionEngine:
 def transformers_lanes(
     loaded: LoadedModel, folder: ModelFolder, draft_model: Path | None = None
 ) -> list[Contestant]:
-    """generate, greedy (or sampled where the prompt asks for it), with prompt lookup, and with a draft model."""
+    """Return contestants for generate: greedy (or sampled if the prompt asks for it), with prompt lookup, and with
+    a draft model."""
     model = _read_model(loaded, folder.path)
     answers = {
         "transformers": partial(_generate, model, loaded),
@@ -71,17 +72,17 @@ def transformers_lanes(
 
 
 class Stopwatch(BaseStreamer):
-    """Stamps the tokens of each pass, the prompt's first."""
+    """Records the time of each pass's tokens, the prompt's first."""
 
     def __init__(self) -> None:
         self.stamps: list[tuple[float, int]] = []
 
     def put(self, value: Any) -> None:
-        """Stamp the tokens [1, n] or [n] that one pass wrote."""
+        """Record the tokens [1, n] or [n] that one pass wrote."""
         self.stamps.append((perf_counter(), value.numel()))
 
     def end(self) -> None:
-        """Do nothing, because each pass was stamped already."""
+        """Do nothing, because each pass was recorded already."""
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     dtype = getattr(torch, loaded.info.dtype)
     model = read(path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
-    # Else generate fills what is left open here from the model's own file, top-k 50 among it.
+    # Otherwise generate fills what is left open here from the model's own file, such as top-k 50.
     model.generation_config = _make_config()
     return model.requires_grad_(False).train(False).to(loaded.info.device)
 
@@ -167,7 +168,7 @@ def _config(loaded: LoadedModel, options: Options, length: int, lookup: int | No
 
 
 def _run_by(stopwatch: Stopwatch, passes: Passes, ids: tuple[int, ...]) -> BenchRun:
-    """Make a run of the stamps, without the prompt's and the first pass'."""
+    """Make a run from the recorded times, without the prompt's tokens and those of the first pass."""
     first, *rest = stopwatch.stamps[1:]
     if passes.count != len(rest) + 1 or first[1] + sum(number for _, number in rest) != len(ids):
         raise RuntimeError(

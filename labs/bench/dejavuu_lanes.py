@@ -1,4 +1,4 @@
-"""The drafters of dejavuu (MIT), where a person has unpacked its package: token recycling, automata and others.
+"""The drafters of dejavuu (MIT), from a folder with its unpacked package: token recycling, automata and others.
 
 It asks for Python 3.13 and for packages that we do not need, so it is not a dependency:
 
@@ -6,8 +6,8 @@ It asks for Python 3.13 and for packages that we do not need, so it is not a dep
     python -m zipfile -e dejavuu-*.whl FOLDER
     pip install --target FOLDER --no-deps loguru onnxruntime
 
-Its forward passes after the prompt are counted; its clock leaves out reading the prompt and setting up a drafter.
-Trees are drafted, as ours are, and its model runs with sdpa.
+Its forward passes after the prompt are counted, and its time excludes reading the prompt and setting up a drafter.
+It drafts trees, as our decoder does, and its model runs with sdpa.
 """
 
 import sys
@@ -29,7 +29,7 @@ DRAFTERS = ("token_recycling", "stand", "sam_decoding", "logit_spec", "asam_veri
 
 @dataclass(frozen=True, slots=True)
 class _Package:
-    """What of the package is used."""
+    """The parts of the package that are used."""
 
     generate: Callable[..., Any]
     make_drafter: Callable[[str], Any]

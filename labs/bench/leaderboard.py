@@ -18,7 +18,7 @@ SPEC_BENCH = {
     "math_reasoning": "Mathematical Reasoning",
     "rag": "Retrieval-aug. Generation",
 }
-"""Its six categories, and what its leaderboard calls them."""
+"""The six categories of Spec-Bench, and their names on its leaderboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ PUBLISHED = (
     Row("LADE, Vicuna-7B on a 3090 (published)", (1.13, 0.97, 1.05, 1.07, 1.29, 0.98), 1.65, 1.08),
     Row("PLD, Vicuna-7B on an A100 (published)", (1.64, 1.04, 2.43, 1.14, 1.61, 1.71), 1.73, 1.59),
 )
-"""Of Spec-Bench's Leaderboard.md (commit 09244ff): greedy, FP16, batches of one; not measured here."""
+"""From Spec-Bench's Leaderboard.md (commit 09244ff): greedy, FP16, batches of one; not measured here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Leaderboard:
 
     @classmethod
     def of(cls, sets: Sequence[SetResults]) -> "Leaderboard":
-        """Make the leaderboard of these results; Spec-Bench's own rows beside its six categories."""
+        """Make the leaderboard of these results. If they have Spec-Bench's six categories, its own rows are
+        added."""
         names = [one.name for one in sets]
         columns = zip(*(one.results for one in sets), strict=True)
         rows = [_row(column, mean) for column, mean in zip(columns, means(sets), strict=True)]
@@ -83,7 +84,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 WIDTH, LEFT, TOP, RIGHT = 900, 210, 44, 70
 BAR, GAP = 18, 14
-"""Pixels for a bar, and between two groups of them."""
+"""Pixels of a bar, and between two groups of bars."""
 COLOURS = ("#0f766e", "#b45309", "#6d28d9", "#1d4ed8", "#be123c", "#4d7c0f", "#475569")
 
 

@@ -1,7 +1,7 @@
-"""Runs of a benchmark kept as JSON lines, so that one that was stopped goes on.
+"""Keeps the runs of a benchmark as JSON lines, so that a stopped benchmark continues.
 
-A run is found again by what was asked (contestant, model, prompt, options, round). What was asked differently is
-measured anew; older runs stay in the file. The last line of a killed process may be cut off; it is dropped.
+A run is identified by contestant, model, prompt, options and round. If one of these differs, it is measured anew;
+older runs stay in the file. An incomplete last line, left by a killed process, is dropped.
 """
 
 import json
@@ -21,7 +21,7 @@ RUNS_FILE = "runs.jsonl"
 
 
 class RunLog(UserDict[str, BenchRun]):
-    """Runs by their keys. Each is written to the folder's file as soon as it is measured."""
+    """Runs by their keys. Each run is written to the folder's file as soon as it is measured."""
 
     def __init__(self, folder: Path) -> None:
         """Raise BadOption if the folder cannot be used, or has a file of another kind."""

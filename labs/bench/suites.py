@@ -22,12 +22,12 @@ Suite = Literal["spec-bench", "mt-bench", "humaneval", "gsm8k"]
 
 MT_BENCH = "mt-bench"
 _OTHER_CATEGORIES = ("translation", "summarization", "qa", "math_reasoning", "rag")
-"""Of Spec-Bench; the rest of its categories are MT-Bench's, which its leaderboard counts as one."""
+"""Spec-Bench's categories besides MT-Bench's, which its leaderboard counts as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a suite's questions lie, and how a line is read: (category, turns)."""
+    """The place of a suite's questions, and how a line is read: (category, turns)."""
 
     folder: str
     files: tuple[str, ...]

@@ -12,7 +12,7 @@ HELD_OUT_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """inputs, targets: [rows, length]; targets are the inputs moved on by one token."""
+    """inputs, targets: [rows, length]; targets are the inputs shifted by one token."""
 
     inputs: Tensor
     targets: Tensor
@@ -25,7 +25,7 @@ def held_out(ids: Tensor, length: int) -> Batch:
 
 
 def training_batches(ids: Tensor, length: int, rows: int) -> Iterator[Batch]:
-    """Batches without end: each epoch in an order of its own, its incomplete last batch left out."""
+    """Yield batches without end: each epoch has its own order, and its incomplete last batch is left out."""
     num_rows = (len(ids) - 1) // length - HELD_OUT_ROWS
     if num_rows < rows:
         raise ValueError(f"the text must have at least {rows} rows of {length} tokens, got {num_rows}")

@@ -24,9 +24,10 @@ from labs.demo_model.tokenizer import BEGIN, END, TURN, as_text
 TRUNK, PADDING = 0, -1
 UNKNOWN = -1
 FIRST_WEIGHT, NUMBER_WEIGHT = 3.0, 2.0
-"""The first token chooses the sentence and the number the source; all others of an answer weigh 1."""
+"""An answer's first token chooses the sentence and its number chooses the source, so they weigh more than the other
+tokens, which weigh 1."""
 MOST_TRUNK = 0.72
-"""Of a row; the rest has room for questions."""
+"""The share of a row that sources may take; the rest is for questions."""
 COLUMNS = ("ids", "positions", "branches", "weights", "numbers", "firsts", "copied")
 FILLING = (0, 0, PADDING, 0.0, UNKNOWN, UNKNOWN, UNKNOWN)
 
@@ -91,8 +92,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BranchedBatch:
-    """mask: [rows, 1, length, length], true for what a token sees; hops: [hops, 5], each with its row before it;
-    all others: [rows, length]."""
+    """mask: [rows, 1, length, length], true for each token that a token sees; hops: [hops, 5], each preceded by its
+    row; all others: [rows, length]."""
 
     ids: Tensor
     positions: Tensor
@@ -126,7 +127,7 @@ def copying_row(
 
 
 class _Trunk:
-    """The prompt up to the question."""
+    """The prompt's part before the question."""
 
     def __init__(self, sources: Sources, before: str, encode: Encode) -> None:
         self._text = before + sources.prompt()

@@ -1,9 +1,9 @@
-"""Train a finished demo model further on copying, and let it keep to what it wrote before in other conversations.
+"""Trains a finished demo model further on copying; in other conversations it learns to write what it wrote before.
 
     python -m labs.demo_model.copy_training DATA conversations.jsonl MODEL TRAINED --seconds 3600
 
-Rows are short at first and long at the end: what copies is learned from many short tasks. Several processes learn
-from tasks of their own, and their weights are averaged every 20 steps.
+Rows are short at first and long at the end, because copying is learned from many short tasks. Several processes
+learn from tasks of their own, and their weights are averaged every 20 steps.
 """
 
 import json
@@ -33,14 +33,14 @@ from labs.demo_model.real_sentences import real_sentences
 from labs.demo_model.training import make_optimizers, rate_factor
 
 RATE = 0.9
-"""Of the rates that a model with random weights begins with."""
+"""The share of the rates with which a model with random weights begins."""
 WARM_UP_STEPS = 20
 CHAT_ROWS, CHAT_LENGTH = 3, 512
 COPYING_TOKENS = 3072
 STEPS_PER_ROUND = 20
 ROUNDS_PER_CHECKPOINT = 5
 HELD_OUT_CONVERSATIONS = 60
-"""At the end of the file; the held-out loss is measured on them."""
+"""Number of conversations at the end of the file on which the held-out loss is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ STAGES = (
     Stage(1.0, 512, (150, 1100)),
     Stage(1.0, 1024, (500, 2300)),
 )
-"""First what an induction head does, then which sentence is meant, then both in prompts as long as the app's."""
+"""Stages for an induction head, for finding the right sentence, and for both in prompts as long as the app's."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTasks:
-    """What one step learns from."""
+    """The tasks of one step."""
 
     copying: BranchedBatch
     chats: BranchedBatch
@@ -121,7 +121,8 @@ def read_chats(path: Path) -> list[Sequence[Message]]:
 
 
 class CopyTraining:
-    """One process's part: its model, and the model that it begins with as a teacher for other conversations."""
+    """One process's part: its model, and a copy of the model at the beginning as the teacher for other
+    conversations."""
 
     def __init__(self, model: Any, teacher: Any, compiled: bool) -> None:
         self.model = model
@@ -149,7 +150,7 @@ class CopyTraining:
         return copying.item(), chats.item()
 
     def average(self, share: float) -> float:
-        """Average the weights of all processes, and where they are: the share of the time that is over."""
+        """Average the weights and the shares of elapsed time of all processes."""
         parameters, processes = list(self.model.parameters()), dist.get_world_size()
         together = torch.cat([torch.tensor([share]), *(each.detach().flatten() for each in parameters)])
         dist.all_reduce(together)

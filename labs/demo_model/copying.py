@@ -1,6 +1,6 @@
 """Copying tasks: sources that nobody has read before, and several questions about them.
 
-Each question names a word that stands in one sentence alone. The answer is that sentence and its source's number.
+Each question names a word that occurs in one sentence only. The answer is that sentence and its source's number.
 The prompt is the app's own (`app/conversation/retrieval.py`), with the app's system prompt and without it.
 """
 
@@ -48,11 +48,11 @@ MARKS = '.,;:!?"()`'
 COMMON = 400
 SHARE_UNANSWERABLE = 0.03
 NUM_FORMS = (1, 2, 3, 5, 8, 30, 30)
-"""Of the facts in some sources: with few of them, only the names tell the sentences apart."""
+"""Number of forms of the facts in some sources: with few forms, only the names distinguish the sentences."""
 SHARE_REAL_FORMS = 0.6
 SHARE_PHRASES = 0.2
 SHARE_PARAPHRASES, SHARE_OWN_WORDS = 0.35, 0.25
-"""Of the questions: those of the sentence's words, and those of any words. The others have one of the forms."""
+"""Shares of the questions that use the sentence's words, and any words. The others have one of the forms."""
 SHARE_CAPITALS_CHANGED = 0.05
 
 
@@ -65,7 +65,7 @@ class Lookup:
     asked: str
     """The word or words that the question names."""
     number: int
-    """Of the source that has the sentence; 0 where none has the word."""
+    """The number of the source with the sentence; 0 if no source has the word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Deep supervision for copying: layers on the way already learn what the answer will need.
+"""Deep supervision for copying: intermediate layers already learn what the answer will need.
 
 The right sentence is found in hops. A source's token knows its source's number and its sentence's first token.
 The asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and
@@ -45,7 +45,7 @@ class Probe(nn.Module):
 
 
 class Probes(nn.Module):
-    """One probe for the sources' tokens, and one further up for the questions'."""
+    """A probe for the sources' tokens, and a later probe for the questions' tokens."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def log_attention(
     normed = block.input_layernorm(hidden)
     queries = _of_head(block.self_attn.q_proj, head, config.head_dim, normed)
     keys = _of_head(block.self_attn.k_proj, head // shared, config.head_dim, normed)
-    rotated_half: Any = rotate_half  # it has no types
+    rotated_half: Any = rotate_half  # the library has no types
     queries, keys = (one * cos + rotated_half(one) * sin for one in (queries, keys))
     scores = (queries @ keys.mT).float() * config.head_dim**-0.5
     found: Tensor = scores.masked_fill(~batch.mask[:, 0], -torch.inf).log_softmax(-1)

@@ -65,7 +65,7 @@ WHATEVER_IT_SAYS = (
     "Is {} a concern?",
     "Let me hear of {}.",
 )
-"""Questions for any fact. The others are paraphrases of one."""
+"""Questions for any fact. All other questions paraphrase a fact."""
 SHARE_OF_THESE = 1 / 3
 LETTERS = ("bdfgklmnprstvz", "aeiou")
 

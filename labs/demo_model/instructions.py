@@ -40,7 +40,7 @@ def small_talk(data: Path) -> Iterator[Conversation]:
 def _finished_lists(text: str) -> Iterator[list[str]]:
     """Yield the lists `- - question` / `  - answer` that another list follows.
 
-    The last one of each file is left out, as it was for the model that ships: the data stays the same."""
+    Each file's last list is left out, as for the shipped model, so that the data stays the same."""
     lines: list[str] = []
     for line in text.split("\n"):
         if first := re.match(r"^- - (.*)", line):

@@ -105,7 +105,7 @@ class TextMaker:
         return " ".join(words)
 
     def nonsense(self) -> str:
-        """Write a sentence of words without any order, some of them made up, with marks between them."""
+        """Write random words, some of them made up, with punctuation between them."""
         rng = self.rng
         words = [self.any_word() for _ in range(rng.randint(3, 11))]
         marked = [word + rng.choice(",;:") if rng.random() < 0.07 else word for word in words[:-1]]

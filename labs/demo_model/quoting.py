@@ -29,7 +29,7 @@ SHARE_PHRASES = 0.3
 
 
 def quoting_tasks(library: Library, count: int, rng: random.Random) -> Iterator[Conversation]:
-    """Make this many tasks; drafts that make no good task are thrown away."""
+    """Make this many tasks; drafts that do not make a good task are dropped."""
     made = 0
     while made < count:
         for task in _draft_task(library, rng):
@@ -45,7 +45,7 @@ def quoting_prompt(passages: list[Sentences], question: str) -> str:
 
 
 def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
-    """Make one task, or none if the drawn sentence has no word to ask for."""
+    """Make one task; none if the drawn sentence has no word to ask for."""
     drawn = [_draw_passage(library, rng) for _ in range(rng.randint(1, 4))]
     passages = [passage for passage in drawn if passage]
     if not passages:

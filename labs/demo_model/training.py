@@ -25,7 +25,7 @@ Loss = Callable[[Batch], Tensor]
 
 def make_model() -> Any:
     """Make the demo model with random weights: 7.34 million parameters."""
-    config: Any = LlamaConfig  # its keyword arguments outnumber the ones it declares
+    config: Any = LlamaConfig  # it takes more keyword arguments than it declares
     return LlamaForCausalLM(
         config(
             hidden_size=256,
@@ -47,7 +47,7 @@ def make_model() -> Any:
 
 
 def make_loss(model: Any, compiled: bool) -> Loss:
-    """Mean cross-entropy of a batch, in bfloat16 where autocast allows it."""
+    """Compute the mean cross-entropy of a batch, in bfloat16 if autocast allows it."""
 
     def cross_entropy(inputs: Tensor, targets: Tensor) -> Tensor:
         hidden = model.model(input_ids=inputs, use_cache=False).last_hidden_state

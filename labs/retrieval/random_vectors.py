@@ -1,4 +1,4 @@
-"""Vectors that mean nothing and cost nothing: for measuring what searching among them takes."""
+"""Random vectors, which cost nothing to compute, to measure the search among vectors."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -9,11 +9,11 @@ import numpy as np
 from app.documents.embedding import Vectors
 
 WIDTH = 384
-"""That of all-MiniLM-L6-v2."""
+"""The width of all-MiniLM-L6-v2's vectors."""
 
 
 class RandomEmbedder:
-    """The same text gets the same vector."""
+    """Gives each text its own random vector, always the same."""
 
     model = "random"
 

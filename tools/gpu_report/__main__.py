@@ -3,8 +3,8 @@
     python -m tools.gpu_report FOLDER
 
 Needs torch, triton, transformers, numpy, typer and rich. Model weights are random and made on the GPU; replies are
-those of the demo model and, where it is beside the checkout, of stories260K. A section that fails leaves its error
-in the report, and the next one runs.
+the demo model's and, if it is beside the checkout, stories260K's. If a section fails, its error is in the report,
+and the next section runs.
 """
 
 import json
@@ -66,16 +66,16 @@ def run_section(
     """Run a section and return its rows, its seconds, and the error that ended it."""
     rows: list[Row] = []
     begin = perf_counter()
-    # Where a GPU is lost, its memory cannot be released, either: what is said first is the reason.
+    # If the GPU is lost, releasing its memory fails, too; the first error is the reason.
     errors = [_error_of(work) for work in (lambda: rows.extend(section(plan)), release)]
     return {"rows": rows, "seconds": perf_counter() - begin, "error": next(filter(None, errors), "")}
 
 
 def _error_of(work: Callable[[], None]) -> str:
-    """Return what the work raises; "" if it ends well."""
+    """Return what the work raises; "" if it succeeds."""
     try:
         work()
-    except Exception as error:  # a compiler's, a driver's, a library's: each has types of its own
+    except Exception as error:  # compilers, drivers and libraries raise errors of their own types
         words = f"{type(error).__name__}: {error}"
         typer.echo(words, err=True)
         return words

@@ -1,4 +1,4 @@
-"""Replies of trained models: lookahead writes plain's tokens in float32, and how fast each decoder is."""
+"""Replies of trained models: whether lookahead writes plain decoding's tokens, and how fast each decoder is."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -26,7 +26,8 @@ DECODERS: tuple[DecoderName, ...] = ("plain", "lookahead", "auto")
 
 
 def replies(plan: Plan) -> Iterator[Row]:
-    """Measure by model, type and decoder: tokens per step and per second, and how many replies are plain's."""
+    """Measure by model, type and decoder: tokens per step, tokens per second, and how many replies equal
+    plain's."""
     for folder in plan.models:
         session = Session(_locate)
         for dtype in plan.reply_dtypes:

@@ -24,7 +24,7 @@ from app.values.quantisation import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
 KERNELS = 15
-"""Lines for each step."""
+"""Number of kernels that are listed for each step."""
 QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
 
 
@@ -46,7 +46,7 @@ def _times_of(plan: Plan, name: str) -> Iterator[Row]:
 def step_kernels(plan: Plan) -> Iterator[Row]:
     """Return the kernels of a step at few and at many rows: calls and milliseconds, the longest first.
 
-    Of the first shape that fits into memory. The first rows say what of the GPU is used, or why not."""
+    The model has the first shape that fits into memory. The first rows name what is used of the GPU, or why not."""
     for name in plan.shapes:
         error = yield from _without_memory_yielded(_kernels_of(plan, name))
         if not error:
@@ -89,7 +89,7 @@ def _kernels_of(plan: Plan, name: str) -> Iterator[Row]:
 
 
 def _device_us(event: Any) -> float:
-    """Return the event's own microseconds on the GPU, or on the CPU of a machine without one."""
+    """Return the event's own microseconds on the GPU; on the CPU if the machine has no GPU."""
     return float(event.self_device_time_total or event.self_cpu_time_total)
 
 
