@@ -84,6 +84,7 @@ def layer_launches(family: str) -> tuple[int, int]:
 
 
 def _both(family: str, layers: int) -> tuple[int, int]:
+    register()
     config = AutoConfig.for_model(family, **_SHAPE, num_hidden_layers=layers)
     torch.manual_seed(0)
     model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
@@ -112,7 +113,6 @@ def main(
     ] = None,
 ) -> None:
     """Print the kernels of one layer in a step of one row, before and after fusing."""
-    register()
     for family in families or FAMILIES:
         before, after = layer_launches(family)
         typer.echo(f"{family}: {before} kernels in transformers' layer, {after} in the fused layer")
