@@ -1,6 +1,7 @@
 """The page as it is built, and what its server takes from a program that has the key: no file of the person's."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,6 +16,7 @@ import gradio as gr
 import pytest
 
 from app.errors import NotUploaded
+from app.settings import assets_dir
 from app.ui import AppContext, Running, Services
 from app.ui.frame.page_connections import Pages
 from app.ui.frame.services import Endpoint
@@ -203,3 +205,10 @@ def test_an_upload_cannot_be_fetched_again(running: Running) -> None:
         [path] = json.load(answer)
     with pytest.raises(HTTPError, match="404"):
         ask(running, f"/gradio_api/file={quote(path)}")
+
+
+def test_no_rule_of_the_page_depends_on_all_that_is_drawn() -> None:
+    """Such a rule restyles all messages whenever a part is drawn, which costs milliseconds a key."""
+    rule = re.compile(r"(body|html|:root|[.]gradio-container)[^\s,{]*:has[(]")
+    styles = [path.read_text(encoding="utf-8") for path in (assets_dir() / "ui").glob("*.css")]
+    assert styles and not any(map(rule.search, styles))

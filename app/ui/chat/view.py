@@ -39,8 +39,8 @@ PRIVATE = (
     '<p id="private-note">This chat is private. It is never stored, and deleted when Foresight is closed.</p>'
 )
 JUMP = (
-    '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
     '<button type="button" id="attach-pasted" class="act" hidden>Attach the pasted text</button>'
+    '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
 )
 MESSAGE = '<textarea rows="1" dir="auto" placeholder="Write a message" aria-label="Message"></textarea>'
 """The message box. Each key in a text box of Gradio's costs the browser tens of milliseconds: see composer.js."""

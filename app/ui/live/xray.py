@@ -20,6 +20,7 @@ from app.ui.frame.templates import render
 from app.ui.live.draft_tree import Texts, draft_tree_svg
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.tokens import ABOUT, visible
+from app.values.messages import Origin
 
 TOKENS_BEFORE = 24
 """How many tokens of the text before a step are shown."""
@@ -50,8 +51,14 @@ def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: Read
         last=history.last,
         shown=number,
         step=_step(step, number, history, read_texts) if step else None,
-        legend=ABOUT,
+        legend=_legend(history.traced),
     )
+
+
+def _legend(steps: Iterable[TracedStep]) -> dict[Origin, str]:
+    """Return the origins that occur in these steps, with what they mean."""
+    occurring = {"model"}.union(*(step.trace.origins for step in steps))
+    return {origin: about for origin, about in ABOUT.items() if origin in occurring}
 
 
 def _step(step: TracedStep, number: int, history: StepHistory, read_texts: ReadTexts) -> dict[str, object]:

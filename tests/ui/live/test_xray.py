@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.ui.live.step_history import StepHistory, TracedStep
-from app.ui.live.tokens import LONGEST, cells, shortened, visible
+from app.ui.live.tokens import LONGEST, ORIGINS, cells, shortened, visible
 from app.ui.live.xray import summary, texts_of, window_rows, xray_html
 from tests.ui.live.traces import ESSAY, PLAIN, WORDS, history_of, texts
 
@@ -96,3 +96,8 @@ def test_nothing_that_a_token_says_is_markup() -> None:
     html = picture(1)
     assert "&lt;i&gt;&amp;" in html
     assert "<i>" not in html
+
+
+def test_the_legend_has_the_origins_that_occur() -> None:
+    occurring = [origin for origin in ORIGINS if f'<li class="{origin}"' in picture(2)]
+    assert occurring == ["model", "successor", "window", "prompt", "output"]
