@@ -119,15 +119,17 @@ class Settings:
         wanted = _without_revision(name)
         return [one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted]
 
+    def with_model(self, choice: ModelChoice) -> "Settings":
+        """Return the settings with this model as the current one, and with what was chosen for its thinking."""
+        thinking = self.thinking.get(_without_revision(choice.name), Thinking())
+        return replace(self, model=choice, options=replace(self.options, thinking=thinking))
+
     def with_loaded(self, choice: ModelChoice) -> "Settings":
         """Return the settings with this model as the current one; a local model is remembered as loaded."""
         name = _without_revision(choice.name)
-        options = replace(self.options, thinking=self.thinking.get(name, Thinking()))
-        settings = replace(self, model=choice, options=options)
-        if choice.server:
-            return settings
         others = [one for one in self.loaded if _without_revision(one.name) != name]
-        return replace(settings, loaded=(choice, *others)[:MOST_LOADED])
+        loaded = self.loaded if choice.server else (choice, *others)[:MOST_LOADED]
+        return replace(self.with_model(choice), loaded=loaded)
 
     def with_thinking(self, thinking: Thinking) -> "Settings":
         """Return the settings with this choice for the current model, which is remembered."""

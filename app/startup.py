@@ -247,7 +247,7 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
         choice = settings.model if asked.name is None else settings.choice_of(asked.name)
         if asked.draft_model is not None:
             choice = replace(choice, draft_model=asked.draft_model)
-        return replace(settings, model=choice)
+        return settings.with_model(choice) if asked.name else replace(settings, model=choice)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from app.startup import (
 )
 from app.ui import Deletions
 from app.values.chat import ChatSettings
+from app.values.chat_format import Thinking
 from app.values.messages import ModelChoice
 from tests.support.waiting import until
 
@@ -150,3 +151,11 @@ def test_a_log_whose_folder_is_gone_says_nothing_on_the_terminal(
     (tmp_path / "logs").mkdir()
     handler.handle(logging.LogRecord("app", logging.WARNING, __file__, 1, "documents go on", None, None))
     assert "documents go on" in log_path(tmp_path).read_text(encoding="utf-8")
+
+
+def test_a_model_of_the_command_line_thinks_as_was_chosen_for_it() -> None:
+    last = Settings(model=ModelChoice("org/a")).with_thinking(Thinking("high"))
+    other = asked_settings(last, ModelAsked("org/b"))
+    assert other.options.thinking == Thinking()
+    assert asked_settings(last, ModelAsked()).options.thinking == Thinking("high")
+    assert asked_settings(other, ModelAsked("org/a")).options.thinking == Thinking("high")

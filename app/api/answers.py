@@ -18,9 +18,9 @@ from starlette.responses import StreamingResponse
 
 from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, error_body
+from app.api.reply_parsing import Delta, ParsedReply, Parser, TextDelta
 from app.api.services import ApiServices
-from app.api.tool_calls import Delta, ParsedReply, Parser, TextDelta
-from app.api.tools import ToolUse
+from app.api.tool_use import ToolUse
 from app.errors import AppError
 from app.values.logits import TokenLogprobs
 from app.values.messages import Request

@@ -17,6 +17,7 @@ from starlette.requests import Request as HttpRequest
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages, format_for
 from app.api.errors import ApiError
+from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import (
     JsonRoute,
     PenaltyFields,
@@ -28,8 +29,7 @@ from app.api.request_fields import (
     text_of,
 )
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
-from app.api.tools import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
+from app.api.tool_use import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
 from app.values.chat_format import ChatFormat
 from app.values.logits import MOST_LOGPROBS, LikelyToken
 

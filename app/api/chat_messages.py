@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from app.api.errors import ApiError
 from app.api.request_fields import Some, text_of
 from app.api.services import ApiServices, ServedModel
-from app.api.tools import called_text, calls_of, result_text
-from app.values.chat_format import UNKNOWN_FORMAT, CallFormat, ChatFormat
+from app.api.tool_use import calls_of, result_text
+from app.values.chat_format import HERMES, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.markers import CLOSING, OPENING
 from app.values.messages import Message, ToolCall
 
@@ -130,9 +130,7 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
 
 
 def _call(call: CalledTool, number: int, form: CallFormat) -> ToolCall:
-    arguments = call.function.arguments
-    written = arguments if isinstance(arguments, str) else _json(arguments)
-    return ToolCall(short_id(call.id or str(number)), call.function.name, written or "{}", form.takes_text)
+    return ToolCall(short_id(call.id or str(number)), *_called(call), form.takes_text)
 
 
 def _said(text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str) -> list[Message]:
@@ -189,7 +187,7 @@ def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Messag
             found.append(Message("user", "\n".join(result_text(text) for _, text in together)))
         elif role == "assistant":
             pairs = list(together)
-            said = ["\n".join([text] * bool(text) + [*map(_called, one.calls)]) for one, text in pairs]
+            said = [part for one, text in pairs for part in (text, HERMES.written(map(_called, one.calls)))]
             thought = "\n".join(one.thought for one, _ in pairs if one.thought)
             found.append(Message("assistant", "\n".join(filter(None, said)), thought=thought))
         else:
@@ -197,9 +195,10 @@ def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Messag
     return found
 
 
-def _called(call: CalledTool) -> str:
+def _called(call: CalledTool) -> tuple[str, str]:
+    """Return a call's name and its arguments as JSON."""
     arguments = call.function.arguments
-    return called_text(call.function.name, arguments if isinstance(arguments, str) else _json(arguments))
+    return call.function.name, (arguments if isinstance(arguments, str) else _json(arguments)) or "{}"
 
 
 def _json(value: Any) -> str:

@@ -13,10 +13,10 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.errors import ApiError
+from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser
 from app.api.request_fields import JsonRoute, PenaltyFields, Positive, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import Delta, Parser, TextDelta, TextParser
-from app.api.tools import ResponseFormat, ToolUse, form_grammar
+from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
 from app.values.logits import MOST_LOGPROBS
 from app.values.messages import Request
 

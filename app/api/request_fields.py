@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from app.api.errors import ApiError
 from app.api.services import ServedModel
 from app.api.thinking_fields import ThinkingFields
-from app.api.tools import ToolUse
+from app.api.tool_use import ToolUse
 from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling

@@ -26,10 +26,10 @@ from app.api.chat_messages import (
     format_for,
 )
 from app.api.errors import ApiError, invalid_part
+from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, Positive, SamplingFields, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
-from app.api.tools import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
+from app.api.tool_use import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.errors import AppError
 from app.values.chat_format import ChatFormat
 

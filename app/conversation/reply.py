@@ -166,7 +166,7 @@ class ReplySoFar:
 
     @property
     def thought(self) -> float:
-        """Seconds that the thought took; 0 if the reply has none, or if it has not ended."""
+        """Seconds that the thought took, or has taken so far; 0 if the reply has none."""
         return self._clock.seconds(self.text)
 
     @property

@@ -129,22 +129,22 @@ class ThoughtClock:
     def __init__(self, before: MessageContent) -> None:
         self._ends = [before.thought] * before.text.count(CLOSING)
         self._tail = before.text[1 - len(CLOSING) :]
+        self._before = self._now = before.thought if split_thought(before.text).is_thinking else 0.0
 
     def take(self, piece: Piece) -> None:
         """Records the time of each end tag that this piece completes."""
         newest = self._tail + piece.text
         numbers = piece.statistics
-        self._ends += [numbers.time_to_first_token + numbers.seconds] * newest.count(CLOSING)
+        self._now = self._before + numbers.time_to_first_token + numbers.seconds
+        self._ends += [self._now] * newest.count(CLOSING)
         self._tail = newest[1 - len(CLOSING) :]
 
     def seconds(self, text: str) -> float:
-        """Returns the seconds that the thought took; 0 if the text has none, or if it has not ended.
+        """Returns the seconds that the thought took, or has taken so far; 0 if the text has none.
 
         `text` is the whole text of the reply so far."""
-        if not self._ends:
-            return 0.0
         split = split_thought(text)
         if split.is_thinking or not split.thought:
-            return 0.0
+            return self._now if split.is_thinking else 0.0
         ends = self._ends[split.closings - 1 :]
         return ends[0] if ends else 0.0

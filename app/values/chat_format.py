@@ -3,12 +3,15 @@
 The engine finds all of this when it loads a model, by rendering the model's chat template with probe messages.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
+from app.values.dataclass_json import parse_json
 from app.values.validation import require, require_one_of
 
 ThinkingLevel = Literal["default", "off", "on", "minimal", "low", "medium", "high", "max"]
@@ -67,7 +70,8 @@ class CallFormat:
         ""          there are no calls
 
     The template wants arguments as JSON text if it `takes_text`; it describes the tools itself if it `shows_tools`,
-    and takes several calls in a message if they `can_repeat`."""
+    and takes several calls in a message if they `can_repeat`. If it `omits_calls`, it leaves earlier calls out, so
+    that they must be in a message's text."""
 
     kind: CallKind = ""
     begin: str = ""
@@ -85,6 +89,7 @@ class CallFormat:
     takes_text: bool = False
     shows_tools: bool = False
     can_repeat: bool = True
+    omits_calls: bool = False
 
     def __post_init__(self) -> None:
         require_one_of(CallKind, "call kind", self.kind)
@@ -99,6 +104,22 @@ class CallFormat:
         found = re.match(r"\s*(<[^<>\s]+>\w*|\[[A-Z_]+\]|\S+)", before if before.strip() else after)
         return found[1] if found else ""
 
+    def written(self, calls: Iterable[tuple[str, str]]) -> str:
+        """Write calls, which are given as names and JSON arguments; "" if there are none."""
+        ends = self.before_name, self.after_name, self.after_arguments
+        texts = [f"{ends[0]}{name}{ends[1]}{self._arguments(given)}{ends[2]}" for name, given in calls]
+        return self.begin + self.between.join(texts) + self.end if texts else ""
+
+    def _arguments(self, given: str) -> str:
+        """Write the arguments of a call. Arguments that are not valid JSON become a string."""
+        value: Any = given
+        with suppress(ValueError):
+            value = parse_json(given or "{}")
+        if self.kind == "pairs" and isinstance(value, dict):
+            pairs = [f"{self.before_key}{key}{self.after_key}{_json(one)}" for key, one in value.items()]
+            return self.after_value.join(pairs)
+        return _json(value)
+
     @property
     def texts(self) -> tuple[str, ...]:
         """All texts of the form."""
@@ -109,6 +130,10 @@ class CallFormat:
     def end_tag(self) -> str:
         """The tag with which calls end; "" if they end without one."""
         return "".join(re.findall(r"<[^<>]+>\s*$", (self.after_arguments + self.end).rstrip())[:1])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 HERMES = CallFormat(

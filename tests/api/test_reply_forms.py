@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.api.tool_calls import ParsedReply
-from app.api.tools import FunctionFields, ToolUse, tool_use
+from app.api.reply_parsing import ParsedReply
+from app.api.tool_use import FunctionFields, ToolUse, tool_use
 from app.conversation.reply import ReplySoFar
 from app.conversation.thinking import split_thought
 from app.engine.session.session import Session

@@ -50,14 +50,20 @@ def test_a_tag_that_is_mentioned_ends_no_thought() -> None:
     assert clocked("The tag `</think>`", " ends it.", "\n</think>\n", "Yes.") == 3
 
 
-def test_a_thought_that_goes_on_took_no_time_yet() -> None:
-    assert clocked("<think>", "hm") == 0
+def test_a_thought_that_goes_on_took_the_time_so_far() -> None:
+    assert clocked("<think>", "hm") == 2
+
+
+def test_a_thought_that_was_stopped_and_continued_took_the_time_of_both() -> None:
+    before = MessageContent("<think>hm", thought=7.5)
+    assert clocked(" so", "</think>", "Yes.", before=before) == 9.5
+    assert clocked(" so", before=before) == 8.5
 
 
 def test_a_reply_that_goes_on_keeps_what_its_thought_took() -> None:
     before = MessageContent("<think>hm</think>Yes", thought=7.5)
     assert clocked(" and", " </think> no.", before=before) == 7.5
-    assert clocked("ink>Yes", before=MessageContent("<think>hm</th")) == 1
+    assert clocked("ink>Yes", before=MessageContent("<think>hm</th", thought=2)) == 3
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "</th", "ink>", "\n", "hm ", "`"]), max_size=8))
@@ -69,7 +75,8 @@ def test_pieces_change_nothing_but_when(pieces: list[str]) -> None:
     counts = [so_far.count("</think>") for so_far in accumulate(pieces)]
     before = text.removesuffix(spoken.answer) if spoken.answer else text
     wanted = before.count("</think>")
-    assert seconds == (next(at for at, count in enumerate(counts, 1) if count >= wanted) if ended else 0)
+    so_far = len(pieces) if spoken.is_thinking else 0
+    assert seconds == (next(at for at, count in enumerate(counts, 1) if count >= wanted) if ended else so_far)
 
 
 def test_earlier_answers_are_sent_without_their_thoughts() -> None:

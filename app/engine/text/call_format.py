@@ -71,19 +71,20 @@ def find_calls(render: Render, thought_closing: str) -> CallFormat:
     """Return the form of calls; its kind is "" if the template shows none."""
     prompt = render([ASKED], {"tools": TOOLS})
     shows_tools = all(name in prompt for name in NAMES)
-    shown = (_shown(render, prompt, thought_closing, one) for one in (ARGUMENTS, json.dumps(ARGUMENTS)))
-    found = next(filter(None, shown), None)
+    tried = (_shown(render, prompt, thought_closing, one) for one in (ARGUMENTS, json.dumps(ARGUMENTS)))
+    found = next(filter(None, tried), None)
     if found is None and shows_tools:
         found = next((form for words, form in NAMED if words in prompt), None)
+        shown = render(
+            [ASKED, {"role": "assistant", "content": "", "tool_calls": _calls(ARGUMENTS)}], NO_PROMPT
+        )
+        found = replace(found, omits_calls=VALUES[0] not in shown) if found else None
     return replace(found, shows_tools=shows_tools) if found else CallFormat()
 
 
 def _shown(render: Render, prompt: str, thought_closing: str, arguments: object) -> CallFormat | None:
     """Return the form in which the template shows calls with these arguments; None if it shows none."""
-    calls = [
-        {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
-        for call, name in zip(IDS, NAMES, strict=True)
-    ]
+    calls = _calls(arguments)
 
     def reply(**message: object) -> str:
         text = render([ASKED, {"role": "assistant", **message}], {**NO_PROMPT, "tools": TOOLS})
@@ -111,6 +112,14 @@ def _shown(render: Render, prompt: str, thought_closing: str, arguments: object)
     between = rest[: rest.rfind(NAMES[1])] if again and NAMES[1] in rest else ""
     form = _named(replace(form, takes_text=isinstance(arguments, str)), one, name, end)
     return _divided(form, before, between, after)
+
+
+def _calls(arguments: object) -> list[dict[str, Any]]:
+    """Return calls of both functions with these arguments."""
+    return [
+        {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for call, name in zip(IDS, NAMES, strict=True)
+    ]
 
 
 def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:

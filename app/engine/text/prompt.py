@@ -29,7 +29,7 @@ from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_part
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.engine.text.thought_text import begun_text
 from app.errors import BadOption, PromptTooLong
-from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
+from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, CallFormat, ChatFormat, Thinking
 from app.values.dataclass_json import parse_json
 from app.values.messages import Message, Prompt, Request, ToolCall
 
@@ -235,7 +235,7 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
         system: Be brief.  user: Hi  user: Who are you?    ->    user: Be brief.\\n\\nHi\\n\\nWho are you?
     """
     system = "\n\n".join(one.content for one in chat if one.role == "system" and one.content)
-    found = [one for one in chat if one.role != "system"]
+    found = [_with_calls(one, chat_format.reply.calls) for one in chat if one.role != "system"]
     if not found:
         return [Message("system" if chat_format.takes_system_alone else "user", system)]
     if found[0].role != "user" and not chat_format.takes_assistant_first:
@@ -247,6 +247,14 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     elif system:
         found = [Message("user", system), *found]
     return found if chat_format.takes_user_runs else _alternating(found)
+
+
+def _with_calls(message: Message, form: CallFormat) -> Message:
+    """Return a message with its calls in its text if the template omits them."""
+    if not form.omits_calls or not message.calls:
+        return message
+    calls = form.written((call.name, call.arguments) for call in message.calls)
+    return replace(message, content=message.content + calls, calls=())
 
 
 def _alternating(messages: Sequence[Message]) -> list[Message]:

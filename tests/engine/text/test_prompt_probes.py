@@ -232,3 +232,29 @@ def test_a_template_that_omits_the_system_message_does_not_take_it() -> None:
     assert not found(omits).takes_system
     roles: list[PromptRole] = [one.role for one in fitted((S, U), found(omits))]
     assert roles == ["user"]
+
+
+OMITTING = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{% if shown and m.tool_calls %}{{ m.tool_calls }}{% endif %}"
+    "{% endfor %}{% if tools %}%s{{ tools | tojson }}{% endif %}"
+)
+CALLED = (ToolCall("1", "f", '{"a": "b", "n": 1}'), ToolCall("2", "g", ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("List of tools: [", '<|tool_call_start|>[f(a="b", n=1), g()]<|tool_call_end|>'),
+        (
+            "<|tool_call|>",
+            '<|tool_call|>[{"name": "f", "arguments": {"a": "b", "n": 1}}, {"name": "g", "arguments": {}}]',
+        ),
+    ],
+)
+def test_calls_that_the_template_omits_are_in_the_text_in_the_models_form(words: str, written: str) -> None:
+    form = found(OMITTING.replace("%s", words))
+    asked = (Message("user", "Go"), Message("assistant", "So.", CALLED), Message("tool", "one", call_id="1"))
+    assert [one.content for one in fitted(asked, form)] == ["Go", f"So.{written}", "one"]
+    shown = found("{% set shown = true %}" + OMITTING.replace("%s", words))
+    assert fitted(asked, shown) == list(asked)

@@ -17,7 +17,7 @@ from typing import Any
 
 import regex
 
-from app.api.call_syntax import call_syntax, loose_json, member_schema, value_end
+from app.api.call_patterns import call_patterns, loose_json, member_schema, value_end
 from app.conversation.thinking import ThoughtFold
 from app.values.chat_format import HERMES, CallFormat
 from app.values.dataclass_json import parse_json
@@ -150,7 +150,7 @@ class ToolCallParser:
 
     def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
         """Take the form of calls, and the JSON schemas of the functions' arguments by function name."""
-        self._syntax = call_syntax(form)
+        self._patterns = call_patterns(form)
         self._form = form
         self._schemas = schemas
         self._held = ""
@@ -165,7 +165,7 @@ class ToolCallParser:
     @property
     def openings(self) -> tuple[str, ...]:
         """The texts by which a call is found."""
-        return self._syntax.openings
+        return self._patterns.openings
 
     def push(self, text: str) -> list[Delta]:
         """Return the deltas of this text.
@@ -201,7 +201,7 @@ class ToolCallParser:
         start = self._held.lstrip()
         if not start:
             return None
-        is_call = self._syntax.is_open or (self._syntax.is_bare and start[0] in "{[")
+        is_call = self._patterns.is_open or (self._patterns.is_bare and start[0] in "{[")
         self._read = self._head if is_call else self._text
         return []
 
@@ -223,7 +223,7 @@ class ToolCallParser:
         return [TextDelta(before)]
 
     def _head(self) -> list[Delta] | None:
-        head = self._syntax.head.match(self._held, partial=not self._is_flushing)
+        head = self._patterns.head.match(self._held, partial=not self._is_flushing)
         if head and not head.partial:
             return self._begun(head)
         if head:
@@ -233,7 +233,7 @@ class ToolCallParser:
         return self._no_call()
 
     def _begun(self, head: Any) -> list[Delta]:
-        self._held, self._name = self._held[head.end() :], self._syntax.name_in(head)
+        self._held, self._name = self._held[head.end() :], self._patterns.name_in(head)
         self._calls += 1
         self._json, self._is_begun = _JsonEnd(), False
         self._read = {"tags": self._parameters, "pairs": self._pairs}.get(self._form.kind, self._arguments)
@@ -243,7 +243,7 @@ class ToolCallParser:
         opened, self._opened = self._opened, ""
         self._read = self._text
         if not opened:  # an object that is the answer, or a tag that is only mentioned
-            kept = len(self._held) if self._syntax.is_bare else 1
+            kept = len(self._held) if self._patterns.is_bare else 1
             opened, self._held = self._held[:kept], self._held[kept:]
         self._has_text = True
         return [TextDelta(opened)] if opened else []
@@ -259,15 +259,15 @@ class ToolCallParser:
 
     def _parameters(self) -> list[Delta] | None:
         """Read an argument that has a tag of its own, and return it as JSON."""
-        found = self._syntax.parameter.match(self._held, partial=True)
+        found = self._patterns.parameter.match(self._held, partial=True)
         if found and not found.partial:
             self._held = self._held[found.end() :]
-            return self._argument(found["key"], self._syntax.value(found, self._schema(found["key"])))
+            return self._argument(found["key"], self._patterns.value(found, self._schema(found["key"])))
         return self._ended() if found is None or self._is_flushing else None
 
     def _pairs(self) -> list[Delta] | None:
         """Read an argument that ends with a separator, and return it as JSON."""
-        found = self._syntax.parameter.match(self._held, partial=True)
+        found = self._patterns.parameter.match(self._held, partial=True)
         if found is None:
             return self._ended()
         ends = self._form.after_value.strip()[:1] + self._form.after_arguments.strip()[:1]
@@ -295,7 +295,7 @@ class ToolCallParser:
 
     def _tail(self) -> list[Delta] | None:
         """Skip the text that closes the call, which a model may leave out."""
-        tail = self._syntax.tail.match(self._held, partial=not self._is_flushing)
+        tail = self._patterns.tail.match(self._held, partial=not self._is_flushing)
         if tail and tail.partial:
             return None
         if tail:
@@ -305,10 +305,10 @@ class ToolCallParser:
 
     def _more(self) -> list[Delta] | None:
         """Read the head of another call, or begin to skip what ends all calls."""
-        found = self._syntax.more.match(self._held, partial=not self._is_flushing)
+        found = self._patterns.more.match(self._held, partial=not self._is_flushing)
         if found and found.partial:
             return None
-        self._ending = list(self._syntax.end)
+        self._ending = list(self._patterns.end)
         self._read = self._end
         return self._begun(found) if found else []
 

@@ -1,9 +1,9 @@
-"""Calls are found while they are written. test_call_syntax.py has the forms, cut into pieces anywhere."""
+"""Calls are found while they are written. test_call_patterns.py has the forms, cut into pieces anywhere."""
 
 import pytest
 
-from app.api.call_syntax import typed
-from app.api.tool_calls import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
+from app.api.call_patterns import typed
+from app.api.reply_parsing import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
 
 
 def test_arguments_are_given_out_while_they_are_written() -> None:

@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.api.call_syntax import call_syntax
+from app.api.call_patterns import call_patterns
 from app.api.errors import ApiError
-from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
+from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar, lark_text
@@ -109,7 +108,7 @@ class ToolUse:
     @property
     def control(self) -> tuple[str, ...]:
         """The texts whose control tokens must be kept in the reply's text."""
-        return (*self.calls.texts, *call_syntax(self.calls).openings) if self.offered else ()
+        return (*self.calls.texts, *call_patterns(self.calls).openings) if self.offered else ()
 
     def grammar_param(self, form: str = "response_format") -> str:
         """Return the request parameter that the grammar comes from: "tools" if calls are forced, else `form`."""
@@ -281,15 +280,6 @@ def closed(schema: Any) -> Any:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def called_text(name: str, arguments: str) -> str:
-    """Write a call as a model does in the Hermes form. Arguments that are not valid JSON stay a string."""
-    value: Any = arguments
-    with suppress(ValueError):
-        value = parse_json(arguments or "{}")
-    call = json.dumps({"name": name, "arguments": value}, ensure_ascii=False)
-    return f"<tool_call>\n{call}\n</tool_call>"
 
 
 def result_text(content: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.api.errors import ApiError
-from app.api.tools import FunctionFields, ResponseFormat, closed, form_grammar, tool_use
+from app.api.tool_use import FunctionFields, ResponseFormat, closed, form_grammar, tool_use
 from app.values.logits import Grammar
 
 TOOLS = [

@@ -29,7 +29,7 @@ WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fals
 
 
 @dataclass(frozen=True, slots=True)
-class CallSyntax:
+class CallPatterns:
     """How a form of calls is read.
 
     After one of the `openings` comes a `head`, which ends before the arguments, and after these a `tail`. Then
@@ -70,7 +70,7 @@ class CallSyntax:
 
 
 @lru_cache(64)
-def call_syntax(form: CallFormat) -> CallSyntax:
+def call_patterns(form: CallFormat) -> CallPatterns:
     """Compile the patterns of a form."""
     is_object = form.kind == "object"
     before = form.before_name.partition("{")[0] if is_object and "{" not in form.begin else form.before_name
@@ -85,7 +85,7 @@ def call_syntax(form: CallFormat) -> CallSyntax:
     inner = _object_head(form) if is_object else NAME + _after_name(form)
     closing = form.after_arguments.partition("}")[2] if is_object else form.after_arguments
     between = form.between.strip(", \n;")
-    return CallSyntax(
+    return CallPatterns(
         form,
         openings,
         _compiled(_loose(rest) + inner),
