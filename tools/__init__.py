@@ -1,1 +1,1 @@
-"""What the maintainers run: the one check command, and the training of the demo model."""
+"""What the maintainers run: the check command, long runs of kills and pages, and the report on a GPU."""

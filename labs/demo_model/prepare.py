@@ -47,7 +47,7 @@ def write_conversations(conversations: list[Conversation], path: Path) -> None:
 def main() -> None:
     """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="folder with the data sets of tools/README.md")
+    parser.add_argument("data", type=Path, help="folder with the data sets of labs/README.md")
     parser.add_argument("conversations", type=Path, help="the JSON lines file to write")
     parser.add_argument("--quoting-tasks", type=int, default=QUOTING_TASKS)
     parser.add_argument("--seed", type=int, default=SEED)
