@@ -1,5 +1,5 @@
-// The page's address names what it shows: #/chat/12, #/chat for a new one, #/models, #/settings/data. So reloading stays there, and Back
-// goes back.
+// The page's address names what it shows: #/chat/12, #/chat for a new chat, #/models, #/settings/data. So a reload shows
+// the same, and the browser's Back button works.
 (() => {
   const VIEWS = ["chat", "models", "documents", "race", "settings"];
   const NEW = "0";
@@ -32,14 +32,14 @@
     const drawn = detail["chat-id"];
     if (drawn === undefined) return;
     const to = shown === null && wanted();
-    // A new chat that becomes one of the list is the same place; an empty one is none to go back to, nor is one that is
-    // no more.
+    // A new chat that gets its number stays the same entry in the history. Back does not lead to an empty chat, nor to a
+    // deleted one.
     const isReplaced = shown === null || shown === NEW || (asked !== null && asked !== drawn);
     shown = drawn;
     asked = null;
     if (to?.view === "chat" && to.chat !== drawn) open((asked = shown = to.chat));
     else write(isReplaced);
-    // What another view shows is read when its button is pressed.
+    // Other views are read when their buttons are pressed.
     if (to && to.view !== "chat") document.getElementById(`to-${to.view}`)?.click();
   });
 

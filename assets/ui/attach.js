@@ -1,10 +1,10 @@
-// Files that are dropped on the chat or pasted into its box are attached to it, as by the paperclip; those that are
-// dropped on the documents are added to them. A long text that is pasted stays in the box, with a button that attaches
-// it as a document instead.
+// Files that are dropped on the chat or pasted into its box are attached to it, like those of the paperclip; files that
+// are dropped on the documents are added to them. A long pasted text stays in the box, with a button that attaches it as
+// a document.
 (() => {
   const LONG = 1500; // characters
   const NAME = 40;
-  const LARGEST_UPLOAD = 300 * 2 ** 20; // as in app/ui/frame/uploads.py: nothing is sent of a larger file
+  const LARGEST_UPLOAD = 300 * 2 ** 20; // as in app/ui/frame/uploads.py: a larger file is not sent at all
   const hasFiles = ({ dataTransfer }) => [...(dataTransfer?.types ?? [])].includes("Files");
   const input = () => document.querySelector("#composer input[type=file]");
   const inputBelow = ({ target }) => target.closest?.("#chat, #documents")?.querySelector("#composer input[type=file], #import input[type=file]");
@@ -27,7 +27,7 @@
     attach(event.dataTransfer.files, inputBelow(event));
   });
 
-  // Gradio's client tells nobody when a file has arrived. The browser does.
+  // Gradio's client does not report when a file has arrived; the browser does.
   let sending = 0;
   const count = (more) => {
     sending = Math.max(0, sending + more);
@@ -43,12 +43,12 @@
   const box = () => document.querySelector("#message textarea");
   const button = () => document.getElementById("attach-pasted");
   let pasted = "";
-  let isSent = false; // it is on its way: it leaves the box once the chat has it
+  let isSent = false; // the text is being sent: it leaves the box once the chat has it
   const offer = (text) => {
     [pasted, isSent] = [text, false];
     button().hidden = !text;
   };
-  // Files were chosen: the question on them is next.
+  // After files were chosen, the user types a question about them.
   document.addEventListener("change", ({ target }) => target === input() && box().focus());
   const asFile = (text) => {
     const words = text.trim().split("\n")[0].replace(/[^\p{L}\p{N}._-]+/gu, " ").trim();
@@ -77,7 +77,7 @@
   });
   document.addEventListener("foresight-drawn", ({ detail }) => {
     if (!pasted) return;
-    const isOver = !box().value.includes(pasted); // sent as it is, or another chat is shown
+    const isOver = !box().value.includes(pasted); // the text was sent, or another chat is shown
     if (!isOver && !(isSent && "collection-picker" in detail)) return;
     if (!isOver) {
       box().value = box().value.replace(pasted, () => "").trim();

@@ -1,16 +1,16 @@
-// The thread: copying, editing in place, details, colours. A thread's HTML is drawn anew by the server at any time;
-// what the person opened, and what stands in the box, is kept here by message.
+// The thread: copying, editing in place, details, colours. The server may redraw a thread's HTML at any time, so what the
+// user opened and typed is kept here by message.
 (() => {
   const COPIED_MS = 1500;
   const shown = new Set(); // "12 details"
   const drafts = new Map(); // message -> text
-  const thoughts = new Map(); // message -> whether the person has them open
+  const thoughts = new Map(); // message -> whether the user has opened its thought
 
   const idOf = (element) => element.closest(".message")?.dataset.message;
   const key = (message, what) => `${message} ${what}`;
   const rawText = (message) => message.querySelector(".raw").textContent;
 
-  // Assigns only what differs: the observer below would see it as another change.
+  // Assigns only values that differ, because the observer below would take any assignment for a change.
   const set = (element, name, value) => element[name] !== value && (element[name] = value);
 
   const apply = (message) => {
@@ -29,8 +29,8 @@
     }
   };
 
-  // A question that was sent in other words stands in the thread as a version of its own: only then is its box done
-  // with. One that was refused is still there to be sent again.
+  // If an edited question is sent, the thread gets a new version of it, and only then is its box closed. If it is
+  // refused, the box stays.
   const settle = (message) => {
     const versions = message.dataset.versions?.split(" ") ?? [];
     for (const id of versions.filter((version) => version !== message.dataset.message)) {
@@ -45,7 +45,7 @@
     if (!shown.delete(name)) shown.add(name);
     if (what === "editor") drafts.delete(message.dataset.message);
     apply(message);
-    message.querySelector(`.${what}:not([hidden])`)?.scrollIntoView({ block: "nearest" }); // below the last line seen
+    message.querySelector(`.${what}:not([hidden])`)?.scrollIntoView({ block: "nearest" }); // scroll down to it
     if (what !== "editor") return;
     const box = message.querySelector(".editor:not([hidden]) textarea");
     (box ?? message.querySelector("footer [data-show=editor]")).focus();
@@ -59,14 +59,14 @@
     setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
   };
 
-  // Actions of the server are sent by `foresight.listen`; here is what the page does with them.
+  // `foresight.listen` sends the server's actions; this is what the page does with them.
   const accompany = (event, button) => {
     const message = button.closest(".message");
     if (button.dataset.do === "colours") {
       shown.add(key(idOf(button), "colours"));
     } else if (button.dataset.do.startsWith("edit")) {
       const text = message.querySelector(".editor textarea").value;
-      if (!text.trim() || event.detail > 1) return event.stopImmediatePropagation(); // nor twice by a double click
+      if (!text.trim() || event.detail > 1) return event.stopImmediatePropagation(); // ignore the second click of a double click
       button.dataset.value = text;
       drafts.set(idOf(button), text);
     }
@@ -97,7 +97,7 @@
     }
   };
 
-  // What is read stays where it is while earlier messages come in above it.
+  // Keeps the visible text in place while earlier messages are inserted above it.
   const staying = (element) => {
     const first = () => element.querySelector(".message")?.dataset.message;
     let before = null;
@@ -131,7 +131,8 @@
     applyAll();
   };
 
-  // The keyboard: Escape stops, but in other boxes than the message's it is the box's; Ctrl+K searches.
+  // The keyboard: Escape stops the reply, except in boxes other than the message box, which handle it themselves; Ctrl+K
+  // searches.
   const mayStop = (target) =>
     document.getElementById("stop")?.offsetParent &&
     !document.querySelector(":is(#question, #chat-question) .question") &&
@@ -149,8 +150,8 @@
   });
 })();
 
-// The collection picker above the message box. The server draws it anew at any time, so whether it is open is kept
-// here, and the choice that had the focus gets it back.
+// The collection picker above the message box. The server may redraw it at any time, so its state and its focused choice
+// are kept here.
 (() => {
   const isOpen = () => document.body.dataset.collections === "open";
   const button = () => document.querySelector(".collection-picker > .open");
@@ -183,7 +184,7 @@
     drawn();
   };
 
-  // It may be drawn anew by the press that is reported here, and is then in no document any more.
+  // The press that is reported here may have redrawn it; then it is no longer in the document.
   document.addEventListener("click", ({ target }) => {
     if (isOpen() && target.isConnected && !target.closest("#collection-picker")) show(false);
   });

@@ -1,18 +1,18 @@
-// The message box. What is sent leaves it at once, and comes back if it is not accepted: before what was typed meanwhile,
-// which is never overwritten. See BoxChange in app/ui/chat/state.py.
+// The message box. A sent text leaves it at once, and comes back if it is not accepted: before what was typed in the
+// meantime, which is never overwritten. See BoxChange in app/ui/chat/state.py.
 (() => {
-  const WAIT_MS = 30000; // an answer that takes longer will not come
-  const TELL_MS = 250; // how often the server hears of what is typed
-  const MOST = 2e6; // characters: a longer text is no draft, and would be too long for one message of the WebSocket
-  let onItsWay = null; // what was sent and is not answered yet
-  let isDue = false; // Enter was pressed again meanwhile
+  const WAIT_MS = 30000; // a later answer is not expected
+  const TELL_MS = 250; // how often typed text is sent to the server
+  const MOST = 2e6; // characters: a longer text would be too long for a message of the WebSocket, and is not kept as a draft
+  let onItsWay = null; // the text that was sent and is not answered yet
+  let isDue = false; // Enter was pressed again in the meantime
   let seen = 0; // the last change of the box
   let waiting = 0;
   let telling = 0;
   let tell = () => {};
   const box = () => document.querySelector("#message textarea");
 
-  // Not each key by itself: that would cost the browser more than drawing the text.
+  // Not after each key, because that would cost the browser more than drawing the text.
   const tellLater = () => (telling ||= setTimeout(tellTyped, TELL_MS));
   const tellTyped = () => {
     telling = 0;
@@ -25,14 +25,14 @@
     tellLater();
     fit();
   });
-  // A browser that does not fit the box to its text.
+  // For browsers that do not fit a box to its text.
   const fit = () => {
     if (CSS.supports("field-sizing", "content")) return;
     box().style.height = "auto";
     box().style.height = `${box().scrollHeight}px`;
   };
 
-  // An event that bubbles tells the server, too.
+  // An event that bubbles reports the change to the server, too.
   const write = (text, bubbles = false) => {
     if (!box() || box().value === text) return;
     box().value = text;
@@ -55,7 +55,7 @@
     tell("click", { do: "ask", name: "", value: onItsWay });
     document.dispatchEvent(new CustomEvent("foresight-sent"));
   };
-  // Nobody will answer: the connection is lost.
+  // The connection is lost, so no answer will come.
   const giveBack = () => {
     if (onItsWay === null) return;
     write(joined(onItsWay, box().value), true);
@@ -78,7 +78,7 @@
   // Call with the trigger of the component that sends.
   window.foresight.composer = (trigger) => (tell = trigger);
   window.foresight.giveBack = giveBack;
-  // All that is typed, whether it stands in the box or is on its way.
+  // All that was typed, in the box or being sent.
   window.foresight.typed = () => joined(onItsWay, box()?.value);
   window.foresight.fillMessage = (text) => {
     answered();
@@ -101,7 +101,7 @@
   }, true);
   document.addEventListener("click", ({ target }) => {
     if (target.closest("#send")) send();
-    // A waiting message that is edited changes places with what stands in the box.
+    // A waiting message that is edited changes places with the text in the box.
     const edit = target.closest("[data-do=queue-edit]");
     if (edit) edit.dataset.value = box().value;
     if (edit) box().focus();

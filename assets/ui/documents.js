@@ -50,7 +50,7 @@
   document.addEventListener("click", ({ target }) => {
     if (target.closest("[data-close=reading], #documents [data-do=remove], #documents [data-do=delete]")) close();
   });
-  // What one chat or view opened has no place beside another. A new chat that gets its number stays the same one.
+  // The panel closes with the chat or view that opened it. A new chat that gets its number stays the same chat.
   let chat = null;
   document.addEventListener("foresight-drawn", ({ detail }) => {
     const drawn = detail["chat-id"];

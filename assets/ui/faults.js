@@ -1,4 +1,4 @@
-// What is wrong with a box is told at the box: a red border, and a sentence below it. See `faults_html` in event_handlers.py.
+// Shows what is wrong with a box: a red border, and a sentence below it. See `faults_html` in event_handlers.py.
 (() => {
   const NUMBER = "Type a number.";
   const tell = (id, given) => {
@@ -25,7 +25,7 @@
       for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) tell(id, sentence);
     }).observe(element, { childList: true, subtree: true, attributes: true });
 
-  // A text is judged when it is used: until then it may be right.
+  // A text is checked only when it is used, because it may be right by then.
   document.addEventListener("input", ({ target }) => {
     const place = target.matches("[data-testid=textbox]") && target.closest("[id].block");
     if (place) tell(place.id, "");

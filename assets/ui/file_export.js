@@ -7,7 +7,7 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   };
-  // Gradio builds these places late, and puts new elements into them each time.
+  // Gradio builds these elements late, and replaces their content each time.
   new MutationObserver((changes) => {
     for (const { addedNodes } of changes) {
       for (const node of addedNodes) {

@@ -1,5 +1,5 @@
-// A chat that was found opens at the message, with its words marked. To find in the page and to print, all messages are
-// drawn first.
+// A found chat opens at the message, with its words marked. Before finding in the page or printing, all messages are
+// drawn.
 (() => {
   const WAIT_MS = 5000;
   const view = () => document.body.dataset.view;
@@ -10,7 +10,7 @@
     button?.click();
     return Boolean(button);
   };
-  // Calls `then` once `isSo` holds, after something is drawn, or gives up.
+  // Calls `then` once `isSo` holds after something was drawn, or gives up.
   const whenDrawn = (isSo, then) => {
     const until = performance.now() + WAIT_MS;
     const look = () => {
@@ -21,7 +21,7 @@
     document.addEventListener("foresight-drawn", look);
   };
 
-  // As the search does it: without case and accents, character for character; a word where it begins.
+  // Compares as the search does: without case and accents, character for character, at the beginning of words.
   const folded = (text) => text.replace(/./gsu, (one) => {
     const low = one.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
     return low.length === one.length ? low : one;
@@ -54,7 +54,7 @@
     const words = document.querySelector("#chats nav").dataset.search;
     const { name: chat, value } = hit.dataset;
     const message = () => location.hash.endsWith(`/${chat}`) && document.querySelector(`#messages [data-message="${value}"]`);
-    // After the thread went to its end.
+    // After the thread has scrolled to its end.
     whenDrawn(message, () => setTimeout(() => message() && showFound(message(), words), 50));
   });
 

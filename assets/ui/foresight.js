@@ -21,21 +21,21 @@
     menu?.querySelector("summary").focus();
   };
 
-  // A list that is drawn anew takes the focus away with its buttons: then the button in the same place gets it. After a
-  // press of the mouse nobody looks for it.
+  // Redrawing a list removes the focused button; then the button in the same position gets the focus. After a mouse press
+  // this is not needed.
   const keepFocus = (list) => {
     let at = -1;
     const stops = () => [...list.querySelectorAll("button, summary, a[href]")].filter((each) => each.offsetParent);
     list.addEventListener("focusin", ({ target }) => (at = target.matches(":focus-visible") ? stops().indexOf(target) : -1));
     list.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && (at = -1));
-    document.addEventListener("pointerdown", () => (at = -1), true); // the focus may have come by the keyboard
+    document.addEventListener("pointerdown", () => (at = -1), true); // the focus may have come from the keyboard
     new MutationObserver(() => {
       if (at >= 0 && document.activeElement === document.body) stops().at(Math.min(at, stops().length - 1))?.focus();
     }).observe(list, { childList: true, subtree: true });
   };
 
-  // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
-  // One with data-ask asks for words first, in place, and suggests those of its data-list.
+  // Buttons inside a list. Rows may move while the button is held down, so the button that was pressed down counts. A
+  // button with data-ask first asks for words, in place, and suggests those of its data-list.
   window.foresight = {
     isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
       return key.toLowerCase() === "k" && (ctrlKey || metaKey) && !shiftKey && !altKey;
@@ -57,7 +57,7 @@
           send({ ...now, value: valuesOf(event.target.closest("form")) });
         } else send(now);
       });
-      // A form with data-form tells of each change; Enter presses its button with data-submit.
+      // A form with data-form reports each change; Enter presses its button with data-submit.
       element.addEventListener("change", ({ target }) => {
         const form = target.closest("[data-form]");
         if (form) send({ do: form.dataset.form, name: target.name, value: valuesOf(form) });
@@ -65,14 +65,13 @@
       element.addEventListener("submit", (event) => event.preventDefault());
       keepFocus(element);
     },
-    // A part of the chat's view lies over the rest, which takes neither presses nor the focus meanwhile.
-    // "" ends that.
+    // Shows a part of the chat's view over the rest, which then takes neither presses nor the focus. "" ends that.
     cover(id) {
       document.body.dataset.over = id;
       for (const one of document.querySelectorAll("#top button, #main > *")) one.inert = id && one.id !== id;
       document.dispatchEvent(new CustomEvent("foresight-covered"));
     },
-    // Tabs: #models-tab-discover shows #models-discover. Which one is chosen is up to the caller.
+    // Tabs: #models-tab-discover shows #models-discover. The caller chooses which one is shown.
     labelTabPages(prefix, tabs) {
       for (const tab of tabs) {
         const page = document.getElementById(`${prefix}-${tab}`);
@@ -101,8 +100,8 @@
     next.focus();
   });
 
-  // The list may be drawn anew while somebody types, which takes the box away or has it stand in another row: then it
-  // goes back to the row of its button, as long as there is one.
+  // The list may be redrawn while the user types, which removes the box or moves it to another row. Then it is put back
+  // into the row of its button, as long as there is one.
   const askInPlace = (list, button, send) => {
     const asked = { ...button.dataset };
     const row = () => {
@@ -125,14 +124,14 @@
       input.setSelectionRange(selectionStart, selectionEnd);
     };
     const drawn = new MutationObserver(put);
-    let isOver = false; // taking a box away that has the focus blurs it, which would end it a second time
+    let isOver = false; // removing a focused box blurs it, which would end it a second time
     const end = (isMeant, isByKey) => {
       if (isOver) return;
       isOver = true;
       drawn.disconnect();
       input.parentElement?.classList.remove("asking");
       input.remove();
-      if (isByKey) row()?.querySelector("summary, [data-ask]")?.focus(); // where the box was asked for
+      if (isByKey) row()?.querySelector("summary, [data-ask]")?.focus(); // the element from which the box was opened
       if (isMeant) send({ ...asked, value: input.value.trim() });
     };
     input.addEventListener("keydown", (event) => {
@@ -140,36 +139,36 @@
       event.stopPropagation();
       end(event.key === "Enter", true);
     });
-    // The list's own blurring is over, and made good, a moment later.
+    // A moment later the list has handled its own loss of focus.
     input.addEventListener("blur", () => setTimeout(() => document.activeElement !== input && end(false)));
     put();
     input.select();
     drawn.observe(list, { childList: true, subtree: true });
   };
 
-  // Text runs in its own direction in every box; Gradio writes the page's into its boxes.
+  // In every box, text runs in its own direction; Gradio sets the page's direction on its boxes.
   document.addEventListener("focusin", ({ target }) => {
     if (target.matches("textarea, input[type=text]") && !target.closest("#json-schema")) target.dir = "auto";
   });
 
-  // Keys of an input method only compose: no handler sees the Enter that ends a word, nor the Escape that gives it up.
+  // Keys of an input method only compose text: no handler gets the Enter that ends a word, or the Escape that cancels it.
   for (const kind of ["keydown", "keypress", "keyup"]) {
     addEventListener(kind, (event) => (event.isComposing || event.keyCode === 229) && event.stopImmediatePropagation(), true);
   }
 
-  // Gradio's text boxes tell of characters that are typed and of nothing else that changes them. What is deleted,
-  // pasted, cut or composed is reported here: as the press of a key that has no name.
+  // Gradio's text boxes report only typed characters. Deleting, pasting, cutting and composing are reported here, as the
+  // press of a key without a name.
   document.addEventListener("input", ({ target }) => {
     if (!target.matches("[data-testid=textbox]")) return;
     target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));
   });
 
-  // The search stands in the chat's view. Before others: they look for it there.
+  // Moves the search into the chat's view, before other scripts look for it there.
   document.addEventListener("keydown", (event) => {
     if (window.foresight.isSearchKey(event)) goTo("chat");
   }, true);
 
-  // An open menu takes Escape before all that lies around it.
+  // An open menu handles Escape before everything around it.
   document.addEventListener("keydown", (event) => {
     const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
     if (!menu) return;
@@ -185,22 +184,22 @@
     menu.classList.toggle("below", menu.lastElementChild.offsetHeight > room);
   }, true);
 
-  // A menu closes when the person turns elsewhere.
+  // A menu closes when the user does something elsewhere.
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {
       if (!menu.contains(event.target)) menu.removeAttribute("open");
     }
   });
 
-  // What a question was asked about may be gone: then the focus goes to where the view begins.
+  // The element that opened a question may be gone; then the beginning of the view gets the focus.
   const giveFocus = (element) => {
     const { view } = document.body.dataset;
     const isGone = element === document.body || !element.isConnected;
     (isGone ? document.querySelector(view === "chat" ? "#message textarea" : `#to-${view}`) : element)?.focus();
   };
 
-  // A question takes the focus, on the answer that changes nothing, and gives it back. One that is drawn anew takes it
-  // again only if nothing else has it: the list that it stands in may change all the time.
+  // A question takes the focus, on the answer that changes nothing, and gives it back at the end. A redrawn question
+  // takes it again only if nothing else has it, because its list may change all the time.
   const focusQuestions = (place) => {
     let before = null;
     const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked, input[type=checkbox])")].filter((each) => !each.matches(":disabled"));
@@ -225,18 +224,19 @@
     });
   };
 
-  // Gradio's loading screen leaves a timer behind that asks for every frame, 60 times a second, and draws nothing. Frames
-  // are numbered: if a second long somebody else asked for one in each, it is that timer, and ends without its next one.
+  // Gradio's loading screen leaves a timer that requests every frame, 60 times a second, and draws nothing. Frames are
+  // numbered: if for a second each frame was requested by something else than the page, it is that timer, and its next
+  // frame is cancelled.
   const endLoadingTimer = (before = 0, alone = 0, timed = 0) => {
     if (alone === 60) return;
     const next = requestAnimationFrame(() => endLoadingTimer(next, next - before === 1 ? alone + 1 : 0, next - before === 2 ? timed + 1 : 0));
     if (timed === 60) [next - 1, next].forEach((frame) => cancelAnimationFrame(frame));
   };
 
-  const QUESTIONS = 4; // the models' two, the chat's, and the settings'
+  const QUESTIONS = 4; // two of the models, one of the chat, and one of the settings
   const VIEWS = 5;
 
-  // Gradio builds the page some time after this script has run.
+  // Gradio builds the page after this script has run.
   const whenBuilt = new MutationObserver(() => {
     const thread = document.getElementById("thread");
     const questions = document.querySelectorAll("#question, .block.asks");

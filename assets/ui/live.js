@@ -1,8 +1,8 @@
-// The live view: how many numbers are shown, and the X-ray's controls, which follow the picture that the server drew.
+// The live view: how many numbers are shown, and the X-ray's controls, which follow the server's picture.
 (() => {
   const KEY = "foresight-live";
 
-  // Few numbers are shown until the person asks for more, which is remembered.
+  // Few numbers are shown until the user opens the others, which is remembered.
   const showLess = (less) => {
     document.body.dataset.live = less ? "less" : "more";
     const button = document.getElementById("fewer-numbers");
@@ -38,7 +38,7 @@
       setRole(null);
       before?.focus();
     };
-    // In its tab beside the chat it is no dialog: see assets/ui/side.js.
+    // In its tab beside the chat the X-ray is not a dialog: see assets/ui/side.js.
     let isInTab = false;
     window.foresight.showXray = (isShown) => {
       if (isShown !== isInTab && !isOpen()) send(isShown ? "open" : "close");
@@ -75,8 +75,8 @@
     bar.addEventListener("input", (event) => send("go", event.target.value));
 
     const KEYS = { ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last" };
-    // On the document and before others: the focus may be nowhere, on a button that was just switched off, and Esc
-    // means the X-ray, not what lies below it.
+    // Listens on the document and before other handlers, because the focus may be nowhere or on a disabled button, and
+    // Escape must close the X-ray and nothing below it.
     document.addEventListener("keydown", (event) => {
       if (!isOpen()) return;
       if (event.key === "Escape") close();

@@ -1,4 +1,4 @@
-// The list of models that the button in the bar opens. The server draws both anew at any time.
+// The list of models that the button in the bar opens. The server may redraw both at any time.
 (() => {
   const isOpen = () => document.body.dataset.models === "open";
   const button = () => document.getElementById("model-button");

@@ -1,4 +1,4 @@
-// The Models view: its tabs, and what lies below a line of a list.
+// The Models view: its tabs, and the details below a line of a list.
 (() => {
   const KEY = "foresight-models-tab";
   const TABS = ["installed", "discover"];
@@ -9,13 +9,13 @@
     window.foresight.markTab("models", chosen);
   };
 
-  // Call once the tabs are there.
+  // Call this once the tabs exist.
   window.foresight.modelTabs = () => {
     window.foresight.labelTabPages("models", TABS);
     choose(localStorage.getItem(KEY));
   };
 
-  // The server draws the lists anew: what was open stays open.
+  // The server redraws the lists; open details stay open.
   const open = new Set();
   const show = (button) => {
     const isOpen = open.has(button.dataset.more);

@@ -1,4 +1,4 @@
-// What draws the page: a WebSocket that brings the parts that changed. See app/ui/frame/page_connections.py.
+// Draws the page: a WebSocket brings the parts that changed. See app/ui/frame/page_connections.py.
 (() => {
   const UNKNOWN_PAGE = 4404;
   const RETRY_MS = [250, 500, 1000, 2000];
@@ -12,7 +12,7 @@
     words ? (words.data = text) : button.append(text);
   };
 
-  // A button that has the focus keeps it, as the button of the same name in what is drawn.
+  // If the focused button is redrawn, the new button of the same name gets the focus.
   const PRESSED = "button, summary, select, input:is([type=radio], [type=checkbox]), a[href]";
   const redraw = (place, html) => {
     const held = document.activeElement;
@@ -27,7 +27,7 @@
     (action ? buttons.find(({ dataset }) => dataset.do === action && dataset.name === name) : buttons[at])?.focus();
   };
 
-  // The message that is being written. Blocks that did not change stay as they are, with what is selected in them.
+  // The message that is being written. Unchanged blocks are not replaced, so a selection in them stays.
   let written = { message: 0, blocks: [] };
   const drawBlocks = (place, { message, from, blocks }) => {
     if (!message) {
@@ -48,10 +48,10 @@
     }
   };
 
-  // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
+  // Gradio keeps the values of its boxes: one of its events fills them when their values were changed elsewhere.
   const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
-  // What is typed belongs to the chat that is left; events of single keys may come too late. It outlives a reload, and
-  // the end of the app, in the tab: only a private chat's does not.
+  // Typed text belongs to the chat in which it was typed; the events of single keys may come too late. It is kept in the
+  // tab, also after a reload and after the end of the app, except for a private chat.
   const KEPT = "foresight-typed"; // [chat, text]
   const FIRST_PRIVATE = 2 ** 40;
   const isSecret = () => Number(chat) >= FIRST_PRIVATE || (chat === "0" && document.body.hasAttribute("data-is-private"));
@@ -83,7 +83,7 @@
   };
 
   let problem = "";
-  let chat = ""; // "" before one is drawn
+  let chat = ""; // "" before a chat is drawn
   const draw = (parts) => {
     const leaving = chat === "0" && isSecret() ? "private" : chat;
     chat = parts["chat-id"] ?? chat;
@@ -96,7 +96,8 @@
       else if (element?.tagName === "BUTTON") label(element, value);
       else if (element) redraw(inside(element), value);
     }
-    // A reply that has ended and could not be stored. (In a rule with :has, each redrawn part would restyle all messages.)
+    // A reply that has ended and could not be stored. (With a rule with :has, each redrawn part would restyle all
+    // messages.)
     document.querySelector("#live .message")?.classList.toggle("ended", Boolean(document.querySelector("#reply-note .problem")));
     document.dispatchEvent(new CustomEvent("foresight-drawn", { detail: parts }));
   };
@@ -107,11 +108,11 @@
     return button;
   };
 
-  // Why there is no connection: another run of the app knows neither this page nor its key.
+  // Why there is no connection: after a restart, the app knows neither this page nor its key.
   const explain = async () => {
     document.body.dataset.isLost = "";
     const answer = await fetch("/foresight/page").catch(() => null);
-    if (!losses || isOver) return; // it is back already, or does not matter any more
+    if (!losses || isOver) return; // it is back already, or no longer needed
     if (answer?.status === 403) showNote("Foresight was restarted, and this page no longer has its key. Open Foresight from its window or terminal.");
     else showNote("The connection to Foresight is lost. Reconnecting…");
   };
@@ -160,7 +161,7 @@
     begin();
   };
 
-  // After Quit: the end of the connection is no news.
+  // After Quit, the end of the connection is expected.
   window.foresight.leave = () => {
     isOver = true;
     socket?.close(1000);
@@ -177,7 +178,7 @@
     document.addEventListener(kind, active, { capture: true, passive: true });
   }
 
-  // Returns whether the server is there to be told.
+  // Returns whether the server can be reached.
   window.foresight.say = (message) => {
     const isOpen = socket?.readyState === WebSocket.OPEN;
     if (isOpen) socket.send(JSON.stringify(message));
@@ -189,7 +190,7 @@
     isOver = true;
     socket?.close(1000);
   });
-  // A page that the browser kept to go back to has lost its session.
+  // A page that the browser kept for its Back button has lost its session.
   addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
   addEventListener("online", () => losses && connect());
 })();

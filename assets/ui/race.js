@@ -2,7 +2,7 @@
 (() => {
   const SHORTEST = 2.5, LONGEST = 12; // seconds of a replay; the clock shows the time of the race
 
-  // [[seconds, tokens], …] at a time: the tokens of the last point that is not later.
+  // [[seconds, tokens], …] and a time -> the tokens of the last point that is not later.
   const tokensAt = (curve, time) => {
     let low = 0, high = curve.length;
     while (low < high) {

@@ -1,5 +1,5 @@
-// Where the thread stands: at its end while text arrives, unless the person scrolled up to read. Sending and opening a
-// chat lead back to the end, and so does a button that stands there meanwhile. The message box has the focus.
+// Keeps the thread at its end while text arrives, unless the user has scrolled up to read. Sending a message and opening
+// a chat lead back to the end, and so does a button that is shown in the meantime. The message box has the focus.
 (() => {
   const NEAR = 48;
   const SENDS = "#begin button, [data-do]:is([data-do=starter], [data-do=regenerate], [data-do=continue], [data-do=edit], [data-do=open])";
@@ -23,21 +23,21 @@
       show(isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < NEAR),
     );
     new MutationObserver(stay).observe(thread, { childList: true, subtree: true, characterData: true });
-    // Wherever the chat before stood.
+    // Wherever the previous chat was scrolled to.
     new MutationObserver(() => isEmpty() && (thread.scrollTop = 0)).observe(document.body, { attributeFilter: ["data-is-empty", "data-is-private"] });
-    new ResizeObserver(stay).observe(thread); // the message box below it grows, the panel beside it is closed
+    new ResizeObserver(stay).observe(thread); // the message box below it may grow, or the panel beside it close
     document.addEventListener("click", ({ target }) => {
       if (target.closest(SENDS)) toEnd();
       if (target.closest("#jump-to-latest")) {
         toEnd();
         window.foresight.focusMessage();
       }
-      // Later: the list of chats gives the focus back when it closes.
+      // A moment later, because the list of chats gives the focus back when it closes.
       if (target.closest("#begin button, #skip-to-message")) setTimeout(window.foresight.focusMessage);
     });
     document.addEventListener("foresight-sent", toEnd);
-    // Gradio builds some of the page anew until the server has drawn it; and the button of an offered model is gone
-    // once that is loaded.
+    // Gradio rebuilds some elements until the server has drawn the page, and the button of an offered model disappears
+    // once the model is loaded.
     let isDrawn = false;
     document.addEventListener("foresight-drawn", ({ detail }) => {
       const isDue = !isDrawn || detail.offers === "";

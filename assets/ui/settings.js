@@ -1,5 +1,5 @@
-// Light or dark, and the size of the text: what was chosen in this browser, else the app's settings at its start;
-// "system" follows the system.
+// Light or dark, and the size of the text: the choice in this browser, or else the app's settings at its start; "system"
+// follows the system.
 (() => {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
@@ -33,8 +33,8 @@
     choose(look, event.target.value);
   });
 
-  // Follows the app's settings when restored defaults or another page change them. What was on its way when the person
-  // chose here is older than that choice.
+  // Follows the app's settings when restored defaults or another page change them. A value that was sent before the user
+  // chose here is outdated.
   const SAVING_MS = 1000;
   let saved = {};
   const follow = () => {
@@ -61,7 +61,7 @@
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 
-  // The sections: links lead to #/settings/data and so on, and address.js comes back here.
+  // The sections: links lead to #/settings/data and so on; address.js then calls this.
   const links = () => [...document.querySelectorAll("#settings-nav a")];
   const markSection = () => {
     for (const link of links()) {
@@ -80,7 +80,7 @@
     window.foresight.showSection(document.body.dataset.section);
   };
 
-  // What can be copied stands in the button.
+  // The button holds the text to copy.
   const COPIED_MS = 1500;
   document.addEventListener("click", async ({ target }) => {
     const button = target.closest("[data-copy-text]");
@@ -93,7 +93,7 @@
     }, COPIED_MS);
   });
 
-  // Quit. Gradio would tell of its broken connections: assets/ui/foresight.css hides that.
+  // Quit. assets/ui/foresight.css hides Gradio's message about the broken connection.
   const goodbye = Object.assign(document.createElement("p"), { id: "goodbye", textContent: "Foresight has ended. You can close this page." });
   goodbye.setAttribute("role", "alert");
   document.addEventListener("click", (event) => {

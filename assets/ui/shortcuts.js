@@ -1,5 +1,5 @@
-// The keyboard: what can be pressed from anywhere, and the sheet that lists it. Those without `run` are
-// handled where they belong: they stand here to be listed.
+// Keyboard shortcuts that work anywhere, and the sheet that lists them. Entries without `run` are handled elsewhere and
+// only listed here.
 (() => {
   const isMac = navigator.platform.startsWith("Mac");
   const press = (id) => () => document.getElementById(id)?.click();
@@ -54,7 +54,7 @@
   document.addEventListener("keydown", (event) => {
     const name = pressed(event);
     const run = SHORTCUTS.find(({ keys }) => keys === name)?.run;
-    if (!run || event.repeat) return; // most keys are typed: no more is looked for
+    if (!run || event.repeat) return; // most keys are ordinary typing
     const isTyping = event.target.closest("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
     const isAsked = document.querySelector(".question[role=alertdialog]");
     if (isAsked || (name === "?" && isTyping) || document.body.dataset.xray === "open") return;

@@ -1,5 +1,5 @@
-// The panel beside the chat: its tabs, whether it is closed, and its width. All of that is remembered. Where there is no
-// room beside the chat it lies over it, as the sidebar does.
+// The panel beside the chat: its tabs, whether it is closed, and its width, all of which are remembered. If there is no
+// room beside the chat, it lies over the chat, like the sidebar.
 (() => {
   const KEY = "foresight-side";
   const TABS = ["live", "settings", "xray"];
@@ -44,14 +44,14 @@
   window.foresight.toggleSide = () => show(!isShown());
 
   document.addEventListener("click", ({ target }) => {
-    // Beside what a starter writes stand its live numbers, where there is room beside it.
+    // The reply to a starter is shown with its live numbers beside it, if there is room.
     const starter = beside.matches && target.closest("#starters button") && "live";
     const tab = target.closest("[data-side]:not(body)")?.dataset.side || starter;
     if (tab) {
       keep({ tab });
       if (!isShown()) show(true);
     }
-    if (isOver() && target.id === "main") show(false); // what lies around it
+    if (isOver() && target.id === "main") show(false); // a press beside the panel
     if (target.closest("#close-side, #toggle-side")) {
       window.foresight.toggleSide();
       document.getElementById("toggle-side").focus();
@@ -81,7 +81,7 @@
     });
   };
 
-  // Call once the panel is there.
+  // Call this once the panel exists.
   window.foresight.side = () => {
     window.foresight.labelTabPages("side", TABS);
     drag(edge());

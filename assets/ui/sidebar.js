@@ -1,6 +1,6 @@
-// The sidebar. Beside the chat it is resized by its edge and hidden by a button or Ctrl+B, which the browser keeps.
-// Where there is no room beside the chat it lies over it: opened by a button, closed by Escape, by a press beside it,
-// and by going to a chat.
+// The sidebar. Beside the chat, it is resized at its edge and hidden by a button or Ctrl+B, which the browser remembers.
+// If there is no room beside the chat, it lies over the chat: a button opens it; Escape, a press beside it, or opening a
+// chat closes it.
 (() => {
   const HIDDEN = "foresight-sidebar"; // "hidden"
   const WIDTH = "foresight-sidebar-width";
@@ -22,7 +22,7 @@
   const tell = () => document.getElementById("open-chats")?.setAttribute("aria-expanded", isShown());
   const isOver = () => !beside.matches && isShown();
 
-  // The width. Without one of the person's own the stylesheet's counts.
+  // The width. If the user has not chosen one, the stylesheet's applies.
   const edge = () => document.querySelector("#sidebar-edge [role=separator]");
   const currentWidth = () => document.getElementById("sidebar").getBoundingClientRect().width;
   const resize = (width) => {
@@ -78,8 +78,8 @@
     if (event.target.closest("#undo .hide-undo")) event.target.closest(".undo").hidden = true;
   });
 
-  // The list by the keyboard: arrow keys from the search to the chats and between them; Enter in the search opens the
-  // first chat that was found, Escape clears it.
+  // The list by the keyboard: arrow keys lead from the search to the chats and between them; Enter in the search opens
+  // the first found chat, Escape clears the search.
   const search = () => document.querySelector("#chat-search :is(input, textarea)");
   const chats = () => [...document.querySelectorAll("#chats button.open")];
   const clearSearch = () => {
@@ -94,7 +94,7 @@
     if (at < 0) search().focus();
     else all[Math.min(at, all.length - 1)]?.focus();
   };
-  // What was typed last may not be listed yet: then Enter waits for it.
+  // The list may not show the newest search yet; then Enter waits for it.
   const isListed = () => document.querySelector("#chats nav")?.dataset.search === search().value.trim();
   const openFirst = () => {
     if (isListed()) return chats()[0]?.click();
@@ -118,7 +118,7 @@
     return true;
   };
 
-  // What was deleted last comes back by Ctrl+Z, unless there is text to take back in the box that has the focus.
+  // Ctrl+Z restores what was deleted last, unless the focused box has typed text to undo.
   const undo = ({ key, ctrlKey, metaKey, shiftKey, altKey, target }) => {
     const isUndo = key.toLowerCase() === "z" && (ctrlKey || metaKey) && !shiftKey && !altKey;
     const hasText = target.matches?.("textarea, input:not([type=range], [type=checkbox])") && target.value;
@@ -140,7 +140,7 @@
     if (isDone) event.preventDefault();
   }, true);
 })();
-// A chat is dragged onto a folder, or out of it to where no folder is. The menu of the chat does the same by the keyboard.
+// Drags a chat onto a folder, or out of it to a place without a folder. The chat's menu does the same by the keyboard.
 (() => {
   let dragged = ""; // the chat's id
   const place = (target) => target.closest?.("#chats nav") && (target.closest(".folder, .folder + ul") ?? target.closest("#chats nav"));
