@@ -15,7 +15,7 @@ from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
-from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
+from app.engine.lookahead.model_statistics import measure_first_successors, no_successors
 from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
@@ -41,7 +41,7 @@ class ReplayedReplies:
         loaded = load(ModelFolder(assets_dir() / "demo-model", "demo"), ModelChoice("demo"))
         eager = loaded.runner
         assert isinstance(eager, BlockRunner)
-        self._first: Packed = ask_first_successors(
+        self._first: Packed = measure_first_successors(
             eager, no_successors(loaded.vocabulary), 1, lambda *_: None
         )
         self._prompts = [tuple(loaded.tokenizer(question)["input_ids"]) for question in QUESTIONS]

@@ -86,7 +86,7 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
     )
 
 
-def apart_block(tokens: Sequence[int], position: int) -> Block:
+def siblings_block(tokens: Sequence[int], position: int) -> Block:
     """Make a block of rows at the same position, each of which sees only the prefix and itself."""
     rows = len(tokens)
     return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))

@@ -31,9 +31,9 @@ from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, C
 from app.engine.lookahead.model_statistics import (
     ROWS,
     ModelStatistics,
-    ask_first_successors,
+    measure_first_successors,
     no_successors,
-    num_asked,
+    num_measured,
 )
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_time_curve import CurveShape
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 NOTHING_COUNTED: dict[int, Counts] = {}
 NO_SHAPES: dict[Buckets, CurveShape] = {}
-NOTHING_SAID = no_successors(0)
+NO_SUCCESSORS = no_successors(0)
 
 SECONDS = 60.0
 """The seconds of idle measurement after each load."""
@@ -128,13 +128,13 @@ def _first_successors(
     largest: int,
 ) -> Packed:
     vocabulary = runner.vocabulary
-    first = cache.read("successors", cache_key, _to_packed, NOTHING_SAID)
+    first = cache.read("successors", cache_key, _to_packed, NO_SUCCESSORS)
     if len(first) != vocabulary:
         first = no_successors(vocabulary)
-    if num_asked(first) < vocabulary:
+    if num_measured(first) < vocabulary:
         start = first_token_of_texts(loaded.tokenizer, vocabulary)
         look = part_of_load(progress, "Measuring which tokens are likely after each token", STEPS, LOADED)
-        first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
+        first = measure_first_successors(runner, first, start, look, min(ROWS, largest))
         keep_first(first, cache, cache_key)
     return first
 
@@ -170,7 +170,7 @@ def _to_profile(note: dict[str, Any]) -> StepProfile:
 
 def _to_packed(note: dict[str, Any]) -> Packed:
     if note["layout"] != SUCCESSORS_LAYOUT:
-        return NOTHING_SAID
+        return NO_SUCCESSORS
     try:
         numbers = np.frombuffer(decompress(b64decode(note["packed"])), dtype=np.int32)
     except zlib_error as broken:
@@ -221,7 +221,7 @@ class IdleMeasurement:
     def is_done(self) -> bool:
         """Whether the successors of every token are known, or the time is used up."""
         first = self._loaded.statistics.first
-        return self._left <= 0 or num_asked(first) == len(first)
+        return self._left <= 0 or num_measured(first) == len(first)
 
     def ask(self) -> float:
         """Measure the successors of one block of tokens; return the seconds it took, 0 if nothing is left.
@@ -249,7 +249,9 @@ class IdleMeasurement:
         assert isinstance(loaded.runner, BlockRunner)
         runner, known = loaded.runner.with_small_cache(), loaded.statistics.first
         start = first_token_of_texts(loaded.tokenizer, len(known))
-        more = ask_first_successors(runner, known, start, lambda _done, _total: None, self._rows, seconds=0)
+        more = measure_first_successors(
+            runner, known, start, lambda _done, _total: None, self._rows, seconds=0
+        )
         loaded.statistics.learn_first(more)
 
 

@@ -33,7 +33,7 @@ SECONDS = 1.5
 """Seconds of measuring at load. It goes by ascending id, because rare tokens have high ids."""
 
 
-def ask_first_successors(
+def measure_first_successors(
     runner: ModelRunner,
     known: Packed,
     start: int,
@@ -54,7 +54,7 @@ def ask_first_successors(
     began = clock()
     for _ in runner.prefill([start]):
         pass
-    for first in range(num_asked(known), vocabulary, rows):
+    for first in range(num_measured(known), vocabulary, rows):
         tokens = range(first, min(first + rows, vocabulary))
         ids, logits = likeliest(runner.forward_siblings(tokens), SUCCESSORS)
         successors[first : first + len(tokens)] = pack_successors(ids, logits)
@@ -85,7 +85,7 @@ def no_successors(vocabulary: int) -> Packed:
     return np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
 
 
-def num_asked(successors: Packed) -> int:
+def num_measured(successors: Packed) -> int:
     """Return how many tokens were measured; these are the tokens with the lowest numbers."""
     return int(np.count_nonzero(successors[:, 0]))
 

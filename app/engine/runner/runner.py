@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import SDPA, Attention
-from app.engine.block.block import Block, apart_block, chain_block, common_length, padded
+from app.engine.block.block import Block, chain_block, common_length, padded, siblings_block
 from app.engine.block.step_profile import Buckets, bucket_for
 from app.engine.machine.hardware import uploaded
 from app.engine.machine.memory import is_out_of_memory
@@ -173,7 +173,7 @@ class BlockRunner:
         return self._newest
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
-        return self.forward(apart_block(tokens, len(self._prefix)))
+        return self.forward(siblings_block(tokens, len(self._prefix)))
 
     def with_small_cache(self) -> "BlockRunner":
         """Make a runner of the same model for a few tokens at a time, with a small cache of its own."""

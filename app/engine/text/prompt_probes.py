@@ -79,10 +79,10 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
     return ChatFormat(
         reply,
         _modes(shown, reply),
-        takes_system=takes(_said("system", SYSTEM), _user(USER)),
+        takes_system=takes(_message("system", SYSTEM), _user(USER)),
         takes_system_alone=_takes_system_alone(shown, reply.calls.shows_tools),
         takes_user_runs=takes(_user(USER), _user(NEXT)),
-        takes_assistant_first=takes(_said("assistant", ANSWER), _user(USER)),
+        takes_assistant_first=takes(_message("assistant", ANSWER), _user(USER)),
         takes_text=takes_text,
         turn_ends=_turn_ends(shown, controls),
     )
@@ -90,7 +90,7 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
 
 def _takes_system_alone(shown: Shown, shows_tools: bool) -> bool:
     """Return whether a system message may be the whole chat, also in a chat with tools."""
-    system = _said("system", SYSTEM)
+    system = _message("system", SYSTEM)
     with_tools = shown(system, tools=TOOLS)
     return SYSTEM in shown(system) and SYSTEM in with_tools and (not shows_tools or NAMES[0] in with_tools)
 
@@ -100,12 +100,12 @@ def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
 
 
-def _said(role: str, content: str, **more: Any) -> dict[str, Any]:
+def _message(role: str, content: str, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **more}
 
 
 def _user(content: str) -> dict[str, Any]:
-    return _said("user", content)
+    return _message("user", content)
 
 
 def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
     one of that beginning. A token that also occurs inside a turn does not end one: gpt-oss writes the same token
     after a thought and after an answer."""
     names = re.compile(f"({'|'.join(map(re.escape, sorted(controls, key=len, reverse=True))) or '(?!)'})")
-    text = shown(_user(USER), _said("assistant", ANSWER), _user(NEXT))
+    text = shown(_user(USER), _message("assistant", ANSWER), _user(NEXT))
     before, _, rest = text.partition(USER)
     first, second = (names.split(part) for part in (before, rest.rpartition(ANSWER)[2].partition(NEXT)[0]))
     header = common(first[::-1], second[::-1])[::-1]
@@ -131,8 +131,8 @@ def _inside(shown: Shown) -> str:
     said = dict.fromkeys(FIELDS, THOUGHT)
     begin = _end(shown(_user(USER)))
     texts = [
-        _end(shown(_user(USER), _said("assistant", ANSWER, **said))),
-        _end(shown(_user(USER), _said("assistant", "", tool_calls=[call], **said))),
+        _end(shown(_user(USER), _message("assistant", ANSWER, **said))),
+        _end(shown(_user(USER), _message("assistant", "", tool_calls=[call], **said))),
     ]
     written = [text[len(common(text, begin)) :] for text in texts]
     return "".join(text.rpartition(end)[0] for text in written for end in (THOUGHT, ANSWER, '"a"'))
@@ -182,8 +182,8 @@ def _spoken(shown: Shown) -> dict[str, ThinkingMode]:
     """Return the thinking levels that words in the system prompt choose, by the system prompt.
 
     They count if the words change the end of the prompt, or if the template's own system prompt has them."""
-    end, usual = _end(shown(_said("system", SYSTEM), _user(USER))), shown(_user(USER))
-    texts = ((level, word, shown(_said("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
+    end, usual = _end(shown(_message("system", SYSTEM), _user(USER))), shown(_user(USER))
+    texts = ((level, word, shown(_message("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
     return {
         text: ThinkingMode(level, system=word)
         for level, word, text in texts

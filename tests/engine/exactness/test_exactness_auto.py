@@ -8,7 +8,7 @@ from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi_window import WindowSizer
-from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
+from app.engine.lookahead.model_statistics import measure_first_successors, no_successors
 from app.engine.lookahead.row_planner import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner, Tuner
 from app.engine.lookahead.step_time_curve import StepTimeCurve
 from app.values.messages import Decoding, Origin, Sampling
@@ -144,7 +144,7 @@ def test_the_first_successors_change_nothing(
     runner = zoo.runner(architecture)
     first = no_successors(VOCABULARY)
     if is_asked_first:
-        first = ask_first_successors(runner, first, 0, lambda _done, _total: None)
+        first = measure_first_successors(runner, first, 0, lambda _done, _total: None)
     expected = reference(runner, PROMPT)
     runner.forget()
     known = ReplyContext(ModelStatistics(VOCABULARY, first=first))

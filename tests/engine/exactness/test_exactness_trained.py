@@ -15,7 +15,7 @@ from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
-from app.engine.lookahead.model_statistics import ask_first_successors, no_successors
+from app.engine.lookahead.model_statistics import measure_first_successors, no_successors
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Sampler
@@ -91,7 +91,9 @@ class Trained:
 def prepared(folder: ModelFolder) -> Trained:
     loaded = load(folder, ModelChoice(folder.name, "float32", "cpu"))
     nothing, start = no_successors(loaded.tokenizer.vocab_size), loaded.tokenizer.bos_token_id or 0
-    return Trained(loaded, ask_first_successors(loaded.runner, nothing, start, lambda _done, _total: None))
+    return Trained(
+        loaded, measure_first_successors(loaded.runner, nothing, start, lambda _done, _total: None)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from app.engine.loading.model_measurements import (
 )
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.model_statistics import no_successors, num_asked
+from app.engine.lookahead.model_statistics import no_successors, num_measured
 from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import MeasurementCache
 from app.engine.runner.runner import BlockRunner
@@ -47,12 +47,12 @@ MEASURING, ASKING = "Measuring the model's step", "Measuring which tokens are li
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A load has time to ask about every token, also on a busy machine."""
-    ask = model_measurements.ask_first_successors
+    ask = model_measurements.measure_first_successors
 
     def patiently(*given: Any, seconds: float = 600.0) -> Packed:
         return ask(*given, seconds=seconds)
 
-    monkeypatch.setattr(model_measurements, "ask_first_successors", patiently)
+    monkeypatch.setattr(model_measurements, "measure_first_successors", patiently)
 
 
 class ProgressLog:
@@ -104,7 +104,7 @@ def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedMod
     assert again.profile == first.profile
     assert (first_of(again) == first_of(first)).all()
     assert first_of(first).shape == (4096, SUCCESSORS)
-    assert num_asked(first_of(first)) == 4096
+    assert num_measured(first_of(first)) == 4096
 
 
 def test_a_compiler_that_is_missing_is_a_note_of_the_model(fresh: Callable[[], LoadedModel]) -> None:
@@ -361,7 +361,7 @@ def test_a_block_at_a_time_and_the_chat_goes_on_where_it_was(ready: Callable[[],
     for _ in runner.prefill([5, 6, 7]):
         pass
     assert IdleMeasurement(loaded, MeasurementCache(None)).ask() > 0
-    asked = num_asked(loaded.statistics.first)
+    asked = num_measured(loaded.statistics.first)
     assert ASKED < asked < VOCABULARY
     assert runner.length == 3
     drafted = {token for _, token, _ in pool.edges([asked - 1], 1)}
@@ -376,7 +376,7 @@ def test_after_a_minute_the_next_load_goes_on(ready: Callable[[], LoadedModel], 
     asking = IdleMeasurement(loaded, MeasurementCache(tmp_path), count(0.0, SECONDS).__next__)
     assert asking.ask() == SECONDS
     assert asking.ask() == 0
-    assert num_asked(loaded.statistics.first) < VOCABULARY
+    assert num_measured(loaded.statistics.first) < VOCABULARY
     assert list(tmp_path.glob("successors-*.json"))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 import torch
 from torch import Tensor
 
-from app.engine.block.block import Block, Visible, apart_block
+from app.engine.block.block import Block, Visible, siblings_block
 from app.engine.sampling.sampling import best_tokens
 from app.values.messages import MAX_ROWS, Prefilling
 
@@ -85,7 +85,7 @@ class ScriptedRunner:
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """In one block."""
-        return self.forward(apart_block(tokens, len(self.prefix)))
+        return self.forward(siblings_block(tokens, len(self.prefix)))
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """As they are looked for in any logits."""

@@ -14,10 +14,10 @@ from app.engine.lookahead.model_statistics import (
     ROWS,
     SECONDS,
     ModelStatistics,
-    ask_first_successors,
     likely_anywhere,
+    measure_first_successors,
     no_successors,
-    num_asked,
+    num_measured,
 )
 from app.engine.lookahead.pool import Pool
 from app.values.messages import Origin, Sampling
@@ -37,7 +37,7 @@ def sums(line: Sequence[int]) -> int:
 
 
 def test_each_tokens_likeliest_successor_is_what_the_model_says_behind_it() -> None:
-    found = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent)
+    found = measure_first_successors(ScriptedRunner([]), NOTHING, START, silent)
     assert found.shape == (RULED, SUCCESSORS)
     assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
         triple_plus_one([token]) for token in range(RULED)
@@ -48,7 +48,7 @@ def test_each_tokens_likeliest_successor_is_what_the_model_says_behind_it() -> N
 @pytest.mark.parametrize("rows", [1, 7, 40, ROWS])
 def test_rows_do_not_see_each_other_however_many_there_are(rows: int) -> None:
     runner = ScriptedRunner([9, 9], rule=sums)
-    found = ask_first_successors(runner, NOTHING, START, silent, rows)
+    found = measure_first_successors(runner, NOTHING, START, silent, rows)
     assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
         (START + token) % RULED for token in range(RULED)
     ]
@@ -58,13 +58,13 @@ def test_rows_do_not_see_each_other_however_many_there_are(rows: int) -> None:
 
 def test_no_prefix_is_left_behind() -> None:
     runner = ScriptedRunner([1, 2, 3])
-    ask_first_successors(runner, NOTHING, START, silent)
+    measure_first_successors(runner, NOTHING, START, silent)
     assert runner.prefix == []
 
 
 def test_the_person_is_told_how_far_it_is() -> None:
     seen = []
-    ask_first_successors(
+    measure_first_successors(
         ScriptedRunner([]), NOTHING, START, lambda done, total: seen.append((done, total)), rows=40
     )
     assert seen == [(40, RULED), (80, RULED), (RULED, RULED)]
@@ -72,20 +72,20 @@ def test_the_person_is_told_how_far_it_is() -> None:
 
 def test_on_a_slow_machine_the_later_tokens_stay_unasked() -> None:
     clock = count(0.0, 2 * SECONDS).__next__  # each look at it finds that too much time went by
-    found = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent, 10, clock)
+    found = measure_first_successors(ScriptedRunner([]), NOTHING, START, silent, 10, clock)
     assert (found[:10] > 0).all()
     assert not found[10:].any()
-    assert (num_asked(NOTHING), num_asked(found)) == (0, 10)
+    assert (num_measured(NOTHING), num_measured(found)) == (0, 10)
 
 
 @pytest.mark.parametrize("asked", [0, 1, 50, RULED])
 def test_the_next_load_goes_on_where_there_was_no_time(asked: int) -> None:
-    whole = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent)
+    whole = measure_first_successors(ScriptedRunner([]), NOTHING, START, silent)
     known, runner = whole.copy(), ScriptedRunner([])
     known[asked:] = 0
-    assert (ask_first_successors(runner, known, START, silent) == whole).all()
+    assert (measure_first_successors(runner, known, START, silent) == whole).all()
     assert [token for block in runner.blocks for token in block.tokens] == list(range(asked, RULED))
-    assert num_asked(known) == asked
+    assert num_measured(known) == asked
 
 
 def test_likely_anywhere_is_the_mean_over_the_tokens_that_were_asked() -> None:

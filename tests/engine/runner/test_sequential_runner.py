@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from app.engine.block.block import apart_block, chain_block
+from app.engine.block.block import chain_block, siblings_block
 from app.engine.machine.hardware import is_close
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner, Snapshot, State
 from tests.engine.recurrent_architectures import CHAINED
@@ -201,7 +201,9 @@ def test_only_the_wanted_rows_are_answered(runner: SequentialRunner) -> None:
     assert is_close(logits, says(runner, TEXT[:4])[[3, 1]])
 
 
-@pytest.mark.parametrize("block", (apart_block((1, 2), 9), chain_block(numbers(LONGEST_CHAIN + 1), 9, (0,))))
+@pytest.mark.parametrize(
+    "block", (siblings_block((1, 2), 9), chain_block(numbers(LONGEST_CHAIN + 1), 9, (0,)))
+)
 def test_a_tree_or_too_long_a_chain_is_refused(runner: SequentialRunner, block: object) -> None:
     with pytest.raises(ValueError, match="takes a chain of at most 32 rows"):
         runner.forward(block)  # type: ignore[arg-type]
