@@ -190,7 +190,7 @@ def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[No
     What a killed app has left is so deleted at the next start."""
 
     def delete() -> None:
-        with suppress(AppError):  # with a full disk it stays until the next start
+        with suppress(AppError):  # if the disk is full, they stay until the next start
             documents.delete_attached(stores.stored.used_collections())
 
     delete()
@@ -258,7 +258,7 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
-    with suppress(StoreError):  # with a full disk chats can still be read
+    with suppress(StoreError):  # if the disk is full, chats can still be read
         stored.mark_interrupted()
         stored.purge()
     try:

@@ -68,7 +68,7 @@ def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
     from app.engine import Engine
     from app.engine.machine.memory import share_one_heap
 
-    share_one_heap()  # as the app's main does
+    share_one_heap()  # as app/main.py does
     peak = _Anonymous()
     engine = Engine(locate, Path(tempfile.mkdtemp()))
     request = Request(

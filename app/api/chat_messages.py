@@ -109,7 +109,7 @@ def _native(given: Sequence[ChatMessage], texts: Sequence[str], form: CallFormat
                 calls = [_call(call, next(numbers), form) for call in message.calls]
                 for call in calls:
                     waiting.setdefault(call.id, []).append(call)
-                found += _assistant_messages(text, calls, form, message.thought)
+                found += _answers(text, calls, form, message.thought)
             case role:
                 found.append(Message("user" if role == "user" else "system", text))
     return _joined(found) if form.can_repeat else _answered(found)
@@ -133,9 +133,7 @@ def _call(call: CalledTool, number: int, form: CallFormat) -> ToolCall:
     return ToolCall(short_id(call.id or str(number)), *_called(call), form.takes_text)
 
 
-def _assistant_messages(
-    text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str
-) -> list[Message]:
+def _answers(text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str) -> list[Message]:
     """Return the assistant's text and calls as one message, or a message per call if the template takes only
     one."""
     if form.can_repeat or not calls:

@@ -44,7 +44,7 @@ class CompletionPlan(Plan):
             requests += engine_requests(asked, model, prompt, tools, asked.max_tokens, top_logprobs=top)
         super().__init__(requests, tools)
         self._has_usage, self._has_logprobs = asked.has_usage_chunk, asked.logprobs is not None
-        self._offset = 0  # of the next token, in the text of its choice
+        self._offset = 0  # where the next token begins in its choice's text
         self._head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",

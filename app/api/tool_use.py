@@ -33,7 +33,7 @@ NOTHING = {"type": "object", "properties": {}}
 MOST_TOOLS = 1024
 """Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
-"""Most calls that a grammar allows in a reply."""
+"""Maximum number of calls that a grammar allows in a reply."""
 WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}
 
 

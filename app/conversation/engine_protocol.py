@@ -39,7 +39,7 @@ class ModelEngine(ReplyEngine, Protocol):
         """Asks to load this model. `status` reports the progress; `ended` is called with whether it is loaded."""
 
     def cancel_load(self) -> None:
-        """Asks to end the loading that is going on."""
+        """Asks to cancel the running load, if there is one."""
 
     def unload(self) -> None:
         """Asks to unload the model."""

@@ -159,7 +159,7 @@ class PromptBuilder:
         """Returns what to send to the engine. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
         grammar = context.chat_settings.json_answers.grammar
         begun = context.written.text if context.written else ""
-        if context.written and context.written.provenance:  # its thought goes on as it began
+        if context.written and context.written.provenance:  # it continues with the same thinking
             thinking = context.written.provenance.options.thinking
             settings = replace(settings, options=replace(settings.options, thinking=thinking))
         if retrieved.is_empty and not begun:

@@ -55,7 +55,7 @@ class Reply:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody asked the reply to stop."""
+        """Whether the reply was asked to stop."""
         return self._stop.is_set()
 
     @property

@@ -193,7 +193,7 @@ def _from_both_ends(connection: sqlite3.Connection, query: str) -> tuple[list[sq
             for row in connection.execute(query.format(direction)):
                 found.append(row)
             return found, True
-        except sqlite3.DatabaseError:  # go on from the other end
+        except sqlite3.DatabaseError:  # continue from the other end
             continue
     return found, False
 

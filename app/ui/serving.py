@@ -50,7 +50,7 @@ class Running:
         self.note = f"Port {requested_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
-        """Wait until the page is closed for good or somebody presses Quit. A KeyboardInterrupt passes through."""
+        """Wait until the server has ended or the user presses Quit. A KeyboardInterrupt passes through."""
         while self._server.is_alive and not self.endpoint.quit_requested.wait(0.5):
             pass
 

@@ -190,7 +190,7 @@ class _Reader:
         self._file = file
         self._path = path
         self._size = path.stat().st_size
-        self._kept = kept  # of longer lists only the length is kept
+        self._kept = kept  # only the length of longer lists is kept
         self._entries = 0
 
     def values(self) -> tuple[dict[str, Any], int]:

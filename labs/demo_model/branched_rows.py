@@ -58,9 +58,9 @@ class Hop:
 class Row:
     """For each token of a row: how much the loss of predicting it weighs, and what it should know.
 
-    `numbers` are the numbers of the source that it stands in or asks for, `firsts` the first tokens of that
-    sentence as an answer begins with it; `copied` are the places in the sources of the tokens to be written next;
-    -1 where there is none. `hops` has one for each answerable question."""
+    `numbers` are the numbers of the source that contains it or that it asks for, `firsts` the first token of the
+    sentence in an answer, `copied` the positions in the sources of the tokens to be written next; all are -1 if
+    there is none. `hops` has one for each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)

@@ -243,7 +243,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=3600, help="for all stages")
     parser.add_argument(
-        "--begin", type=float, default=0.0, help="the share of the time that MODEL has behind it"
+        "--begin", type=float, default=0.0, help="the share of the time after which MODEL was written"
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--compile", action="store_true", help="use torch.compile (needs a C++ compiler)")

@@ -24,7 +24,7 @@ MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
 """The layer and the head that find the asked word in the sources, that find the asked word from the answer, and
 that look at the token which the answer copies next.
 
-Each lies above those whose finds it needs: of sentences of one form only the asked word tells which one to copy."""
+Each is in a higher layer than those whose results it needs."""
 
 
 class Probe(nn.Module):

@@ -79,7 +79,7 @@ class Plan:
     reply_dtypes: tuple[DType, ...] = ("float32", "bfloat16")
     prompts: int = 20
     reply_tokens: int = 128
-    seconds: float = 0.5  # for each timing
+    seconds: float = 0.5  # how long each timing may take
 
     @property
     def torch_device(self) -> torch.device:

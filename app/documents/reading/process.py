@@ -23,7 +23,7 @@ WAITING = 4
 PIECE = 2**16
 """Maximum number of characters of a message: no other thread runs while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
-"""Bytes of address space that a reader may use, where the system can limit them."""
+"""Bytes of address space that a reader may use, if the system can limit them."""
 
 
 @dataclass(frozen=True, slots=True)

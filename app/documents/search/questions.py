@@ -107,7 +107,7 @@ def is_conversational(message: str, has_answer: bool) -> bool:
     """Returns whether a message asks nothing of the documents. With `has_answer` it may be about an answer.
 
     hello                       is never searched
-    Translate that to French    is not searched once there is an answer; before one it is
+    Translate that to French is searched only if there is no answer yet
     Translate the lease         is always searched, because "lease" cannot be about the answer
 
     A message about the answer has only words of conversation, and at least one of them is a wish. No model is

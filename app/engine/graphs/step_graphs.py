@@ -188,7 +188,7 @@ class GraphSteps(EagerSteps):
             return
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
-        except Exception as error:  # as for steps; recorded steps are kept if memory ran out
+        except Exception as error:  # errors of any type, as for steps; if memory ran out, recorded steps stay
             if is_out_of_memory(error):
                 self._can_record_moves = False
                 self.note = f"{NO_MEMORY} when a commit was recorded"

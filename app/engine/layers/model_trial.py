@@ -112,7 +112,7 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
         expected, tolerance = _logits(model, text)[read + 1 :], tolerance_of(model)
         is_chain_right = is_close(runner.forward(chain), expected, tolerance)
         return is_chain_right and is_close(_row_by_row(runner, text, read)[2:], expected, tolerance)
-    except Exception as error:  # of any type, for example because the model's state cannot be copied
+    except Exception as error:  # errors of any type, for example because the model's state cannot be copied
         if is_no_verdict(error):
             raise
         return False

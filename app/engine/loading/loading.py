@@ -102,7 +102,7 @@ class LoadedModel:
     eos_ids: frozenset[int]
     vocabulary: int  # the number of tokens with weights; a tokenizer may have more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
-    cache_key: CacheKey = field(default_factory=dict)  # of its cached measurements, once it is measured
+    cache_key: CacheKey = field(default_factory=dict)  # key of its measurements, once they are cached
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
     draft_models: tuple[DraftModelSource, ...] = ()  # one at most

@@ -233,7 +233,7 @@ class IdleMeasurement:
         try:
             self._ask()
         except Exception:
-            log.warning("the model is asked for no more first successors", exc_info=True)
+            log.warning("the measurement of first successors has ended", exc_info=True)
             self._left = 0.0
             return 0.0
         took = self._clock() - began

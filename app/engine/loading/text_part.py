@@ -145,7 +145,7 @@ def _keep(module: nn.Module, kept: Collection[nn.Module | None]) -> None:
 
 
 class _TextModel(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """A decoder with a head, where transformers has that decoder only inside a larger model."""
+    """A decoder with a head, for decoders that transformers has only inside a larger model."""
 
     base_model_prefix = "model"
 

@@ -76,7 +76,7 @@ class DraftedStep:
 
     reaches: Sequence[float]
     window: JacobiWindow
-    rows: int  # of the block, plus the runner's pending rows
+    rows: int  # rows of the block, plus the runner's pending rows
     tokens: int  # number of committed tokens
     from_window: int  # how many of the committed tokens came from the window
     seconds: float

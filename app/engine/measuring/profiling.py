@@ -131,7 +131,7 @@ class StepTimer:
         times = time_in_turn(run, len(buckets), SECONDS, self.end, self.clock, warm_up)
         return StepTimes(buckets[: len(times)], tuple(times))
 
-    def behind(self, prefix: int) -> "StepTimer":
+    def after_prefix(self, prefix: int) -> "StepTimer":
         """Return a timer of blocks after `prefix` tokens, or after fewer if the model's context is shorter."""
         text = measured_text(self.runner, prefix)
         prefix = max(len(text) - MEASURED_BUCKETS[-1], PREFIX)
@@ -139,7 +139,7 @@ class StepTimer:
 
     def with_context(self, times: StepTimes, is_batch_invariant: bool) -> StepTimes:
         """Add the seconds that each token of context costs, if context and memory are large enough."""
-        few, long = tuple(rows for rows in LONG_BUCKETS if rows in times.buckets), self.behind(CONTEXT)
+        few, long = tuple(rows for rows in LONG_BUCKETS if rows in times.buckets), self.after_prefix(CONTEXT)
         more = long.prefix - self.prefix
         try:
             slow = long.times(few, is_batch_invariant) if more else StepTimes()
@@ -283,7 +283,7 @@ def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Bucket
         return ""
     if not limit:
         return f"{dtype}: the text may differ between lookahead on and off on this device"
-    long = timer.behind(LONG_PREFIX)
+    long = timer.after_prefix(LONG_PREFIX)
     few = tuple(bucket for bucket in LONG_BUCKETS if bucket in buckets)
     free, invariant = (long.times(few, is_batch_invariant=which) for which in (False, True))
     ratio = max(slow / fast for fast, slow in zip(free.seconds, invariant.seconds, strict=False))

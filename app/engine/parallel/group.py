@@ -41,7 +41,7 @@ class Ranks:
         self._link: Link | None = None
         self._shared: ParallelRunner | None = None
         self._gone = set[int]()  # ranks that have ended
-        self._threads = torch.get_num_threads()  # for all ranks together
+        self._threads = torch.get_num_threads()  # all ranks together use this many
 
     @property
     def size(self) -> int:

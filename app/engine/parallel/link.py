@@ -161,7 +161,7 @@ class Link:
             raise ModelBroken(refused)
 
     def ping(self) -> float:
-        """Measure the seconds that an order and its answer take for all ranks together. For rank 0."""
+        """Measure, at rank 0, the seconds that an order and its answer take for all ranks together."""
         began, pong = perf_counter(), torch.empty(_ORDER, dtype=torch.int64)
         for rank in self._peers:
             self.send_order(rank, Order(Op.PING))

@@ -48,7 +48,7 @@ class ParallelRunner:
         self._settings: dict[str, object] = {"sampling": None}
         self._sent_settings: dict[str, object] = {}
         self._block: Block | None = None
-        self._shares: dict[int, Block] = {}  # of the newest step, by rank
+        self._shares: dict[int, Block] = {}  # shares of the newest step, by rank
         self._unsent: list[list[int]] = [[] for _ in range(link.size)]
         self._missed = [0] * link.size
 
@@ -137,7 +137,7 @@ class ParallelRunner:
     def commit(self, rows: Sequence[int]) -> None:
         """Commit rows here; other ranks receive the tokens later. Raises ValueError without a block to commit."""
         if self._block is None:
-            raise ValueError(f"there is no block to commit rows {list(rows)} of")
+            raise ValueError(f"there is no block whose rows {list(rows)} could be committed")
         tokens = [self._block.tokens[row] for row in rows]
         self._block = None
         self._model.go_on(tokens)

@@ -83,7 +83,7 @@ class Rotary:
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
     """Return the rotary table that the config describes; the one with the smallest switch if layers differ."""
     parameters = getattr(config, "rope_parameters", None) or {}
-    one_set = "rope_type" in parameters  # for all layers, else one set for each kind of layer
+    one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]
     found = [_rotary(each, config) for each in sets]
     return min(filter(None, found), key=lambda rotary: rotary.switch, default=Rotary("fixed", context))

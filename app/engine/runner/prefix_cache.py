@@ -1,4 +1,4 @@
-"""Keeps prefixes of other conversations, so that two clients, or client and page, keep each other's cache.
+"""Keeps prefixes of other conversations, because clients and the page use one KV cache in turn.
 
 The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied
 here, and a prompt that continues such a prefix copies them back unchanged. When all kept prefixes together

@@ -191,7 +191,7 @@ class BlockRunner:
     def commit(self, rows: Sequence[int]) -> None:
         """Reduce the cache to the prefix and the accepted rows; raises ValueError without a block to commit."""
         if self._block is None:
-            raise ValueError(f"there is no block to commit rows {list(rows)} of")
+            raise ValueError(f"there is no block whose rows {list(rows)} could be committed")
         self.steps.commit(self.cache, rows)
         self._prefix += [self._block.tokens[row] for row in rows]
         self._block = None

@@ -265,7 +265,7 @@ def _largest(scores: Tensor, count: int) -> Tensor:
         return ids[row[ids].sort(descending=True, stable=True).indices[:count]][None]
     last = scores.shape[1] - 1
     bits = (scores + 0.0).view(torch.int32)  # there is no -0 in a sum with 0
-    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()  # as the floats are ordered
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()  # in the same order as the floats
     keys = (ordered << 32) + (last - torch.arange(last + 1, device=scores.device))
     found: Tensor = last - (keys.topk(count, dim=-1).values & 0xFFFFFFFF)
     return found

@@ -148,7 +148,7 @@ class Engine:
         self._put(UnloadJob())
 
     def cancel_load(self) -> None:
-        """End the loading that is going on, if any, as soon as it reports progress again."""
+        """Cancel the running load, if there is one, at its next report of progress."""
         self._is_cancelled.set()
         if self._status.phase == "loading":
             self._status = EngineStatus("loading", "Cancelling")

@@ -87,7 +87,7 @@ def _scaling(header: GgufHeader) -> dict[str, Any]:
     }
     found = {name: header.value(f"rope.scaling.{key}") for name, key in given.items()}
     if strength := header.value("rope.scaling.yarn_log_multiplier"):
-        # of DeepSeek's models, the converter stores a tenth
+        # the converter stores a tenth of the value for DeepSeek's models
         strength *= 10 if header.value("attention.kv_lora_rank") else 1
         found |= dict.fromkeys(("mscale", "mscale_all_dim"), round(strength, 6))
     if scale := header.value("attention.temperature_scale"):

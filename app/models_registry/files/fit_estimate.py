@@ -233,9 +233,8 @@ def activation_bytes(precision: Precision, device: str) -> int:
 def judge(
     estimator: Estimator, memory: Memory, precision: Precision, context: int, is_automatic: bool = False
 ) -> Fit:
-    """Judge whether the model fits this device. Returns the estimates with a verdict, also as a sentence.
-
-    If `is_automatic`, that is with the quantisation that is fastest, if the model is quantised automatically."""
+    """Judge whether the model fits this device, with a sentence about it. If `is_automatic`, it is judged with the
+    quantisation that "auto" stands for here."""
     if is_automatic:
         precision = estimator.automatic(memory, precision)
     usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))

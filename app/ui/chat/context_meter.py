@@ -14,7 +14,7 @@ from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
 
 COUNT_SECONDS = 0.4
-"""Minimum seconds between two counts of the context while somebody types."""
+"""Minimum seconds between two counts of the context while the user types."""
 CHARACTERS_PER_TOKEN = 16
 """An upper bound of the mean number of characters per token in any text."""
 LEAST_SHARE = 0.8

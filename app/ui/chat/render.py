@@ -188,7 +188,7 @@ class ChatRenderer:
             "is-busy": self._is_writing,
             "is-empty": not thread.messages and not thread.earlier,
             "is-private": is_private(chat) if chat else state.is_private,
-            # The boxes are filled only when this changes, because somebody may be typing a system prompt.
+            # The boxes are filled only when this changes, because the user may be typing a system prompt.
             "chat-settings-of": f"{state.opened}.{self._setting_changes}",
         }
 

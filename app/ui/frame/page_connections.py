@@ -130,7 +130,7 @@ def add_page_socket(
     views: Callable[[PageSession], Sequence[PolledRenderer]],
     on_activity: Callable[[], None],
 ) -> None:
-    """Serve the WebSocket. `on_activity` is called when somebody uses a page."""
+    """Serve the WebSocket. `on_activity` is called when the user uses a page."""
 
     @app.websocket(ROUTE)
     async def draw(socket: fastapi.WebSocket, session: str = "") -> None:

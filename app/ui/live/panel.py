@@ -1,5 +1,5 @@
 """Renders the live numbers beside the chat: the time that lookahead saved, tokens per step and hit rate with a
-curve, and below, where the user opens them, further numbers, charts and notes on the model."""
+curve, and, if the user opens them, further numbers, charts and notes on the model."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 
 def speed_up_in_words(statistics: Statistics) -> str:
-    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not, or nobody knows."""
+    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown."""
     times = f"{statistics.speed_up:.1f}"
     return times if float(times) > 1 and statistics.steps >= FEW_STEPS else ""
 
