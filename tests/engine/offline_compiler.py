@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 SHARED_MEMORY = {
+    (7, 5): 65_536,
     (8, 0): 166_912,
     (8, 6): 101_376,
     (8, 9): 101_376,
@@ -30,7 +31,7 @@ SHARED_MEMORY = {
 }
 """Bytes that a program may have, by compute capability."""
 
-HOPPER, LAPTOP = (9, 0), (8, 6)
+HOPPER, LAPTOP, TURING = (9, 0), (8, 6), (7, 5)
 
 MULTIPROCESSORS = 132
 

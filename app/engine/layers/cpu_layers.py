@@ -17,8 +17,8 @@ from app.engine.block.block import CacheSlots
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.fused_modules import Activation, FusedLayer, FusedNorm, HeadNorms, NormShape
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
-from app.engine.layers.native_linear import NativeLinear
-from app.engine.layers.packed_weight import CPacked
+from app.engine.layers.packed_layers import PackedLinear
+from app.engine.layers.packed_weight import CPacked, CpuPackedWeight
 from app.engine.layers.products import SeparateProducts
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
@@ -198,7 +198,7 @@ def _described(layer: Any) -> _Int8Layer | _PackedLayer:
     if not is_plain or size % 8 or value_size % 8:
         raise ValueError(f"the call does not support heads of {size} and {value_size} values with {scoring}")
     linears = (query, keys, values, attention.o_proj, gate, up, mlp.down_proj)
-    is_packed = isinstance(query, NativeLinear)
+    is_packed = isinstance(query, PackedLinear)
     kind, of_linear = (_PackedLayer, _packed) if is_packed else (_Int8Layer, _int8)
     return kind(
         *map(of_linear, linears),
@@ -222,7 +222,7 @@ def _int8(linear: nn.Module) -> _Int8:
 
 
 def _packed(linear: nn.Module) -> CPacked:
-    if not isinstance(linear, NativeLinear):
+    if not (isinstance(linear, PackedLinear) and isinstance(linear.packed, CpuPackedWeight)):
         raise TypeError(f"a product must have packed weights; it is a {type(linear).__name__}")
     if linear.bias is not None:
         _floats(linear.bias)

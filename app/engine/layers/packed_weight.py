@@ -1,4 +1,5 @@
-"""A weight as whole numbers and scales, kept in the order in which the CPU's kernels read them (packed.h).
+"""A weight as whole numbers and scales, and how it is kept for the CPU's kernels: in the order in which they read
+it (packed.h). `packed_weight_triton.py` keeps it for a GPU.
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
@@ -6,10 +7,11 @@ A group of neighbours in a row shares a scale, and in some formats an offset. In
 share both, and each multiplies them by a small integer. Some formats have a table of the numbers' values.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ctypes import Structure, byref, c_int32, c_int64, c_void_p
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -21,6 +23,8 @@ OUTS, GROUP = 16, 32
 """Rows of a tile, and columns of a group, as in packed.h."""
 PLANES = {2: (2, 0), 3: (2, 1), 4: (4, 0), 5: (4, 1), 6: (4, 2), 8: (8, 0)}
 """Bits of a number -> its low bits and its high bits, which are stored apart."""
+SLICE = 32
+"""The rows of a slice are a multiple of this, so that each slice has whole tiles on a CPU and on a GPU."""
 NONE = torch.empty(0)
 
 
@@ -40,6 +44,27 @@ class Numbers:
     table: tuple[int, ...] = ()
 
 
+class PackedWeight(Protocol):
+    """A weight [out, in] in the order in which a device's kernels read it."""
+
+    @property
+    def parts(self) -> dict[str, Tensor]:
+        """The arrays that the kernels read."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def rounding(self) -> float:
+        """How far results may differ because activations are rounded: `tolerance_of` in hardware.py."""
+
+    def product(self, states: Tensor) -> Tensor:
+        """Multiply states [rows, in] by the weight transposed: [rows, out]."""
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Dequantise the rows with these ids [...]: [..., in] in float32."""
+
+
 class CPacked(Structure):
     """Mirrors the struct Packed in packed.h."""
 
@@ -51,18 +76,21 @@ class CPacked(Structure):
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PackedWeight:
-    """A weight [out, in] in tiles of OUTS rows and groups of GROUP columns; `parts` has the arrays of packed.h."""
+@dataclass(frozen=True)
+class CpuPackedWeight:
+    """A weight in tiles of OUTS rows and groups of GROUP columns; `parts` has the arrays of packed.h.
+
+    A row's activations become numbers of 8 bits, each 32 of them with a scale."""
 
     shape: tuple[int, int]
     bits: int
     zero: int
     parts: dict[str, Tensor] = field(repr=False)
+    rounding = 0.6
 
-    @property
-    def nbytes(self) -> int:
-        return sum(part.nbytes for part in self.parts.values())
+    @cached_property
+    def _described(self) -> Any:
+        return byref(self.described())
 
     def described(self, bias: Tensor | None = None) -> CPacked:
         """Describe the weight for the kernels; its tensors and the bias must outlive the description."""
@@ -77,33 +105,49 @@ class PackedWeight:
             fine=factors is not None and factors.shape[1] > groups, is_half=scale.dtype == torch.float16,
         )  # fmt: skip
 
+    def product(self, states: Tensor) -> Tensor:
+        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless they are
+        float32."""
+        states, rows = states.contiguous(), len(states)
+        if states.dtype != torch.float32:
+            raise ValueError(f"this kernel takes float32; the states are {states.dtype}")
+        outs, size = self.shape
+        out, room = torch.empty((rows, outs)), torch.empty(rows * -(-size // GROUP) * (GROUP // 4 + 3))
+        _library().packed_linear(
+            self._described, states.data_ptr(), rows, room.data_ptr(), out.data_ptr(), torch.get_num_threads()
+        )
+        return out
+
     def rows(self, ids: Tensor) -> Tensor:
         """Dequantise the rows with these ids [...]: [..., in] in float32."""
         out, ids = torch.empty((*ids.shape, self.shape[1])), ids.contiguous()
-        _library().packed_rows(byref(self.described()), ids.data_ptr(), ids.numel(), out.data_ptr())
+        _library().packed_rows(self._described, ids.data_ptr(), ids.numel(), out.data_ptr())
         return out
 
-    def dense(self) -> Tensor:
-        """Dequantise the weight: [out, in] in float32."""
-        return self.rows(torch.arange(self.shape[0]))
 
-
-def pack(shape: tuple[int, int], slices: Iterable[Numbers]) -> PackedWeight:
+def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPackedWeight:
     """Pack slices of a weight's rows, in order; all slices but the last must consist of whole tiles."""
+    numbers, parts = joined_parts(-(-shape[0] // OUTS), slices, _packed)
+    return CpuPackedWeight(shape, numbers.bits, numbers.zero, parts)
+
+
+def joined_parts(
+    tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
+) -> tuple[Numbers, dict[str, Tensor]]:
+    """Pack slice after slice into arrays that begin with the tiles; return the last slice and the arrays."""
     parts: dict[str, Tensor] = {}
-    done, tiles = 0, -(-shape[0] // OUTS)
-    numbers = None
+    done, numbers = 0, None
     for numbers in slices:
-        packed = _packed(numbers)
-        for name, part in packed.items():
+        found = packed(numbers)
+        for name, part in found.items():
             if name not in parts:
                 parts[name] = part.new_empty((tiles, *part.shape[1:]))
             parts[name][done : done + len(part)] = part
-        done += len(packed["numbers"])
+        done += len(found["numbers"])
     assert numbers is not None
     if numbers.table:
-        parts["table"] = torch.tensor(numbers.table, dtype=torch.int8)
-    return PackedWeight(shape, numbers.bits, numbers.zero, parts)
+        parts["table"] = torch.tensor(numbers.table, dtype=torch.int8, device=parts["numbers"].device)
+    return numbers, parts
 
 
 def _packed(numbers: Numbers) -> dict[str, Tensor]:
@@ -116,16 +160,17 @@ def _packed(numbers: Numbers) -> dict[str, Tensor]:
     _library().pack_tiles(
         values.data_ptr(), tiles, size, low, high, planes.data_ptr(), torch.get_num_threads()
     )
-    given: dict[str, Any] = {
-        name: getattr(numbers, name) for name in ("scale", "factors", "offset", "offset_factors")
+    return {"numbers": planes} | tiled_scales(numbers, OUTS)
+
+
+def tiled_scales(numbers: Numbers, outs: int) -> dict[str, Tensor]:
+    """Return the scales, offsets and factors that there are, in tiles [tiles, groups, outs]."""
+    names = ("scale", "factors", "offset", "offset_factors")
+    given = {name: part for name in names if (part := getattr(numbers, name)).numel()}
+    whole = {name: F.pad(part, (0, 0, 0, -len(part) % outs)) for name, part in given.items()}
+    return {
+        name: part.view(-1, outs, part.shape[1]).transpose(1, 2).contiguous() for name, part in whole.items()
     }
-    return {"numbers": planes} | {name: _tiled(part) for name, part in given.items() if part.numel()}
-
-
-def _tiled(part: Tensor) -> Tensor:
-    """Turn [rows, groups] into tiles [tiles, groups, OUTS]."""
-    whole = F.pad(part, (0, 0, 0, -len(part) % OUTS))
-    return whole.view(-1, OUTS, whole.shape[1]).transpose(1, 2).contiguous()
 
 
 def _library() -> Any:

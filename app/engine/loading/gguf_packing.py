@@ -1,14 +1,16 @@
-"""Packs the quantised matrices of a GGUF file for the CPU's kernels.
+"""Reads the quantised matrices of a GGUF file that stay packed.
 
 A matrix is read from the mapped file some rows at a time, so that it is never in memory as floats.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from app.engine.layers.packed_weight import OUTS, PackedWeight, pack
+from app.engine.layers.packed_weight import SLICE, Numbers
 from app.engine.loading.gguf_blocks import read_blocks
 from app.engine.loading.gguf_changes import ROW_CHANGES, undo
 from app.values.gguf_architectures import Change
@@ -18,18 +20,18 @@ AT_ONCE = 2**19
 """Numbers that are unpacked at a time, few enough for the processor's cache."""
 
 
-def packed_weight(
+def packed_slices(
     parts: tuple[GgufTensor, ...],
     changes: tuple[Change, ...],
     config: PreTrainedConfig,
     shape: tuple[int, int],
-) -> PackedWeight:
-    """Read a matrix: join its tensors in the file by their rows, and undo the converter's changes."""
+) -> Iterator[Numbers]:
+    """Yield slices of a matrix's rows, without the converter's changes; its tensors are joined by their rows."""
     mapped = [_mapped(part) for part in parts]
     rows = undo(torch.cat(mapped) if len(mapped) > 1 else mapped[0], changes, config)
-    count = max(1, AT_ONCE // shape[1] // OUTS) * OUTS
-    slices = (some.contiguous() for some in torch.split(rows, count))
-    return pack(shape, (read_blocks(parts[0].stored, some) for some in slices))
+    count = max(1, AT_ONCE // shape[1] // SLICE) * SLICE
+    for some in torch.split(rows, count):
+        yield read_blocks(parts[0].stored, some.contiguous())
 
 
 def _mapped(tensor: GgufTensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.loading.gguf_changes import undo
-from app.engine.loading.gguf_packing import can_keep, packed_weight
+from app.engine.loading.gguf_packing import can_keep, packed_slices
 from app.engine.loading.kept_layers import KeptWeight, packable
 from app.values.gguf_architectures import ARCHITECTURES, Change
 from app.values.gguf_header import GgufHeader, GgufTensor
@@ -116,8 +116,8 @@ def stored_weights(
             _require_size(found[name])
             used |= {part.name for part in parts}
             if name in shapes and number < 0 and can_keep(parts, changes):
-                packed = partial(packed_weight, parts, changes, model.config, shapes[name])
-                found[name] = KeptWeight(shapes[name], dtype, packed)
+                slices = partial(packed_slices, parts, changes, model.config, shapes[name])
+                found[name] = KeptWeight(shapes[name], dtype, slices)
         elif name.endswith("bias") and name not in found:
             found[name] = torch.zeros(wanted.shape)
     _require_used(header, used, model.config)

@@ -1,10 +1,10 @@
-"""Layers whose weights stay packed as in their files, for the CPU's kernels.
+"""Layers whose weights stay packed as in their files.
 
 While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards its Linears
 and its embedding are replaced by layers that hold the file's own numbers and scales.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +12,19 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.layers.native_linear import NativeEmbedding, NativeLinear
-from app.engine.layers.packed_weight import PackedWeight
+from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedLinear, dense
+from app.engine.layers.packed_weight import Numbers, PackedWeight
 from app.engine.layers.quantised_layers import TRIED, stands_for
 from app.engine.runner.kv_cache import layer_windows
 
 
 @dataclass(frozen=True, slots=True)
 class KeptWeight:
-    """A weight that stays packed; `packed` reads it."""
+    """A weight that stays packed; `slices` reads its rows, one slice after the other."""
 
     shape: tuple[int, int]
     dtype: torch.dtype
-    packed: Callable[[], PackedWeight]
+    slices: Callable[[], Iterable[Numbers]]
 
     def __getitem__(self, _all: object) -> Tensor:
         """Return zeros of the weight's shape that take no memory."""
@@ -46,7 +46,7 @@ def packable(model: PreTrainedModel) -> dict[str, tuple[int, int]]:
 
 
 @torch.inference_mode()
-def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any]) -> None:
+def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) -> None:
     """Replace the layers whose weights stay packed. A head tied to the embedding shares its packed weight."""
     kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
     embedding: Any = model.get_input_embeddings()
@@ -55,23 +55,27 @@ def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any]) -> None:
     for name, weight in kept.items():
         path = name.rpartition(".")[0]
         module: Any = model.get_submodule(path)
-        packed = weight.packed()
+        packed = pack(weight.shape, weight.slices())
         if module is not embedding:
             if not (is_tied and module is head):
-                model.set_submodule(path, NativeLinear(packed, module.bias))
+                model.set_submodule(path, _linear(packed, module.bias))
         elif not _keep_embedding(model, embedding, packed):
-            module.weight = nn.Parameter(packed.dense().to(weight.dtype), requires_grad=False)
+            module.weight = nn.Parameter(dense(packed).to(weight.dtype), requires_grad=False)
             if is_tied:
                 head.weight = module.weight
         elif is_tied:
-            model.set_output_embeddings(NativeLinear(packed, head.bias))  # type: ignore[no-untyped-call]
+            model.set_output_embeddings(_linear(packed, head.bias))  # type: ignore[no-untyped-call]
+
+
+def _linear(packed: PackedWeight, bias: Tensor | None) -> PackedLinear:
+    return PackedLinear(packed, None if bias is None else bias.to(packed.parts["numbers"].device))
 
 
 def _keep_embedding(model: PreTrainedModel, embedding: Any, packed: PackedWeight) -> bool:
     """Replace the embedding by a packed one, if it only looks rows up and scales them."""
-    table = NativeEmbedding(packed, getattr(embedding, "embed_scale", 1.0))
     placeholder = embedding.weight
-    first = packed.rows(torch.arange(max(TRIED) + 1))
+    table = PackedEmbedding(packed, placeholder.dtype, getattr(embedding, "embed_scale", 1.0))
+    first = packed.rows(torch.arange(max(TRIED) + 1, device=table.factor.device))
     embedding.weight = nn.Parameter(first.to(placeholder.dtype), requires_grad=False)
     is_same = stands_for(table, embedding)
     embedding.weight = placeholder

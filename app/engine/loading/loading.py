@@ -1,5 +1,6 @@
 """Loads a model from its folder: weights, tokenizer, and the runner that suits it."""
 
+import logging
 import sys
 from collections.abc import Callable, Collection
 from ctypes import CDLL
@@ -22,7 +23,7 @@ from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.model_drafter import DraftModelSource
-from app.engine.layers.native_linear import can_multiply, packed_weights
+from app.engine.layers.packed_layers import packed_bytes, packed_weights, packer, packing_fault
 from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled, suiting_dtype
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
@@ -68,6 +69,8 @@ from app.values.quantisation import MOSTLY, Quantisation
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar import Grammars
+
+log = logging.getLogger(__name__)
 
 ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
 """(model, the options it was chosen with, its context) -> the kernels that run it."""
@@ -161,16 +164,21 @@ def load(
         described = described_model(whole, config)
         progress("Compiling for this processor", 0, LOADED)
         quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
-        choice = replace(choice, quantisation=quantisation, dtype="float32" if keeps else choice.dtype)
+        is_on_cpu = chosen.device.type == "cpu"
+        choice = replace(
+            choice, quantisation=quantisation, dtype="float32" if keeps and is_on_cpu else choice.dtype
+        )
         device, dtype = prepared(choice, chosen.device)
         check_can_quantise(quantisation, dtype, device)
         check_memory(folder, dtype, keeps)
         tokenizer = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
-        placed = place(config, device) if quantisation == "none" else {}
+        placed = place(config, device) if quantisation == "none" and not keeps else {}
         reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
         with counting_weights(described.num_parameters(), reading):
-            model = read_weights(whole, config, dtype, placed, described, keeps).requires_grad_(False)
+            model = read_weights(
+                whole, config, dtype, placed, described, packer(device) if keeps else None
+            ).requires_grad_(False)
         heads = CarriedHeads()
         if reads_heads and not choice.draft_model:
             heads = carried_heads(model, whole)
@@ -197,8 +205,8 @@ def _settled_weights(
 ) -> tuple[Quantisation, bool, str]:
     """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
 
-    They stay packed on a CPU if they are most of the model and no other form is chosen. The model may be on the
-    meta device."""
+    They stay packed if they are most of the model, the device has kernels for them, and no other form is chosen.
+    The model may be on the meta device."""
     is_quantised = _is_quantised(folder, model)
     if is_quantised and _keeps_packed(model, choice, device):
         return "none", True, ""
@@ -206,18 +214,25 @@ def _settled_weights(
     if is_quantised and quantisation == "none":
         dtype = dtype_name(suiting_dtype(choice, device))
         reason = (
-            f"The file's quantised weights were dequantised to {dtype}: they stay packed only on a CPU with a C "
-            "compiler, in float32, and only if they are most of the model."
+            f"The file's quantised weights were dequantised to {dtype}: they stay packed only on a GPU with Triton "
+            "or a CPU with a C compiler, there in float32, and only if they are most of the model."
         )
     return quantisation, False, reason
 
 
 def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.device) -> bool:
-    is_open = choice.quantisation in ("auto", "none") and choice.dtype in ("auto", "float32")
-    if not (is_open and device.type == "cpu"):
+    is_on_cpu = device.type == "cpu"
+    is_open = choice.quantisation in ("auto", "none") and not choice.offload
+    if not is_open or (is_on_cpu and choice.dtype not in ("auto", "float32")):
         return False
     kept = sum(map(prod, packable(model).values()))
-    return kept >= MOSTLY * model.num_parameters() and can_multiply()
+    dtype = torch.float32 if is_on_cpu else suiting_dtype(choice, device)
+    if kept < MOSTLY * model.num_parameters() or device.type not in ("cpu", "cuda"):
+        return False
+    fault = packing_fault(device, dtype)
+    if fault:
+        log.info("quantised weights are dequantised: %s", fault)
+    return not fault
 
 
 def _is_quantised(folder: ModelFolder, model: PreTrainedModel) -> bool:
@@ -283,7 +298,7 @@ def prepare(
         device=str(model.device),
         quantisation=choice.quantisation if quantised and choice.quantisation != "auto" else "none",
         quantised_share=quantised / parameters,
-        kept_bits=8 * sum(weight.nbytes for weight in packed) / kept if kept else 0.0,
+        kept_bits=8 * packed_bytes(model) / kept if kept else 0.0,
         attention=kernels.attention.name if kernels.attends else "",
         fused=kernels.fused,
         offloaded=offloaded_bytes(model),

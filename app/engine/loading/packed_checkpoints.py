@@ -5,8 +5,8 @@
 
     weight = (number - zero) * scale        a group of neighbours in a row shares scale and zero
 
-transformers gets lazy weights, as for a GGUF file. On a CPU the matrices stay packed (`kept_layers.py`); elsewhere
-each is dequantised when transformers asks for it.
+transformers gets lazy weights, as for a GGUF file. Matrices stay packed where the device has kernels for them
+(`kept_layers.py`); otherwise each is dequantised when transformers asks for it.
 """
 
 import json
@@ -20,7 +20,7 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.layers.packed_weight import GROUP, Numbers, PackedWeight, pack
+from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.loading.kept_layers import KeptWeight, packable
 from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm
 
@@ -75,8 +75,8 @@ class QuantisedTensor:
         is_whole = rows == outs and size % GROUP == 0 and size // GROUP % groups == 0
         return is_whole and self._columns(groups) is None
 
-    def packed(self) -> PackedWeight:
-        """Read the weight in the form in which it stays in memory."""
+    def slices(self) -> list[Numbers]:
+        """Read the weight in the form in which it stays in memory, as one slice."""
         values, scale, bits = self._values(), self._scale(), self.form.bits
         zero = self._zero(scale)
         if bits == 8 and self.form.is_packed:
@@ -85,8 +85,7 @@ class QuantisedTensor:
         is_even = bool((zero == first).all()) and (bits < 8 or first == 0)
         scale = scale if scale.dtype == torch.float16 and is_even else scale.float()
         numbers = Numbers(bits, values.contiguous(), scale, zero=first if is_even else 0)
-        numbers = numbers if is_even else replace(numbers, offset=-zero * scale)
-        return pack((values.shape[0], values.shape[1]), [numbers])
+        return [numbers if is_even else replace(numbers, offset=-zero * scale)]
 
     def _part(self, leaf: str) -> Tensor:
         return self.read(f"{self.stem}.{leaf}")
@@ -162,7 +161,7 @@ def checkpoint_weights(
         if leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
             can_pack = weight in shapes and quantised.can_pack(*shapes[weight])
-            found[weight] = KeptWeight(shapes[weight], dtype, quantised.packed) if can_pack else quantised
+            found[weight] = KeptWeight(shapes[weight], dtype, quantised.slices) if can_pack else quantised
         elif leaf not in SIDES:
             found[name] = StoredTensor(name, read)
     return found

@@ -14,6 +14,7 @@ import torch
 from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
+from app.engine.layers.packed_layers import Pack
 from app.engine.layers.quantising import suiting_dtype
 from app.engine.loading.kept_layers import keep_packed
 from app.engine.loading.packed_checkpoints import checkpoint_weights
@@ -150,14 +151,14 @@ def read_weights(
     dtype: torch.dtype,
     placed: dict[str, Any],
     described: PreTrainedModel | None = None,
-    keeps: bool = False,
+    pack: Pack | None = None,
 ) -> PreTrainedModel:
-    """Read the model; if it `keeps` a file's numbers, its matrices stay packed. Raises ModelBroken."""
-    # With output_loading_info the result is a pair, which transformers' type hints do not express.
+    """Read the model; with `pack`, its quantised matrices stay packed. Raises ModelBroken."""
+    # With output_loading_info the result is a pair, which transformers' types do not express.
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
-    weights = _lazy_weights(folder, config, dtype, described, keeps)
+    weights = _lazy_weights(folder, config, dtype, described, pack is not None)
     if weights:
         if reader is AutoModelForCausalLM:  # files are given by the folder
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
@@ -183,7 +184,8 @@ def read_weights(
             f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
             f"first is {mismatched[0]}): choose another model."
         )
-    keep_packed(model, weights)
+    if pack:
+        keep_packed(model, weights, pack)
     return text_model(model)
 
 

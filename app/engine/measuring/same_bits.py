@@ -27,7 +27,7 @@ from app.engine.block.block import Block, chain_block
 from app.engine.block.step_profile import Buckets
 from app.engine.layers.cpu_layers import NativeLayer
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
-from app.engine.layers.native_linear import NativeLinear
+from app.engine.layers.packed_layers import PackedLinear
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.runner.runner import BlockRunner
 
@@ -75,7 +75,7 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
 
     An int4 model, for example, multiplies with torch in its layers, although its 8-bit head is our kernel. A
     layer with a sliding window uses torch's attention."""
-    ours = (NativeInt8Linear, NativeLinear, QuantisedEmbedding, nn.Embedding)
+    ours = (NativeInt8Linear, PackedLinear, QuantisedEmbedding, nn.Embedding)
     others = (module for module in model.modules() if not isinstance(module, ours))
     whole = sum(isinstance(module, NativeLayer) for module in model.modules())
     are_whole = whole == model.config.get_text_config(decoder=True).num_hidden_layers

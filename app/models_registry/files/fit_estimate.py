@@ -10,6 +10,7 @@ when it needs memory, so they are in `peak` and not in `need`. `docs/models.md` 
 """
 
 import platform
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -63,8 +64,8 @@ class Estimator:
     """Estimates one model on one kind of device.
 
     `packs`: a CPU's kernels keep the weights in an order of their own. `has_triton`: on a GPU attention runs in our
-    own kernels. `is_head`: it is a draft head, which is not quantised with its target. `is_fast`: int8 is
-    fastest on the CPU. `keeps`: the CPU's kernels multiply by packed weights."""
+    own kernels, which multiply by packed weights, too. `is_head`: it is a draft head, which is not quantised with
+    its target. `is_fast`: int8 is fastest on the CPU. `keeps`: the CPU's kernels multiply by packed weights."""
 
     shape: ModelConfig
     weights: Weights
@@ -78,8 +79,9 @@ class Estimator:
 
     def automatic(self, memory: Memory, precision: Precision) -> Precision:
         """Return what "auto" stands for with this memory: a quantisation, or else `precision`."""
-        if self.kept_bits("float32"):
-            return "float32"
+        kept: Precision = "float32" if self.device == RAM else precision
+        if self.kept_bits(kept):
+            return kept
         share = self.weights.quantisable / max(self.weights.numbers, 1)
         found, _ = automatic(self._numbers(), share, self.is_fast and self.device == RAM, memory.free)
         return precision if found == "none" else found
@@ -87,9 +89,10 @@ class Estimator:
     def kept_bits(self, precision: Precision) -> float:
         """Return the bits of a weight that stays as in its file at this precision of activations; 0.0 if none
         does."""
-        if not (self.keeps and self.device == RAM and precision == "float32"):
+        is_on_gpu = self.device != RAM and self.has_triton and precision in NUMBER_BYTES
+        if not (is_on_gpu or (self.device == RAM and self.keeps and precision == "float32")):
             return 0.0
-        kept = [(one.numbers, bits) for one in self.weights.tensors if (bits := _kept_bits(one))]
+        kept = [(one.numbers, bits) for one in self.weights.tensors if (bits := self._tensor_bits(one))]
         numbers = sum(count for count, _ in kept)
         is_most = 0 < MOSTLY * self.weights.numbers <= numbers and self.weights.quantisable > 0
         return sum(count * bits for count, bits in kept) / numbers if is_most else 0.0
@@ -169,18 +172,25 @@ class Estimator:
         return self._kept(precision) + second
 
     def _kept(self, precision: Precision) -> int:
-        """Count the bytes of the weights, each once.
-
-        Quantised matrices stay as in their file on a CPU in float32."""
+        """Count the bytes of the weights, each once."""
         if self.kept_bits(precision):
-            bits = [(one, _kept_bits(one)) for one in self.weights.tensors]
-            return int(sum(one.numbers * (kept or 32) / 8 for one, kept in bits))
+            bits = [(one, self._tensor_bits(one)) for one in self.weights.tensors]
+            return int(sum(one.numbers * (kept / 8 or self._width(precision)) for one, kept in bits))
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
         if self.weights.is_gguf or self.is_head:
             return self._numbers() * self._width(precision)
         tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
         return model_bytes({one.name: one.shape for one in tensors}, self._width(precision), precision)
+
+    def _tensor_bits(self, tensor: Tensor) -> float:
+        """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
+        bits = kept_bits(tensor.stored, tensor.shape) or KEPT_BITS.get(tensor.stored, 0.0)
+        digits = re.search(r"\d", tensor.stored)
+        if not bits or not digits or EXPERTS.search(tensor.name):
+            return 0.0
+        number = max(2, int(digits[0]))  # a CPU's kernels read numbers of 1 bit as 2 bits
+        return bits if self.device == RAM else bits - number + (4 if number <= 4 else 8)
 
     def _width(self, precision: Precision) -> int:
         return activation_bytes(precision, self.device)
@@ -209,12 +219,6 @@ class Estimator:
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
         return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
-
-
-def _kept_bits(tensor: Tensor) -> float:
-    """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
-    bits = kept_bits(tensor.stored, tensor.shape) or KEPT_BITS.get(tensor.stored, 0.0)
-    return 0.0 if bits and EXPERTS.search(tensor.name) else bits
 
 
 def row_price(shape: ModelConfig, width: int) -> RowPrice:

@@ -1,5 +1,6 @@
 """A GGUF file's matrices stay packed on a CPU: the file's own numbers, and the same text on and off."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from transformers import AutoConfig, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
-from app.engine.layers.native_linear import NativeEmbedding, NativeLinear
+from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedLinear
+from app.engine.layers.packed_weight import pack_for_cpu
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.lookahead import make_lookahead
@@ -15,6 +17,7 @@ from app.engine.text.gguf_config import config_of
 from app.engine.text.prompt import encode
 from app.values.gguf_header import read_gguf_header
 from app.values.messages import Decoding, ModelChoice, ModelFolder
+from tests.engine.attention.cases import DEVICE
 from tests.engine.loading.test_gguf_weights import CASES, VALUES, random_model
 from tests.engine.replies import GREEDY, says_plainly, write
 from tests.gguf_models import write_gguf, write_tensors
@@ -22,11 +25,11 @@ from tests.gguf_models import write_gguf, write_tensors
 pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
 
 
-def read(file: Path, keeps: bool) -> PreTrainedModel:
+def read(file: Path, pack: Pack | None = None) -> PreTrainedModel:
     config_of(read_gguf_header(file)).save_pretrained(file.parent)
     config = AutoConfig.from_pretrained(file.parent)
     return read_weights(
-        ModelFolder(file.parent, "tiny", gguf=file), config, torch.float32, {}, keeps=keeps
+        ModelFolder(file.parent, "tiny", gguf=file), config, torch.float32, {}, pack=pack
     ).eval()
 
 
@@ -35,8 +38,8 @@ def test_kept_weights_are_those_that_a_dense_reading_finds(name: str, tmp_path: 
     architecture, kind, config, values, store = CASES[name]
     tensors = store(random_model(kind, config).state_dict())
     file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, "Q4_1")
-    dense, kept = read(file, keeps=False), read(file, keeps=True)
-    layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, NativeLinear)}
+    dense, kept = read(file), read(file, pack_for_cpu)
+    layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, PackedLinear)}
     for path, layer in layers.items():
         linear = dense.get_submodule(path)
         assert torch.equal(layer.weight, linear.weight)
@@ -51,10 +54,26 @@ def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> 
     architecture, kind, config, values, store = CASES["minus one"]
     tensors = store(random_model(kind, config).state_dict())
     file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, "Q8_0")
-    kept = read(file, keeps=True)
+    kept = read(file, pack_for_cpu)
     table, head = kept.get_input_embeddings(), kept.get_output_embeddings()
-    assert isinstance(table, NativeEmbedding) and isinstance(head, NativeLinear)
+    assert isinstance(table, PackedEmbedding) and isinstance(head, PackedLinear)
     assert table.packed is head.packed
+
+
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0"])
+def test_weights_that_stay_packed_on_a_gpu_are_those_of_a_dense_reading(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    architecture, model, config, values, store = CASES["minus one"]
+    tensors = store(random_model(model, config).state_dict())
+    file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, kind)
+    dense, kept = read(file), read(file, partial(pack_for_gpu, device=DEVICE)).to(DEVICE)
+    assert any(isinstance(layer, PackedLinear) for layer in kept.modules())
+    ids = torch.arange(3, 8)[None]
+    with torch.no_grad():
+        wanted, found = dense(ids).logits, kept(ids.to(DEVICE)).logits.cpu()
+    assert (found - wanted).norm() <= 1e-5 * wanted.norm()
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "MXFP4"])

@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
-from app.engine.layers.native_linear import NativeLinear
+from app.engine.layers.packed_layers import Pack, PackedLinear
+from app.engine.layers.packed_weight import pack_for_cpu
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.lookahead import make_lookahead
@@ -23,9 +24,9 @@ NOT_PACKED = ("gptq by activations", "float-quantized")
 needs_kernels = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
 
 
-def read(path: Path, keeps: bool = False) -> PreTrainedModel:
+def read(path: Path, pack: Pack | None = None) -> PreTrainedModel:
     config = AutoConfig.from_pretrained(path)
-    return read_weights(ModelFolder(path, "tiny"), config, torch.float32, {}, keeps=keeps).eval()
+    return read_weights(ModelFolder(path, "tiny"), config, torch.float32, {}, pack=pack).eval()
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +50,8 @@ def test_each_form_is_dequantised_without_loss(kind: str, plain: Path, tmp_path:
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_numbers_that_stay_packed_are_those_of_the_file(kind: str, plain: Path, tmp_path: Path) -> None:
     write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
-    kept, twin = read(tmp_path / "quantised", keeps=True), read(tmp_path / "twin")
-    layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, NativeLinear)}
+    kept, twin = read(tmp_path / "quantised", pack_for_cpu), read(tmp_path / "twin")
+    layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, PackedLinear)}
     assert bool(layers) == (kind not in NOT_PACKED)
     for path, layer in layers.items():
         assert torch.equal(layer.weight, twin.get_submodule(path).weight)

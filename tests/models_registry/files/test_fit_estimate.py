@@ -261,7 +261,7 @@ def test_quantised_checkpoints_count_the_numbers_that_they_stand_for(kind: str, 
     assert {one.name: one.shape for one in found.tensors} == {one.name: one.shape for one in twin.tensors}
 
 
-def test_weights_that_stay_packed_take_their_own_bits_on_a_cpu_alone() -> None:
+def test_weights_that_stay_packed_take_their_own_bits() -> None:
     dense = estimator("cpu").need("float32", 64).weights
     packed = Weights(
         (*estimator().weights.tensors[::2], Tensor("model.layers.0.weight", "I4", (1_703_936, 4096)))
@@ -270,6 +270,19 @@ def test_weights_that_stay_packed_take_their_own_bits_on_a_cpu_alone() -> None:
     assert on_cpu.need("float32", 64).weights < dense / 3
     assert on_cpu.need("bfloat16", 64).weights > dense / 3
     assert replace(on_cpu, keeps=False).need("float32", 64).weights > dense / 2
+    on_gpu = replace(estimator("cuda"), weights=packed, has_triton=True)
+    assert on_gpu.need("bfloat16", 64).weights < on_cpu.need("float32", 64).weights
+    assert on_gpu.automatic(Memory("cuda", 2**40, 2**40), "bfloat16") == "bfloat16"
+    assert replace(on_gpu, has_triton=False).need("bfloat16", 64).weights > dense / 4
     experts = Tensor("model.layers.0.mlp.experts.0.weight", "I4", (1_703_936, 4096))
     mixture = replace(on_cpu, weights=Weights((*packed.tensors[:2], experts)))
     assert mixture.need("float32", 64).weights > dense / 2
+
+
+@pytest.mark.parametrize(
+    ("stored", "bits"), [("Q4_K", 4.625), ("Q6_K", 8.5625), ("Q2_K", 5.125), ("TQ1_0", 4.0625)]
+)
+def test_a_gpu_keeps_numbers_in_4_or_8_bits(stored: str, bits: float) -> None:
+    weights = Weights((Tensor("model.layers.0.weight", stored, (4096, 4096)),))
+    on_gpu = replace(estimator("cuda"), weights=weights, has_triton=True)
+    assert on_gpu.kept_bits("float16") == bits

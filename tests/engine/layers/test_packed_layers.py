@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from app.engine.cpu_kernels import PACKED_SOURCE, packed_kernels
-from app.engine.layers.native_linear import NativeEmbedding, NativeLinear
-from app.engine.layers.packed_weight import PLANES, Numbers, pack
+from app.engine.layers.packed_layers import PackedEmbedding, PackedLinear, dense
+from app.engine.layers.packed_weight import PLANES, Numbers, pack_for_cpu
 from app.engine.machine.compiling import FLAGS
 from tests.engine.layers.test_quantised_layers import states
 
+FORMS = ("zero", "offset", "factors", "fine factors")
 pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
 
 
@@ -34,12 +35,12 @@ def test_it_compiles_for_processors_of_all_kinds(processor: str) -> None:
 
 
 @pytest.mark.parametrize("bits", PLANES)
-@pytest.mark.parametrize("form", ["zero", "offset", "factors", "fine factors"])
+@pytest.mark.parametrize("form", FORMS)
 def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
-    packed = pack((40, 160), [some_numbers(bits, form)])
-    layer = NativeLinear(packed, None)
+    packed = pack_for_cpu((40, 160), [some_numbers(bits, form)])
+    layer = PackedLinear(packed, None)
     fed = states(70, 160, torch.float32)[0]
-    expected = fed.double() @ packed.dense().double().t()
+    expected = fed.double() @ dense(packed).double().t()
     assert (layer(fed) - expected).norm() < 0.02 * expected.norm()
     for count in (1, 2, 5, 6, 13):
         assert torch.equal(torch.cat([layer(part) for part in fed.split(count)]), layer(fed))
@@ -60,7 +61,7 @@ def some_numbers(bits: int, form: str) -> Numbers:
 
 
 def test_rows_of_a_packed_weight_can_be_looked_up() -> None:
-    packed = pack((40, 160), [some_numbers(5, "fine factors")])
+    packed = pack_for_cpu((40, 160), [some_numbers(5, "fine factors")])
     ids = torch.tensor([[3, 39, 0], [16, 3, 15]])
-    assert torch.equal(NativeEmbedding(packed)(ids), packed.dense()[ids])
-    assert torch.equal(NativeEmbedding(packed, 4.0)(ids), packed.dense()[ids] * 4)
+    assert torch.equal(PackedEmbedding(packed)(ids), dense(packed)[ids])
+    assert torch.equal(PackedEmbedding(packed, factor=4.0)(ids), dense(packed)[ids] * 4)

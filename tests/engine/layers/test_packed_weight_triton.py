@@ -1,0 +1,142 @@
+"""Packed weights on a GPU: on a card or interpreted, and compiled for cards that are not there."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.engine.layers.packed_layers import PackedEmbedding, dense, packing_fault
+from app.engine.layers.packed_weight import PLANES, Numbers
+from app.engine.loading.gguf_blocks import IQ4_TABLE
+from tests.engine.attention.cases import DEVICE
+from tests.engine.layers.test_packed_layers import FORMS, some_numbers
+from tests.engine.layers.test_quantised_layers import states
+from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, Launch, compiled, main
+from tests.tiers import named, some
+
+pytest.importorskip("triton", reason="triton is not installed")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="triton is not installed")
+CARDS = (TURING, LAPTOP, HOPPER, (8, 0), (8, 9), (10, 0), (12, 0))
+
+
+def expected_weight(numbers: Numbers) -> torch.Tensor:
+    """Dequantise rows by the definition, in float64."""
+    values = numbers.values.view(torch.int8 if numbers.bits == 8 else torch.uint8).double() - numbers.zero
+    if numbers.table:
+        values = torch.tensor(numbers.table).double()[numbers.values.long()]
+    size = values.shape[1]
+
+    def spread(part: torch.Tensor) -> torch.Tensor:
+        return part.double().repeat_interleave(-(-size // part.shape[1]), 1)[:, :size] if part.numel() else 1
+
+    weight = values * spread(numbers.factors) * spread(numbers.scale)
+    if numbers.offset.numel():
+        weight += spread(numbers.offset_factors) * spread(numbers.offset)
+    return weight
+
+
+@pytest.mark.parametrize("bits", PLANES)
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
+    from app.engine.layers.packed_weight_triton import FEW_ROWS, pack_for_gpu
+
+    numbers = some_numbers(bits, form)
+    packed, weight = pack_for_gpu((40, 160), [numbers], DEVICE), expected_weight(numbers)
+    assert torch.allclose(dense(packed).double().cpu(), weight, rtol=1e-6, atol=1e-9)
+    for rows in (1, 17, FEW_ROWS + 1):
+        fed = states(rows, 160, torch.float32)[0]
+        found = packed.product(fed.to(DEVICE)).double().cpu()
+        assert (found - fed.double() @ weight.t()).norm() < 1e-6 * weight.norm() * fed.norm()
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.float32), ids=str)
+def test_tables_odd_sizes_and_half_precision(dtype: torch.dtype) -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    source = torch.Generator().manual_seed(1)
+    values = torch.randint(0, 16, (33, 100), generator=source, dtype=torch.uint8)
+    numbers = Numbers(4, values, torch.rand((33, 1), generator=source), table=IQ4_TABLE)
+    packed, weight = pack_for_gpu((33, 100), [numbers], DEVICE), expected_weight(numbers)
+    assert torch.equal(dense(packed).cpu(), weight.float())
+    fed = states(20, 100, dtype)[0]
+    found = packed.product(fed.to(DEVICE))
+    assert found.dtype == dtype
+    error = (found.double().cpu() - fed.double() @ weight.t()).norm()
+    assert error < torch.finfo(dtype).eps * weight.norm() * fed.norm()
+
+
+def test_a_row_has_the_same_bits_in_every_tile() -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    packed = pack_for_gpu((40, 160), [some_numbers(5, "factors")], DEVICE)
+    fed = states(40, 160, torch.float32)[0].to(DEVICE)
+    alone = packed.product(fed[:1])
+    assert all(torch.equal(packed.product(fed[:rows])[:1], alone) for rows in (16, 20, 40))
+
+
+def test_slices_are_packed_as_the_whole_is() -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    source = torch.Generator().manual_seed(2)
+    values = torch.randint(0, 256, (70, 64), generator=source, dtype=torch.uint8)
+    scale = torch.rand((70, 2), generator=source)
+    whole = Numbers(8, values, scale)
+    slices = [Numbers(8, values[rows], scale[rows]) for rows in (slice(64), slice(64, 70))]
+    one, several = (pack_for_gpu((70, 64), given, DEVICE) for given in ([whole], slices))
+    assert torch.equal(dense(one), dense(several))
+    assert torch.equal(dense(one).cpu(), values.view(torch.int8) * scale.repeat_interleave(32, 1))
+
+
+def test_rows_are_looked_up_in_the_type_of_the_model() -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    packed = pack_for_gpu((40, 160), [some_numbers(5, "fine factors")], DEVICE)
+    ids = torch.tensor([[3, 39, 0], [16, 3, 15]], device=DEVICE)
+    found = PackedEmbedding(packed, torch.float16, factor=4.0)(ids)
+    assert found.dtype == torch.float16 and torch.equal(found, dense(packed)[ids].half() * 4)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+def test_a_gpu_that_is_not_there_has_a_fault() -> None:
+    assert packing_fault(torch.device("cuda"), torch.float16)
+
+
+@pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
+def test_it_fits_a_card_and_multiplies_on_its_matrix_unit(card: tuple[int, int], tmp_path: Path) -> None:
+    found = compiled("tests.engine.layers.test_packed_weight_triton", card, tmp_path, "default")
+    assert {each.kernel for each in found} == {"packed_product_kernel", "packed_rows_kernel"}
+    assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)
+    products = [each for each in found if each.kernel == "packed_product_kernel"]
+    is_new = card >= (8, 0)
+    assert all(each.instructions for each in products if is_new and "float32" not in each.launch)
+
+
+def product(rows: int, dtype: torch.dtype, numbers: Numbers) -> Launch:
+    """So many rows times a weight of 40 by 160, and one of its rows."""
+
+    def launch(major: int, _shared_memory: int) -> None:
+        from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+        kind = torch.float16 if major < 8 and dtype == torch.bfloat16 else dtype
+        packed = pack_for_gpu((40, 160), [numbers], torch.device("cpu"))
+        packed.product(torch.zeros((rows, 160), dtype=kind))
+        packed.rows(torch.zeros(1, dtype=torch.int64))
+
+    return launch
+
+
+LAUNCHES: dict[str, Launch] = {
+    f"{rows} rows, {bits} bits, {form}, {dtype}": product(rows, dtype, some_numbers(bits, form))
+    for rows, bits, form, dtype in (
+        (1, 4, "zero", torch.bfloat16),
+        (1, 4, "factors", torch.bfloat16),
+        (32, 4, "factors", torch.bfloat16),
+        (128, 6, "fine factors", torch.bfloat16),
+        (32, 8, "zero", torch.float16),
+        (32, 4, "offset", torch.float32),
+    )
+}
+
+if __name__ == "__main__":
+    main(LAUNCHES, tuple(LAUNCHES)[1:4], sys.argv[1:])
