@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.first_card import Trial, run_all, short_trials, trials
+from tools.first_card import CUDA_TESTS, ROOT, Trial, run_all, short_trials, trials
 
 DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
 LATE = """import sys, time
@@ -42,6 +42,10 @@ def test_each_trial_runs_within_its_limit_and_leaves_its_output(tmp_path: Path) 
 
 def test_the_trials_of_a_card_take_45_minutes_at_most(tmp_path: Path) -> None:
     assert sum(trial.minutes for trial in trials(tmp_path)) <= 45
+
+
+def test_the_tests_of_a_card_are_there() -> None:
+    assert [path for path in CUDA_TESTS if not (ROOT / path).exists()] == []
 
 
 def test_a_trial_needs_a_time_limit() -> None:

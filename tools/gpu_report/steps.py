@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from torch.profiler import profile
 from torch.utils.benchmark import Timer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
@@ -13,6 +14,8 @@ from app.engine.attention.selector import capabilities_of, choose_attention
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.fuse import fuse
+from app.engine.layers.packed_layers import PackedLinear, packer
+from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.runner.model_config import Rotary, context_of, heads_of
@@ -26,6 +29,8 @@ from tools.gpu_report.plan import Plan, Row
 KERNELS = 15
 """Number of kernels that are listed for each step."""
 QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
+PACKED = {"packed in 4 bits": 4, "packed in 8 bits": 6}
+"""Packed weights, and the bits of their numbers in the file."""
 
 
 def step_times(plan: Plan) -> Iterator[Row]:
@@ -94,16 +99,36 @@ def _device_us(event: Any) -> float:
 
 
 def quantised_times(plan: Plan) -> Iterator[Row]:
-    """Return the milliseconds of a step by its rows and the bits of the weights. Raises BadOption without
+    """Return the milliseconds of a step by its rows and the form of the weights. Raises BadOption without
     torchao."""
     check_can_quantise("int8")
     for quantisation in QUANTISATIONS:
         model = random_model(plan, plan.quantised_shape)
         if quantisation != "none":
             quantise(model, quantisation, plan.torch_device)
-        runners, _ = _runners(model, plan, ("fused graphs",))
-        for rows in plan.step_rows:
-            yield {"weights": quantisation, "rows": rows, "ms": _step_ms(runners["fused graphs"], plan, rows)}
+        yield from _form_times(model, plan, quantisation)
+    for form, bits in PACKED.items():
+        model = random_model(plan, plan.quantised_shape)
+        pack_randomly(model, bits, plan.torch_device)
+        yield from _form_times(model, plan, form)
+
+
+def _form_times(model: PreTrainedModel, plan: Plan, form: str) -> Iterator[Row]:
+    runners, _ = _runners(model, plan, ("fused graphs",))
+    for rows in plan.step_rows:
+        yield {"weights": form, "rows": rows, "ms": _step_ms(runners["fused graphs"], plan, rows)}
+
+
+def pack_randomly(model: PreTrainedModel, bits: int, device: torch.device) -> None:
+    """Replace the model's Linears by layers with random packed weights, with a factor for each 32 numbers."""
+    linears = [(path, one) for path, one in model.named_modules() if isinstance(one, nn.Linear)]
+    for path, linear in linears:
+        shape = linear.out_features, linear.in_features
+        groups = shape[1] // GROUP
+        values = torch.randint(0, 2**bits, shape, dtype=torch.uint8)
+        factors = torch.ones((shape[0], groups), dtype=torch.int8)
+        numbers = Numbers(bits, values, torch.full((shape[0], 1), 1e-4, dtype=torch.float16), factors=factors)
+        model.set_submodule(path, PackedLinear(packer(device)(shape, [numbers]), linear.bias))
 
 
 def random_model(plan: Plan, name: str) -> PreTrainedModel:
