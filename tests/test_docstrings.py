@@ -22,12 +22,16 @@ NOT_OURS = (
     (r", for (it|they|there|this|these|that|those|its|their|nobody|nothing) ", 'write "because"'),
     (r"\bis no [a-z]+[.,;:]", 'write "is not a …"'),
     (r"\b(graphics )?(?<!-)cards?\b(?!-)", 'write "GPU"'),
+    (r"\b(goes|go|going|gone) on\b", 'write "continue"'),
+    (r"\b(some|no|any)body\b", 'write "the user" or what it is'),
     (r"\bthe person\b", 'write "the user"'),
 )
 NOT_IN_MESSAGES = tuple(
     pair for pair in NOT_OURS if "told" in pair[0] or "card" in pair[0] or "person" in pair[0]
 )
 """For the strings of the app, most of which somebody reads; in some of them other words are right."""
+NOT_IN_PAGES = tuple(pair for pair in NOT_OURS if "behind" not in pair[0] and "body" not in pair[0])
+"""For the pages of documentation, whose sentences are longer."""
 
 
 def imperatives(word: str) -> set[str]:

@@ -22,8 +22,8 @@ CLIENT_CLOSED = 499
 CONTEXT_EXCEEDED = "context_length_exceeded"
 PAUSE_SECONDS = 0.03
 """The pause between two batches of events. A fast model takes several steps in this time, which are sent together:
-waking the event loop at every step takes time from the engine (3% of 120 tokens a second on two cores). Nobody
-reads faster than this."""
+waking the event loop at every step takes time from the engine (3% of 120 tokens a second on two cores). Text
+arrives faster than it is read anyway."""
 
 
 class EventQueue:

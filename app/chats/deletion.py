@@ -1,4 +1,4 @@
-"""Deletion that can be undone: chats and messages are hidden, and erased once nobody can restore them any more.
+"""Deletion that can be undone: chats and messages are hidden, and erased once they can no longer be restored.
 
 Deleting messages takes seconds for many chats. FTS5 then only marks their words as deleted, and keeps them until
 its segments are merged. So chats are erased in short steps, and their rows keep the progress until the last one:

@@ -235,7 +235,7 @@ def _estimated_tokens(messages: Messages) -> int:
 def reply_reserve(max_new_tokens: int, context: int) -> int:
     """Returns the tokens that a prompt leaves to the reply: its limit, but at most a quarter of the context.
 
-    Without a limit it is a usual length; the reply may go on to the context's end."""
+    Without a limit it is a usual length; the reply may fill the context."""
     return min(max_new_tokens or USUAL_REPLY, context // 4)
 
 

@@ -8,9 +8,9 @@ the text, in this process or another, changes one of the two, and the next trans
 Chunks are compared with the stored passages. Unchanged passages keep their rows and vectors, so a stop, a crash or
 a newer text costs only what is new.
 
-A removed document is hidden at once. Its rows are deleted a batch at a time, so that nobody waits long. SQLite
+A removed document is hidden at once. Its rows are deleted in batches, so that other work need not wait. SQLite
 overwrites what is deleted (secure_delete), but the FTS5 index keeps deleted words until its segments are merged.
-They are merged a few pages at a time, and only then the document's own row is deleted, so the next start can go on.
+They are merged a few pages at a time, and only then the document's row is deleted, so the next start can continue.
 """
 
 import sqlite3

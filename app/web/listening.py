@@ -14,7 +14,7 @@ PORTS_TRIED = 20
 def listen(port: int, host: str = LOOPBACK) -> socket.socket:
     """Return a listening socket, at `port` or the first free one after it. 0 takes any free port.
 
-    The socket is handed to the server as it is, so nobody can take the port in between. Raises NoFreePort, and
+    The socket is handed to the server as it is, so no other program can take the port. Raises NoFreePort, and
     BadOption for an address that is not this machine's."""
     last = min(port + PORTS_TRIED - 1, 65535)
     for candidate in range(port, last + 1):

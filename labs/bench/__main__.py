@@ -145,7 +145,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--threads", type=int, default=0, help="0: as torch chooses")
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
     parser.add_argument(
-        "--output", type=Path, help="keep every run in this folder, and go on where it stopped"
+        "--output", type=Path, help="keep every run in this folder, and continue a stopped benchmark"
     )
     return parser
 

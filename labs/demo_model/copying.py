@@ -1,4 +1,4 @@
-"""Copying tasks: sources that nobody has read before, and several questions about them.
+"""Copying tasks: sources that no model has read before, and several questions about them.
 
 Each question names a word that occurs in one sentence only. The answer is that sentence and its source's number.
 The prompt is the app's own (`app/conversation/retrieval.py`), with the app's system prompt and without it.

@@ -1,4 +1,4 @@
-"""Sentences that nobody has read before, so that a model can only copy them: made-up words, facts of many forms."""
+"""Sentences that no model has read before, so that it can only copy them: made-up words, facts of many forms."""
 
 import random
 import re

@@ -3,7 +3,7 @@
 Time: each round runs one block of each bucket, from the largest to the smallest, without committing it; the
 median of the rounds counts. Two buckets are timed after a longer context as well, because each row attends to
 all of its tokens. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that
-nobody waits long for a chat.
+a chat need not wait long.
 
 Exact results: `same_bits.py` compares them bit by bit, the most useful buckets first.
 """

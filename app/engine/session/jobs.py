@@ -3,7 +3,7 @@
     short texts    one thread, one after the other
     long texts     another thread, so that a short question need not wait for a book
 
-The tokenizer releases the interpreter's lock, so the engine's thread goes on decoding meanwhile. The tokens are
+The tokenizer releases the interpreter's lock, so the engine's thread can decode meanwhile. The tokens are
 valid only for the model whose tokenizer made them: if another model is loaded by then, the session tokenises
 again.
 """
