@@ -1,6 +1,6 @@
 """New chats with all their messages: imported from a file, or forked from another chat.
 
-Chats are written in short transactions, so that other work need not wait. A chat is hidden, like a deleted one, until
+Chats are written in short transactions, so that other work need not wait. Each is hidden, like a deleted one, until
 its last message is stored. So a process that is killed leaves only complete chats: the next start erases the hidden
 one, and importing the file again adds what is missing.
 
