@@ -4,12 +4,18 @@ import gc
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.support import quick_gradio
+
+quick_gradio.install()
 
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
     # Without a card triton's kernels run in its interpreter. Triton reads this when it is imported, and the other
@@ -32,6 +38,7 @@ LONG_FILES = (
     "tests/engine/layers/test_triton_kernels.py", "tests/tools/test_gpu_report.py", "tests/api/test_reply_forms.py",
 )  # fmt: skip
 """Files of more than 20 seconds of a processor's time."""
+PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.profiling", "app.engine.loading.model_measurements"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -104,6 +111,22 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = 100 if config.getoption("--thorough") else 30
     settings.register_profile("foresight", settings.default, deadline=None, max_examples=examples)
     settings.load_profile("foresight")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_measurements() -> Iterator[None]:
+    """Models that are measured at each load are measured no longer than they must be, if the tests load any."""
+    profiling, loads = map(sys.modules.get, (PROFILING, MODEL_MEASUREMENTS))
+    with pytest.MonkeyPatch.context() as patch:
+        if profiling and loads:
+            patch.setattr(profiling, "ROUNDS", (1, 1))
+            patch.setattr(profiling, "SECONDS", 0.0)
+            patch.setattr(profiling, "QUESTION_SECONDS", 0.0)
+            patch.setattr(
+                loads, "measure_first_successors", partial(loads.measure_first_successors, seconds=0.0)
+            )
+            patch.setattr(loads, "SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from app.engine import Engine
 from app.models_registry import locate
 from app.values.messages import ModelChoice, ModelFolder
 from app.web.listening import listen
-from tests.engine.conftest import few_rounds  # noqa: F401 - for the engines of these tests, too
 from tests.engine.sentences import real_folder
 
 KEY = "sk-test"

@@ -3,7 +3,7 @@ are told apart, with every decoder and however the text is cut."""
 
 import json
 from contextlib import closing
-from itertools import cycle
+from itertools import accumulate, cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ def used(family: Family, choice: str | None = None) -> ToolUse:
 def opened(folder: Path, family: Family, text: str, tools: ToolUse | None = None) -> Session:
     """A session of a scripted model in this family's form."""
     values = {"tools": json.loads(tools.native)} if tools else {}
-    made = write_scripted(folder, text, family.template, controls=family.controls, context=768, **values)
+    context = 768 if tools else 384
+    made = write_scripted(folder, text, family.template, controls=family.controls, context=context, **values)
     return Session(locate=lambda _name, _progress: made)
 
 
@@ -46,7 +47,7 @@ def written(
     request = Request(
         SCRIPTED,
         HI,
-        Options(max_new_tokens=300, **options),
+        Options(max_new_tokens=200, **options),
         tools=tools.native if tools else "",
         control=tools.control if tools else (),
         logits=LogitsSettings(grammar=tools.grammar if tools else grammar),
@@ -119,15 +120,15 @@ def test_a_begun_reply_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Pat
     family = FAMILIES[name]
     session = opened(tmp_path, family, family.thinks)
 
-    def text(prompt: tuple[Message, ...], most: int = 300) -> str:
-        events = session.events(Request(SCRIPTED, prompt, Options(max_new_tokens=most)))
-        return "".join(event.text for event in events if isinstance(event, Piece))
+    def pieces(prompt: tuple[Message, ...], most: int = 200) -> list[str]:
+        options = Options(max_new_tokens=most, decoding=Decoding("plain"))
+        events = session.events(Request(SCRIPTED, prompt, options))
+        return [event.text for event in events if isinstance(event, Piece)]
 
-    whole = text(HI)
-    stopped = {
-        begun for most in range(1, len(family.thinks)) if (begun := text(HI, most))[-1:] in list("HmYe")
-    }
-    assert len(stopped) >= 4
-    for begun in stopped:
-        assert begun + text((*HI, Message("assistant", begun))) == whole
+    written = list(accumulate(pieces(HI)))
+    stops = [number for number, text in enumerate(written, 1) if text[-1:] in list("HmYe")]
+    assert len(stops) >= 4
+    for most in stops:
+        begun = "".join(pieces(HI, most))
+        assert begun + "".join(pieces((*HI, Message("assistant", begun)))) == written[-1]
     session.close()

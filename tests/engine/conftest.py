@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.measuring import profiling
 from app.engine.text.sandbox import Sandbox
 from tests.engine.offline_compiler import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
@@ -22,15 +21,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def few_rounds() -> Iterator[None]:
-    """Models that are measured at each load are measured no longer than they must be."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profiling, "SECONDS", 0.0)
-        patch.setattr(profiling, "QUESTION_SECONDS", 0.0)
-        yield
 
 
 @pytest.fixture(scope="session")

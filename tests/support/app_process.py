@@ -1,6 +1,7 @@
 """The app as a person starts it: `python run.py` as a child process, on a data folder of its own.
 
-`python -m tests.support.app_process` is the same app, and prints each request that it lets in."""
+It starts as `python -m tests.support.app_process`, which runs run.py with an import of Gradio that is quicker.
+After the word `requests` it prints each request that it lets in."""
 
 import logging
 import os
@@ -15,12 +16,14 @@ from types import TracebackType
 from urllib.request import urlopen
 
 from app.database.data_folder import DataFolder
+from tests.support import quick_gradio
 
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS = 240.0
 STOP_SECONDS = 60.0
 REQUESTS = "app.ui.frame.page_access"
 """The name of the log of requests."""
+REQUESTS_TOLD = "requests"
 
 
 class AppProcess:
@@ -57,8 +60,7 @@ class AppProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             command = app_command(self.port, self.data_dir)
-            if self._tells_requests:
-                command[1:2] = ["-m", "tests.support.app_process"]
+            command[1:2] = ["-m", "tests.support.app_process", *[REQUESTS_TOLD] * self._tells_requests]
             self._process = subprocess.Popen(
                 command, cwd=CHECKOUT, stdout=log, stderr=subprocess.STDOUT, env=self._environment
             )
@@ -135,5 +137,8 @@ def free_port() -> int:
 
 
 if __name__ == "__main__":
-    logging.getLogger(REQUESTS).setLevel(logging.INFO)
+    if sys.argv[1] == REQUESTS_TOLD:
+        del sys.argv[1]
+        logging.getLogger(REQUESTS).setLevel(logging.INFO)
+    quick_gradio.install()
     runpy.run_path(str(CHECKOUT / "run.py"), run_name="__main__")

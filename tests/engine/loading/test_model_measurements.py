@@ -53,6 +53,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
         return ask(*given, seconds=seconds)
 
     monkeypatch.setattr(model_measurements, "measure_first_successors", patiently)
+    monkeypatch.setattr(model_measurements, "SECONDS", SECONDS)
 
 
 class ProgressLog:
