@@ -82,26 +82,25 @@ def texts_beside_code(source: Path, tree: ast.Module) -> Iterator[tuple[int, str
                     yield after.lineno, text
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.relative_to(CHECKOUT).as_posix())
-def test_texts_read_at_once(source: Path) -> None:
+def texts_of(source: Path) -> Iterator[tuple[int, str, Iterable[str]]]:
+    """The line of each text that somebody reads, the text, and its faults."""
     tree = ast.parse(source.read_text(encoding="utf-8"))
-    described = [
-        (getattr(node, "lineno", 1), text, list(faults_of(node, text)))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
-        and (text := ast.get_docstring(node))
-    ]
-    beside = [(line, text, list(unusual_words(text))) for line, text in texts_beside_code(source, tree)]
-    messages = [
-        (node.lineno, node.value, list(unusual_words(node.value, NOT_IN_MESSAGES)))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and CHECKOUT / "app" in source.parents
-    ]
+    is_app = CHECKOUT / "app" in source.parents
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            if text := ast.get_docstring(node):
+                yield getattr(node, "lineno", 1), text, faults_of(node, text)
+        elif is_app and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value, unusual_words(node.value, NOT_IN_MESSAGES)
+    for line, text in texts_beside_code(source, tree):
+        yield line, text, unusual_words(text)
+
+
+def test_texts_read_at_once() -> None:
     wrong = [
-        f"line {line}: {text.splitlines()[0]!r} {fault}"
-        for line, text, faults in (*described, *beside, *messages)
+        f"{source.relative_to(CHECKOUT)}:{line}: {text.splitlines()[0]!r} {fault}"
+        for source in SOURCES
+        for line, text, faults in texts_of(source)
         for fault in faults
     ]
     assert not wrong, "\n".join(wrong)

@@ -1,6 +1,5 @@
 """Every view in every state, by axe-core, in light and in dark: it finds nothing."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +8,9 @@ from app.ui import Running
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
+from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
 
+__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
 pytestmark = pytest.mark.browser
 
 RICH = """<think>
@@ -36,12 +37,10 @@ def add(a, b):  # both
 """
 
 
-@pytest.fixture
-def person(browser: Any, running: Running) -> Iterator[PageDriver]:
-    """A person in front of the page. What moves would be measured half way."""
-    with PageDriver(browser, running.url) as driver:
-        driver.page.emulate_media(reduced_motion="reduce")
-        yield driver
+@pytest.fixture(autouse=True)
+def _still(person: PageDriver) -> None:
+    """What moves would be measured half way."""
+    person.page.emulate_media(reduced_motion="reduce")
 
 
 def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) -> None:

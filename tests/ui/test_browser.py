@@ -1,7 +1,6 @@
 """The page in a real Chromium, with an engine that says what it is told. tests/test_app_in_browser.py
 does the same with the real app."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,8 +8,10 @@ import pytest
 from app.ui import Running
 from app.values.messages import EngineStatus
 from tests.fakes import ScriptedEngine
-from tests.page_driver import LAST, PageDriver
+from tests.page_driver import LAPTOP, LAST, PageDriver
+from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
 
+__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
 pytestmark = pytest.mark.browser
 
 LONG = "and so it goes, word after word, " * 150
@@ -21,15 +22,6 @@ FETCH_OUTSIDE = """new Promise(done => {
     image.src = "http://127.0.0.2/x.png";
 })"""
 FETCHING = 'See ![this](http://evil.example/a.png) and <img src="http://evil.example/b.png"> now.'
-
-
-@pytest.fixture
-def person(browser: Any, running: Running) -> Iterator[PageDriver]:
-    """A person in front of the page. Whatever happens, the page stays quiet and asks nobody else."""
-    with PageDriver(browser, running.url) as driver:
-        yield driver
-        assert driver.complaints == []
-        assert driver.foreign == []
 
 
 def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: ScriptedEngine) -> None:
@@ -238,13 +230,14 @@ def test_nothing_in_a_reply_makes_the_page_fetch_from_outside(
     assert person.page.locator("#thread img").count() == 0
 
 
-def test_the_policy_blocks_what_formatting_would_let_through(browser: Any, running: Running) -> None:
-    with PageDriver(browser, running.url) as driver:
-        reached: list[str] = []
-        driver.page.on("requestfinished", lambda request: reached.append(request.url))
-        assert driver.page.evaluate(FETCH_OUTSIDE) == "blocked"
-        assert not [url for url in reached if "127.0.0.2" in url]
-        assert any("Content Security Policy" in complaint for complaint in driver.complaints)
+def test_the_policy_blocks_what_formatting_would_let_through(person: PageDriver) -> None:
+    reached: list[str] = []
+    person.page.on("requestfinished", lambda request: reached.append(request.url))
+    assert person.page.evaluate(FETCH_OUTSIDE) == "blocked"
+    assert not [url for url in reached if "127.0.0.2" in url]
+    assert any("Content Security Policy" in complaint for complaint in person.complaints)
+    person.complaints.clear()
+    person.foreign.clear()
 
 
 @pytest.mark.thorough
@@ -256,17 +249,13 @@ def test_the_view_that_is_open_is_marked_from_the_first(person: PageDriver) -> N
     assert person.text(marked).startswith("Models")
 
 
-@pytest.mark.thorough
-def test_light_and_dark_follow_the_system(browser: Any, running: Running) -> None:
-    with PageDriver(browser, running.url, scheme="dark") as driver:
-        assert driver.is_dark()
-    with PageDriver(browser, running.url, scheme="light") as driver:
-        assert not driver.is_dark()
-
-
-def test_what_the_browser_draws_is_dark_in_the_dark(browser: Any, running: Running) -> None:
-    with PageDriver(browser, running.url, scheme="dark") as driver:
-        assert driver.page.evaluate("getComputedStyle(thread).colorScheme") == "dark"
+def test_light_and_dark_follow_the_system(person: PageDriver) -> None:
+    for scheme in ("dark", "light"):
+        person.page.emulate_media(color_scheme=scheme)
+        person.page.wait_for_function("dark => document.body.matches('.dark') === dark", arg=scheme == "dark")
+        assert person.is_dark() == (scheme == "dark")
+        drawn = person.page.evaluate("getComputedStyle(thread).colorScheme")
+        assert drawn == ("dark" if scheme == "dark" else "normal"), "so are the browser's own scrollbars"
 
 
 NARROW = {"width": 400, "height": 800}
@@ -278,66 +267,61 @@ SCROLLERS = """() => [...document.querySelectorAll("*")].filter(each => each.che
 
 
 @pytest.mark.parametrize("size", [NARROW, ZOOMED])
-def test_a_narrow_window_has_one_scrollbar_in_each_view(
-    browser: Any, running: Running, size: dict[str, int]
-) -> None:
-    with PageDriver(browser, running.url, size=size) as driver:
-        for view in ("chat", "models", "documents", "race", "settings"):
-            driver.page.click(f"#to-{view}")
-            driver.page.wait_for_selector(f"body[data-view={view}]")
-            assert len(driver.page.evaluate(SCROLLERS)) <= 1, view
-            assert driver.page.locator("#top").bounding_box()["y"] == 0
+def test_a_narrow_window_has_one_scrollbar_in_each_view(person: PageDriver, size: dict[str, int]) -> None:
+    person.page.set_viewport_size(size)
+    for view in ("chat", "models", "documents", "race", "settings"):
+        person.page.click(f"#to-{view}")
+        person.page.wait_for_selector(f"body[data-view={view}]")
+        assert len(person.page.evaluate(SCROLLERS)) <= 1, view
+        assert person.page.locator("#top").bounding_box()["y"] == 0
 
 
 @pytest.mark.parametrize(("button", "drawer"), [("#toggle-side", "#side"), ("#open-chats", "#sidebar")])
 def test_the_panel_and_the_sidebar_lie_over_a_narrow_chat(
-    browser: Any, running: Running, button: str, drawer: str
+    person: PageDriver, button: str, drawer: str
 ) -> None:
     def has_focus(selector: str) -> str:
         return f"document.querySelector({selector!r}).contains(document.activeElement)"
 
-    with PageDriver(browser, running.url, size=NARROW) as driver:
-        page = driver.page
-        assert not page.is_visible(drawer)
-        for close in (
-            lambda: page.keyboard.press("Escape"),
-            lambda: page.locator("#main").click(position={"x": 8 if drawer == "#side" else 390, "y": 600}),
-        ):
-            page.click(button)
-            page.wait_for_selector(drawer, state="visible")
-            page.wait_for_function(has_focus(drawer))
-            assert page.locator("#chat, #top button").evaluate_all("all => all.every(each => each.inert)")
-            close()
-            page.wait_for_selector(drawer, state="hidden")
-            page.wait_for_function(has_focus(button))
+    page = person.page
+    page.set_viewport_size(NARROW)
+    page.wait_for_selector(drawer, state="hidden")
+    for close in (
+        lambda: page.keyboard.press("Escape"),
+        lambda: page.locator("#main").click(position={"x": 8 if drawer == "#side" else 390, "y": 600}),
+    ):
+        page.click(button)
+        page.wait_for_selector(drawer, state="visible")
+        page.wait_for_function(has_focus(drawer))
+        assert page.locator("#chat, #top button").evaluate_all("all => all.every(each => each.inert)")
+        close()
+        page.wait_for_selector(drawer, state="hidden")
+        page.wait_for_function(has_focus(button))
 
 
-def test_one_drawer_closes_the_other_and_a_wide_window_both(browser: Any, running: Running) -> None:
-    with PageDriver(browser, running.url, size=NARROW) as driver:
-        driver.page.click("#open-chats")
-        driver.page.wait_for_selector("#sidebar", state="visible")
-        driver.page.keyboard.press("Control+.")
-        driver.page.wait_for_selector("#side", state="visible")
-        driver.page.wait_for_selector("#sidebar", state="hidden")
-        driver.page.set_viewport_size({"width": 1366, "height": 768})
-        driver.page.wait_for_selector("body[data-over='']")
-        assert driver.page.locator("#chat").evaluate("chat => !chat.inert")
+def test_one_drawer_closes_the_other_and_a_wide_window_both(person: PageDriver) -> None:
+    person.page.set_viewport_size(NARROW)
+    person.page.click("#open-chats")
+    person.page.wait_for_selector("#sidebar", state="visible")
+    person.page.keyboard.press("Control+.")
+    person.page.wait_for_selector("#side", state="visible")
+    person.page.wait_for_selector("#sidebar", state="hidden")
+    person.page.set_viewport_size(LAPTOP)
+    person.page.wait_for_selector("body[data-over='']")
+    assert person.page.locator("#chat").evaluate("chat => !chat.inert")
 
 
-@pytest.mark.parametrize(
-    ("width", "height"), [pytest.param(1366, 768, marks=pytest.mark.thorough), (400, 800)]
-)
-def test_the_page_fits_its_window(
-    browser: Any, running: Running, engine: ScriptedEngine, width: int, height: int
-) -> None:
+@pytest.mark.parametrize("size", [pytest.param(LAPTOP, marks=pytest.mark.thorough), NARROW])
+def test_the_page_fits_its_window(person: PageDriver, engine: ScriptedEngine, size: dict[str, int]) -> None:
+    width, height = size["width"], size["height"]
     engine.text = f"{LONG}{'x' * 300}\n\n{WIDE_TABLE}"
-    with PageDriver(browser, running.url, size={"width": width, "height": height}) as driver:
-        driver.send("Talk")
-        driver.wait_for_reply()
-        assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
-        box = driver.page.locator("#composer").bounding_box()
-        assert 0 < box["x"] < box["x"] + box["width"] <= width, "a wide table scrolls by itself"
-        assert 0 < box["y"] < box["y"] + box["height"] <= height
-        cell = driver.page.locator(f"{LAST} td >> nth=0").bounding_box()
-        assert cell["height"] < 50, "a table scrolls rather than break a word"
-        assert driver.page.evaluate("(t => t.scrollHeight - t.scrollTop - t.clientHeight)(thread)") < 48
+    person.page.set_viewport_size(size)
+    person.send("Talk")
+    person.wait_for_reply()
+    assert person.page.evaluate("document.documentElement.scrollWidth") <= width
+    box = person.page.locator("#composer").bounding_box()
+    assert 0 < box["x"] < box["x"] + box["width"] <= width, "a wide table scrolls by itself"
+    assert 0 < box["y"] < box["y"] + box["height"] <= height
+    cell = person.page.locator(f"{LAST} td >> nth=0").bounding_box()
+    assert cell["height"] < 50, "a table scrolls rather than break a word"
+    assert person.page.evaluate("(t => t.scrollHeight - t.scrollTop - t.clientHeight)(thread)") < 48

