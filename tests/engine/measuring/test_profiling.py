@@ -11,6 +11,7 @@ from transformers import LlamaForCausalLM
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
+from app.engine.measuring import profiling
 from app.engine.measuring.profiling import (
     FEW_BUCKETS,
     MEASURED_BUCKETS,
@@ -45,6 +46,12 @@ class Stopwatch:
         return run
 
 
+@pytest.fixture
+def _usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "ROUNDS", (2, 9))
+
+
+@pytest.mark.usefixtures("_usual_rounds")
 def test_jobs_take_turns_the_smallest_last_and_the_first_round_only_warms_up() -> None:
     watch = Stopwatch()
     times = time_in_turn(
@@ -54,6 +61,7 @@ def test_jobs_take_turns_the_smallest_last_and_the_first_round_only_warms_up() -
     assert times == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.usefixtures("_usual_rounds")
 def test_a_job_that_takes_long_is_repeated_all_the_same_and_a_short_one_not_for_ever() -> None:
     slow, quick = Stopwatch(), Stopwatch()
     time_in_turn(slow.job(lambda _place: 100.0), 1, 1.0, clock=slow)
