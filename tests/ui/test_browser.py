@@ -266,62 +266,62 @@ SCROLLERS = """() => [...document.querySelectorAll("*")].filter(each => each.che
 ).map(each => each.id)"""
 
 
-@pytest.mark.parametrize("size", [NARROW, ZOOMED])
-def test_a_narrow_window_has_one_scrollbar_in_each_view(person: PageDriver, size: dict[str, int]) -> None:
-    person.page.set_viewport_size(size)
-    for view in ("chat", "models", "documents", "race", "settings"):
-        person.page.click(f"#to-{view}")
-        person.page.wait_for_selector(f"body[data-view={view}]")
-        assert len(person.page.evaluate(SCROLLERS)) <= 1, view
-        assert person.page.locator("#top").bounding_box()["y"] == 0
+def test_a_narrow_window_has_one_scrollbar_in_each_view(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, size=NARROW) as driver:
+        for size in (NARROW, ZOOMED):
+            driver.page.set_viewport_size(size)
+            for view in ("chat", "models", "documents", "race", "settings"):
+                driver.page.click(f"#to-{view}")
+                driver.page.wait_for_selector(f"body[data-view={view}]")
+                assert len(driver.page.evaluate(SCROLLERS)) <= 1, view
+                assert driver.page.locator("#top").bounding_box()["y"] == 0
 
 
-@pytest.mark.parametrize(("button", "drawer"), [("#toggle-side", "#side"), ("#open-chats", "#sidebar")])
-def test_the_panel_and_the_sidebar_lie_over_a_narrow_chat(
-    person: PageDriver, button: str, drawer: str
+def has_focus(selector: str) -> str:
+    return f"document.querySelector({selector!r}).contains(document.activeElement)"
+
+
+def test_the_panel_and_the_sidebar_lie_over_a_narrow_chat_one_at_a_time(
+    browser: Any, running: Running
 ) -> None:
-    def has_focus(selector: str) -> str:
-        return f"document.querySelector({selector!r}).contains(document.activeElement)"
-
-    page = person.page
-    page.set_viewport_size(NARROW)
-    page.wait_for_selector(drawer, state="hidden")
-    for close in (
-        lambda: page.keyboard.press("Escape"),
-        lambda: page.locator("#main").click(position={"x": 8 if drawer == "#side" else 390, "y": 600}),
-    ):
-        page.click(button)
-        page.wait_for_selector(drawer, state="visible")
-        page.wait_for_function(has_focus(drawer))
-        assert page.locator("#chat, #top button").evaluate_all("all => all.every(each => each.inert)")
-        close()
-        page.wait_for_selector(drawer, state="hidden")
-        page.wait_for_function(has_focus(button))
-
-
-def test_one_drawer_closes_the_other_and_a_wide_window_both(person: PageDriver) -> None:
-    person.page.set_viewport_size(NARROW)
-    person.page.click("#open-chats")
-    person.page.wait_for_selector("#sidebar", state="visible")
-    person.page.keyboard.press("Control+.")
-    person.page.wait_for_selector("#side", state="visible")
-    person.page.wait_for_selector("#sidebar", state="hidden")
-    person.page.set_viewport_size(LAPTOP)
-    person.page.wait_for_selector("body[data-over='']")
-    assert person.page.locator("#chat").evaluate("chat => !chat.inert")
+    with PageDriver(browser, running.url, size=NARROW) as driver:
+        page = driver.page
+        for button, drawer, beside in (("#toggle-side", "#side", 8), ("#open-chats", "#sidebar", 390)):
+            assert not page.is_visible(drawer)
+            for close in (
+                lambda: page.keyboard.press("Escape"),
+                lambda x=beside: page.locator("#main").click(position={"x": x, "y": 600}),
+            ):
+                page.click(button)
+                page.wait_for_selector(drawer, state="visible")
+                page.wait_for_function(has_focus(drawer))
+                assert page.locator("#chat, #top button").evaluate_all("all => all.every(each => each.inert)")
+                close()
+                page.wait_for_selector(drawer, state="hidden")
+                page.wait_for_function(has_focus(button))
+        page.click("#open-chats")
+        page.wait_for_selector("#sidebar", state="visible")
+        page.keyboard.press("Control+.")
+        page.wait_for_selector("#side", state="visible")
+        page.wait_for_selector("#sidebar", state="hidden")
+        page.set_viewport_size(LAPTOP)
+        page.wait_for_selector("body[data-over='']")
+        assert page.locator("#chat").evaluate("chat => !chat.inert")
 
 
 @pytest.mark.parametrize("size", [pytest.param(LAPTOP, marks=pytest.mark.thorough), NARROW])
-def test_the_page_fits_its_window(person: PageDriver, engine: ScriptedEngine, size: dict[str, int]) -> None:
+def test_the_page_fits_its_window(
+    browser: Any, running: Running, engine: ScriptedEngine, size: dict[str, int]
+) -> None:
     width, height = size["width"], size["height"]
     engine.text = f"{LONG}{'x' * 300}\n\n{WIDE_TABLE}"
-    person.page.set_viewport_size(size)
-    person.send("Talk")
-    person.wait_for_reply()
-    assert person.page.evaluate("document.documentElement.scrollWidth") <= width
-    box = person.page.locator("#composer").bounding_box()
-    assert 0 < box["x"] < box["x"] + box["width"] <= width, "a wide table scrolls by itself"
-    assert 0 < box["y"] < box["y"] + box["height"] <= height
-    cell = person.page.locator(f"{LAST} td >> nth=0").bounding_box()
-    assert cell["height"] < 50, "a table scrolls rather than break a word"
-    assert person.page.evaluate("(t => t.scrollHeight - t.scrollTop - t.clientHeight)(thread)") < 48
+    with PageDriver(browser, running.url, size=size) as driver:
+        driver.send("Talk")
+        driver.wait_for_reply()
+        assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
+        box = driver.page.locator("#composer").bounding_box()
+        assert 0 < box["x"] < box["x"] + box["width"] <= width, "a wide table scrolls by itself"
+        assert 0 < box["y"] < box["y"] + box["height"] <= height
+        cell = driver.page.locator(f"{LAST} td >> nth=0").bounding_box()
+        assert cell["height"] < 50, "a table scrolls rather than break a word"
+        assert driver.page.evaluate("(t => t.scrollHeight - t.scrollTop - t.clientHeight)(thread)") < 48
