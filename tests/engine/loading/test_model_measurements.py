@@ -389,7 +389,7 @@ def test_a_model_that_fails_is_asked_no_more(
     loaded.statistics.learn_first(loaded.statistics.first[:, :3])
     asking = IdleMeasurement(loaded, MeasurementCache(None))
     assert (asking.ask(), asking.is_done) == (0, True)
-    assert "no more first successors" in caplog.text
+    assert "the measurement of first successors has ended" in caplog.text
 
 
 def test_models_that_take_chains_are_not_asked() -> None:
