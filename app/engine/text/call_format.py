@@ -20,9 +20,11 @@ from app.engine.text.thought_format import (
     NO_PROMPT,
     QUESTION,
     Render,
+    called,
     common,
     common_end,
     common_start,
+    described,
     find_thought,
 )
 from app.values.chat_format import ANY, HERMES, KEY, CallFormat, ReplyFormat
@@ -34,17 +36,7 @@ PROPERTIES = {
     KEYS[0]: {"type": "string", "description": "A"},
     KEYS[1]: {"type": "integer", "description": "B"},
 }
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": "A probe.",
-            "parameters": {"type": "object", "properties": PROPERTIES, "required": list(KEYS)},
-        },
-    }
-    for name in NAMES
-]
+TOOLS = [described(name, PROPERTIES) for name in NAMES]
 _ARRAY = replace(HERMES, before_name='{"name": "', after_arguments="}", between=", ", end="]")
 PYTHONIC = CallFormat(
     "pairs", "<|tool_call_start|>[", "", "(", ")", ", ", "]<|tool_call_end|>", "", "=", ", ", '"'
@@ -116,10 +108,7 @@ def _shown(render: Render, prompt: str, thought_closing: str, arguments: object)
 
 def _calls(arguments: object) -> list[dict[str, Any]]:
     """Return calls of both functions with these arguments."""
-    return [
-        {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
-        for call, name in zip(IDS, NAMES, strict=True)
-    ]
+    return [called(call, name, arguments) for call, name in zip(IDS, NAMES, strict=True)]
 
 
 def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:

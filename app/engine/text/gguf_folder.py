@@ -101,7 +101,7 @@ def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
     # explains what is wrong better than the process does
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
-    with ChildProcess("app.engine.text.gguf_main", environment=ENVIRONMENT) as process:
+    with ChildProcess("app.engine.text.gguf_tokenizer", environment=ENVIRONMENT) as process:
         asked = partial(process.ask, json.dumps(request).encode() + b"\n", SECONDS)
         line = awaited(asked, lambda seconds: progress(f"Unpacking {folder.name}, {seconds:.0f} s", 0, 0))
     with understanding(_unreadable(folder, "its reader ended unexpectedly")):

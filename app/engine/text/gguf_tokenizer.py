@@ -1,12 +1,15 @@
 """Builds a tokenizer from the vocabulary of a GGUF file, and writes it in the form of a model's folder.
 
+As a program, this is the process that also writes the config. The file is not trusted, so the process limits its
+memory, and the app its time.
+
     model, pre, tokens, scores, types, merges    ->    tokenizer.json, tokenizer_config.json, chat_template.jinja
 
 Ids are those of the model's own tokenizer. What the file does not say about it is looked up by name
-(`gguf_words.py`), or is what llama.cpp assumes. Because the contents are not trusted, this runs in the child
-process that reads the file.
+(`gguf_words.py`), or is what llama.cpp assumes.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,16 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from app.engine.machine.memory import address_space
+from app.engine.text.gguf_config import config_of
+from app.errors import first_line
 from app.settings import assets_dir
+from app.system.child_process import limit_memory, serve_each
+from app.values.gguf_header import parts_of, read_gguf_header, read_gguf_values
 from app.values.gguf_words import WordRule, rule_name, word_rules
 
+MEMORY = 4 * 2**30
+"""Bytes of address space that reading may take, in addition to the libraries and the mapped file."""
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of tokens."""
 SPACE = "▁"
@@ -240,3 +250,34 @@ def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
         for number in {*before, *after}
     ]
     return processors.TemplateProcessing(single=text, pair=[*text, "$B"], special_tokens=special)
+
+
+def main() -> None:
+    """Answer jobs until the app ends."""
+    serve_each(_answer)
+
+
+def _answer(line: bytes) -> bytes:
+    job: dict[str, Any] = json.loads(line)
+    refused = ""
+    try:
+        _convert(Path(job.pop("file")), Path(job.pop("target")), **job)
+    except (MemoryError, RecursionError):
+        refused = "it takes too much memory"
+    except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
+        refused = first_line(error)[:200].rstrip(".:") or type(error).__name__
+    return json.dumps({"refused": refused}).encode() + b"\n"
+
+
+def _convert(file: Path, target: Path) -> None:
+    limit_memory(address_space() + file.stat().st_size + MEMORY)
+    vocabulary = Vocabulary(read_gguf_values(parts_of(file)[0]))
+    write_tokenizer(vocabulary, target)
+    config = config_of(read_gguf_header(file))
+    if known := end_tokens(vocabulary):
+        config.eos_token_id = known if len(known) > 1 else known[0]
+    config.save_pretrained(target)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.engine.text.call_format import NAMES, TOOLS, find_reply
-from app.engine.text.thought_format import FIELDS, Render, common
+from app.engine.text.thought_format import FIELDS, Render, called, common
 from app.values.chat_format import ChatFormat, ReplyFormat, ThinkingLevel, ThinkingMode
 
 Shown = Callable[..., str]
@@ -127,7 +127,7 @@ def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
 
 def _inside(shown: Shown) -> str:
     """Return what a template writes inside turns in which the assistant thinks, answers and calls a tool."""
-    call = {"id": "123456789", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    call = called("123456789", "f", {"a": 1})
     said = dict.fromkeys(FIELDS, THOUGHT)
     begin = _end(shown(_user(USER)))
     texts = [

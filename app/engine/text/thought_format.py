@@ -22,15 +22,6 @@ FIELDS = ("reasoning_content", "reasoning", "thinking")
 ON = {"enable_thinking": True, "thinking": True}
 NO_PROMPT = {"add_generation_prompt": False}
 SWITCHES: tuple[Mapping[str, Any], ...] = ({}, ON, {"enable_thinking": False, "thinking": False})
-CALL = {"id": "call00001", "type": "function", "function": {"name": "probe", "arguments": {"city": "Rome"}}}
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "A probe.",
-        "parameters": {"type": "object", "properties": {}},
-    },
-}
 TAG = r"(?:<[^<>\s][^<>]{0,40}>|\[[A-Z/][^\[\]]{0,40}\]|\u25c1[^\u25b7]{1,20}\u25b7)"
 CHANNELS = (
     ("<|channel|>analysis<|message|>", "<|end|>"),
@@ -105,9 +96,9 @@ def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str]]:
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).partition(ANSWER)[0]
     for field in FIELDS:
         thinking = {"role": "assistant", "content": ANSWER, field: THOUGHT}
-        calling = {**thinking, "content": "", "tool_calls": [CALL]}
+        calling = {**thinking, "content": "", "tool_calls": [called("call00001", "probe", {"city": "Rome"})]}
         for values in ({}, ON):
-            for message, tools in ((thinking, {}), (calling, {"tools": [TOOL]})):
+            for message, tools in ((thinking, {}), (calling, {"tools": [described("probe", {})]})):
                 text = render([ASKED, message], {**NO_PROMPT, **tools, **values})
                 before, is_shown, after = text.rpartition(THOUGHT)
                 if is_shown and (markers := _markers(render, before, after, plain)):
@@ -156,6 +147,17 @@ def _named(render: Render) -> tuple[str, str]:
 def _prompts(render: Render) -> list[str]:
     """Return the prompts of a question, with thinking as the template has it, on and off."""
     return [render([ASKED], values) for values in SWITCHES]
+
+
+def called(identity: str, name: str, arguments: object) -> dict[str, Any]:
+    """Return a call of a tool, as a message of the assistant has it."""
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def described(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of a tool whose arguments are all required."""
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "description": "A probe.", "parameters": schema}}
 
 
 def common(first: Texts, second: Texts) -> Texts:
