@@ -22,15 +22,18 @@ from gguf.quants import dequantize
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from app.engine.loading.gguf_changes import undo
-from app.engine.loading.gguf_packing import can_keep, packed_slices
+from app.engine.layers.packed_weight import SLICE, Numbers
+from app.engine.loading.gguf_blocks import read_blocks
+from app.engine.loading.gguf_changes import ROW_CHANGES, undo
 from app.engine.loading.kept_layers import KeptWeight, packable
 from app.values.gguf_architectures import ARCHITECTURES, Change
-from app.values.gguf_header import GgufHeader, GgufTensor
+from app.values.gguf_header import GgufHeader, GgufTensor, kept_bits
 
 AT_ONCE = 2**24
 """Maximum number of elements that are dequantised at a time. It is limited because intermediate results take
 several times as much memory."""
+PACKED_AT_ONCE = 2**19
+"""Numbers that are unpacked at a time, few enough for the processor's cache."""
 SMALL = 2**20
 """Tensors of at most this many elements are read as float32, so that they lose nothing; larger ones are converted
 to the model's dtype while they are read."""
@@ -174,6 +177,33 @@ def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
 def _typed(block: "np.ndarray[Any, Any]", kind: gguf.GGMLQuantizationType) -> "np.ndarray[Any, Any]":
     plain = {gguf.GGMLQuantizationType.F32: np.float32, gguf.GGMLQuantizationType.F16: np.float16}
     return block.view(plain[kind]) if kind in plain else block
+
+
+def packed_slices(
+    parts: tuple[GgufTensor, ...],
+    changes: tuple[Change, ...],
+    config: PreTrainedConfig,
+    shape: tuple[int, int],
+) -> Iterator[Numbers]:
+    """Yield slices of a matrix's rows, without the converter's changes; its tensors are joined by their rows."""
+    mapped = [_mapped(part) for part in parts]
+    rows = undo(torch.cat(mapped) if len(mapped) > 1 else mapped[0], changes, config)
+    count = max(1, PACKED_AT_ONCE // shape[1] // SLICE) * SLICE
+    for some in torch.split(rows, count):
+        yield read_blocks(parts[0].stored, some.contiguous())
+
+
+def _mapped(tensor: GgufTensor) -> Tensor:
+    """Map the bytes of a tensor's rows into memory: [rows, bytes]."""
+    shape = (tensor.shape[0], tensor.size // tensor.shape[0])
+    # Copied on writing, because torch warns of memory that cannot be written.
+    return torch.from_numpy(np.memmap(tensor.file, np.uint8, "c", tensor.begin, shape))
+
+
+def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:
+    """Return whether a weight of these tensors can stay packed: of one type, and changes only move whole rows."""
+    one_type = len({(part.stored, part.shape[1:]) for part in parts}) == 1
+    return one_type and bool(kept_bits(parts[0].stored, parts[0].shape)) and set(changes) <= ROW_CHANGES
 
 
 class _Finder:
