@@ -32,7 +32,7 @@ from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, RankPlan
-from app.errors import AppError, BadOption, StoreError, impossible_values
+from app.errors import AppError, BadOption, SettingsNotSaved, StoreError, impossible_values
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
 from app.system.machine import machine_name
@@ -80,7 +80,11 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     from app.models_registry import ModelLibrary, folder_here
 
     file = SettingsFile(folder.path)
-    settings = asked_settings(file.load(), model)
+    saved = file.load()
+    settings = asked_settings(saved, model)
+    if settings.loaded != saved.loaded:
+        with suppress(SettingsNotSaved):  # on a full disk the chats can still be read
+            file.save(replace(saved, loaded=settings.loaded))
     models = ModelLibrary(folder.path, settings.library)
     servers = Servers(folder.path, lambda: models.hub.is_offline, network_log.explain)
     log = log_path(folder.path)
@@ -243,11 +247,13 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
             f"{settings.model.name} runs on a server, so --draft-model would not be used. "
             "Name a model of this machine with --model, or leave it out."
         )
+    from app.models_registry import whole_path  # imported here: see run_app
+
     with impossible_values():
-        choice = settings.model if asked.name is None else settings.choice_of(asked.name)
+        choice = settings.model if asked.name is None else settings.choice_of(whole_path(asked.name))
         if asked.draft_model is not None:
             choice = replace(choice, draft_model=asked.draft_model)
-        return settings.with_model(choice) if asked.name else replace(settings, model=choice)
+        return settings.with_loaded(choice) if asked.name else replace(settings, model=choice)
 
 
 @contextmanager

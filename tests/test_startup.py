@@ -33,8 +33,17 @@ def test_the_model_of_the_command_line_takes_the_place_of_the_last_one() -> None
     assert asked_settings(last, ModelAsked()) == last
     assert asked_settings(last, ModelAsked(draft_model="")).model == ModelChoice("org/a", "float32")
     assert asked_settings(last, ModelAsked("org/c")).model == ModelChoice("org/c")
+    assert asked_settings(last, ModelAsked("org/c")).loaded == (ModelChoice("org/c"),)
     with pytest.raises(BadOption, match="Model must be a folder or a hub id; it is “”"):
         asked_settings(last, ModelAsked(""))
+
+
+def test_a_path_of_the_command_line_is_remembered_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert asked_settings(Settings(), ModelAsked("model")).loaded == (ModelChoice(str(tmp_path / "model")),)
 
 
 def test_a_draft_model_beside_a_model_of_a_server_is_refused() -> None:

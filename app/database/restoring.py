@@ -70,7 +70,7 @@ class StagedBackup:
 def require_backup(source: Path, data_dir: Path) -> None:
     """Raises StoreNotUsable for a file that is clearly not a backup; `stage` checks it completely."""
     if not has_chat_tables(source):
-        raise _no_backup(source, "it has other tables", data_dir)
+        raise _no_backup(source, "it has no chats of Foresight", data_dir)
 
 
 def stage(source: Path, data_dir: Path) -> None:

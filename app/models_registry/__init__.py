@@ -25,5 +25,6 @@ from app.models_registry.locate import find_here as find_here
 from app.models_registry.locate import folder_here as folder_here
 from app.models_registry.locate import locate as locate
 from app.models_registry.locate import template_here as template_here
+from app.models_registry.locate import whole_path as whole_path
 from app.models_registry.model_library import ModelLibrary as ModelLibrary
 from app.system.machine import memories as memories

@@ -56,6 +56,13 @@ def locate_path(text: str) -> ModelFolder:
     return model
 
 
+def whole_path(name: str) -> str:
+    """Return the absolute path of a model's folder or file; a name that is neither is returned as it is."""
+    path = _path(name.strip())
+    is_path = name.strip() not in ("", DEMO_MODEL) and _exists(path)
+    return str(path.absolute()) if is_path else name
+
+
 def find_here(name: str, hub: Hub) -> Path | None:
     """Return the folder or GGUF file of a model that is on this machine already, else None. Sends no request."""
     name = name.strip()

@@ -79,7 +79,7 @@
     if (!button) return;
     if (button.dataset.copy) copy(button);
     else if (button.dataset.show) {
-      button.closest("details.menu")?.removeAttribute("open");
+      window.foresight.closeMenu(button.closest("details.menu"));
       toggle(button.closest(".message"), button.dataset.show);
     }
     else if (button.dataset.do) accompany(event, button);

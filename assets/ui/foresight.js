@@ -25,7 +25,7 @@
   // this is not needed.
   const keepFocus = (list) => {
     let at = -1;
-    const stops = () => [...list.querySelectorAll("button, summary, a[href]")].filter((each) => each.offsetParent);
+    const stops = () => [...list.querySelectorAll("button, summary, a[href]")].filter((each) => each.checkVisibility());
     list.addEventListener("focusin", ({ target }) => (at = target.matches(":focus-visible") ? stops().indexOf(target) : -1));
     list.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && (at = -1));
     document.addEventListener("pointerdown", () => (at = -1), true); // the focus may have come from the keyboard
@@ -37,6 +37,7 @@
   // Buttons inside a list. Rows may move while the button is held down, so the button that was pressed down counts. A
   // button with data-ask first asks for words, in place, and suggests those of its data-list.
   window.foresight = {
+    closeMenu,
     isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
       return key.toLowerCase() === "k" && (ctrlKey || metaKey) && !shiftKey && !altKey;
     },
@@ -177,11 +178,12 @@
     closeMenu(menu);
   }, true);
 
-  // A message's menu opens above its button, or below it if there is no room above.
+  // A message's menu opens above its button, or below it if there is no room above, and is seen whole.
   document.addEventListener("toggle", ({ target: menu }) => {
     if (!menu.matches("#main .message details.menu")) return;
     const room = menu.getBoundingClientRect().top - document.querySelector("#main").getBoundingClientRect().top;
     menu.classList.toggle("below", menu.lastElementChild.offsetHeight > room);
+    if (menu.open) menu.lastElementChild.scrollIntoView({ block: "nearest" });
   }, true);
 
   // A menu closes when the user does something elsewhere.

@@ -8,7 +8,7 @@ from app.values.logits import Grammar
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
-from tests.page_driver import PageDriver
+from tests.page_driver import LAST, PageDriver
 from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
 
 __all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
@@ -153,3 +153,14 @@ def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     person.open_chat("One")
     person.page.wait_for_function("document.querySelector('#answer-json input').checked")
     assert person.page.input_value("#json-schema textarea") == SCHEMA
+
+
+def test_the_menu_of_a_reply_is_seen_whole_in_a_low_window(person: PageDriver) -> None:
+    person.ask("Hi")
+    person.page.set_viewport_size({"width": 683, "height": 384})
+    person.page.click(f"{LAST} footer summary")
+    person.page.wait_for_function(
+        """menu => { const { left, bottom } = document.querySelector(menu).lastElementChild.getBoundingClientRect();
+        return document.elementFromPoint(left + 5, bottom - 5)?.closest(menu) }""",
+        arg=f"{LAST} footer .menu > div",
+    )

@@ -151,3 +151,16 @@ def test_a_folder_is_made_and_deleted_where_it_is_seen(person: PageDriver, servi
     page.click("#undo [data-do=undo]")
     page.wait_for_selector(".fold >> text=Plans")
     assert [line.folder for line in store.summaries() if line.title == "Chat number 39"] == ["Plans"]
+
+
+def test_the_last_chat_is_deleted_by_the_keyboard_and_the_list_keeps_the_focus(person: PageDriver) -> None:
+    page = person.page
+    page.locator(".chat-line summary").last.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")  # from the menu's button to the chat, so that the focus came by a key
+    page.keyboard.press("Tab")
+    while not page.evaluate("document.activeElement.matches('[data-do=delete]')"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function("count => document.querySelectorAll('.chat-line').length === count", arg=CHATS - 1)
+    page.wait_for_function("document.activeElement.closest('.chat-line')")
