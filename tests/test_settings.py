@@ -185,11 +185,6 @@ def test_a_data_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
     assert taken.read_text(encoding="utf-8") == "mine"
 
 
-def test_settings_are_values() -> None:
-    assert replace(UNUSUAL, model=ModelChoice("demo")) != UNUSUAL
-    assert hash(UNUSUAL) == hash(replace(UNUSUAL))
-
-
 def test_the_shipped_files_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert (assets_dir() / "demo-model" / "config.json").exists()
@@ -255,12 +250,6 @@ def test_how_each_model_was_loaded_last_is_kept_the_newest_first() -> None:
     for number in range(200):
         many = many.with_loaded(ModelChoice(f"m{number}"))
     assert len(many.loaded) == 100
-
-
-def test_a_model_that_was_never_loaded_runs_where_the_others_do() -> None:
-    settings = Settings(ModelChoice("a", "float32", "cpu", "int8", "sdpa", 64))
-    assert settings.choice_of("new") == ModelChoice("new", device="cpu", attention="sdpa")
-    assert settings.choice_of("a") == settings.model
 
 
 def test_how_models_were_loaded_survives_the_file(tmp_path: Path) -> None:

@@ -84,12 +84,6 @@ def test_the_usage_tells_what_was_drafted_and_cached(client: openai.OpenAI) -> N
     assert sum(block["sources"].values()) == 24 and block["draft_model"] == ""
 
 
-def test_plain_decoding_accepts_nothing(client: openai.OpenAI) -> None:
-    completion = ask(client, temperature=0, extra_body={"foresight": {"decoder": "plain"}})
-    assert completion.foresight["decoder"] == "plain" and completion.foresight["tokens_per_step"] == 1
-    assert completion.usage.completion_tokens_details.accepted_prediction_tokens == 0
-
-
 @pytest.mark.parametrize("decoder", some(named(("auto", "lookahead", "prompt-lookup")), "auto"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_text_is_the_same_with_lookahead_on_and_off(

@@ -34,11 +34,6 @@ def test_system_prompts_are_one_at_the_beginning() -> None:
     ) == [("system", "Be brief.\n\nBe kind.\n\nTools"), ("user", "Hi")]
 
 
-def test_parts_of_text_are_lines() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert read({"role": "user", "content": parts}) == [("user", "a\nb")]
-
-
 def test_calls_and_results_are_written_as_the_models_know_them() -> None:
     shown = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
     other = '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>'
@@ -127,11 +122,6 @@ def test_a_template_that_takes_one_call_gets_each_with_its_result() -> None:
     assert [(message.role, message.content) for message in messages] == [
         ("user", "Go"), ("assistant", ""), ("tool", "A"), ("assistant", ""), ("tool", "B"), ("tool", "C"),
     ]  # fmt: skip
-
-
-def test_items_of_one_call_each_are_one_message() -> None:
-    _, said, *_ = native(HERMES, GO, calls_of(("a", "{}")), calls_of(("b", "{}")), result("a", "A"))
-    assert len(said.calls) == 2
 
 
 def test_thousands_of_calls_and_results_are_put_together_in_no_time() -> None:

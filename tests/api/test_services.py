@@ -1,8 +1,5 @@
 """Which models clients see, and by which names."""
 
-from dataclasses import replace
-from pathlib import Path
-
 from app.api.services import ApiServices, InstalledModels, served_model
 from app.engine import Engine
 from app.values.messages import ModelChoice
@@ -23,10 +20,3 @@ def test_another_model_runs_where_the_served_one_does(engine: Engine) -> None:
     services = ApiServices(engine, lambda: current, here, lambda: None)
     assert services.find("org/small").choice == ModelChoice("org/small", device="cpu")
     assert services.find("") is current
-
-
-def test_a_folder_is_called_by_its_last_part(tmp_path: Path) -> None:
-    (tmp_path / "my-model").mkdir()
-    choice = ModelChoice(str(tmp_path / "my-model"), dtype="float32")
-    assert served_model(choice).id == "my-model" and served_model(choice).choice == choice
-    assert served_model(replace(choice, name="org/name")).id == "org/name"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chats import Chats
-from app.chats.message_table import MessageTree, value_from_json
+from app.chats.message_table import value_from_json
 from app.database import Database
 from app.errors import ChatNotFound, StaleChat
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Provenance
@@ -297,17 +297,6 @@ def test_an_unanswered_question_before_another_one_is_not_sent(chats: Chats) -> 
     place = chats.remove(place, reply)
     answer(chats, place, "And?", "That.")
     assert chats.path_texts(place.chat) == (Message("user", "And?"), Message("assistant", "That."))
-
-
-PARENTS = {1: 0, 2: 1, 3: 1, 5: 2, 6: 5, 7: 2}
-
-
-def test_the_example_of_the_module() -> None:
-    tree = MessageTree(PARENTS.items())
-    assert tree.path_to(6) == (1, 2, 5, 6)
-    assert (tree.versions(5), tree.versions(2), tree.versions(1)) == ((5, 7), (2, 3), (1,))
-    assert (tree.newest_below(2), tree.newest_below(0), tree.newest_below(3)) == (7, 3, 3)
-    assert (tree.path_to(0), 4 in tree, 5 in tree) == ((), False, True)
 
 
 @dataclass

@@ -85,11 +85,6 @@ def test_one_different_token_is_not_identical() -> None:
     assert [result.identical for result in results] == [True, False]
 
 
-def test_without_plain_there_is_no_speed_against_it() -> None:
-    results = measured(ScriptedDecoders(), ["lookahead"])
-    assert [result.speed_vs_plain for result in results] == [None]
-
-
 def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.json"
     run_bench(ScriptedDecoders(), asked(), file)
@@ -151,11 +146,6 @@ def test_every_set_counts_the_same_in_the_means() -> None:
     assert means([unknown])[0].speed_vs_plain is None
 
 
-def test_a_set_without_prompts_is_no_plan() -> None:
-    with pytest.raises(ValueError, match="there must be prompts in each set; none are in empty"):
-        plan(ScriptedDecoders(), sets=(PromptSet("empty", ()),))
-
-
 @pytest.mark.parametrize("place", [".", "none/report.json", f"{'long' * 99}.json"])
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path, place: str) -> None:
     engine = ScriptedDecoders()
@@ -182,8 +172,3 @@ def test_a_report_whose_folder_vanishes_meanwhile_is_printed_instead(
 def test_decoders_are_different_ones(decoders: list[DecoderName]) -> None:
     with pytest.raises(ValueError, match="decoders must be different ones; it is"):
         plan(ScriptedDecoders(), decoders)
-
-
-def test_there_is_at_least_one_round() -> None:
-    with pytest.raises(ValueError, match="rounds must be at least 1; it is 0"):
-        plan(ScriptedDecoders(), rounds=0)

@@ -24,11 +24,6 @@ def test_a_control_character_is_shown_and_not_obeyed(control: str) -> None:
     assert printable(f"a{control}b\n\tc") == "a\ufffdb\n\tc"
 
 
-def test_other_characters_stay() -> None:
-    text = "Caf\xe9 \u9e21\u86cb \U0001f600 \xa0\u2028"
-    assert printable(text) == text
-
-
 def test_what_is_said_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     print_text(CLIPBOARD)
     print_text(CLIPBOARD, err=True, is_line=False)

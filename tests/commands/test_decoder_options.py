@@ -98,11 +98,6 @@ def test_a_lane_is_a_decoder_with_its_sizes(lane: str, decoding: Decoding) -> No
     assert (found.name, found.decoding) == (lane, decoding)
 
 
-def test_lanes_keep_their_order_and_lose_their_blanks() -> None:
-    lanes = read_lanes(" auto:8 , plain", DecoderSizes(), same_text=True)
-    assert [lane.name for lane in lanes] == ["auto:8", "plain"]
-
-
 NO_LANES = "fast auto: auto:x auto:1/2 auto:-1 plain:1 lookahead:7c lookahead:1/2 jacobi:7b"
 
 

@@ -75,11 +75,6 @@ def outcome(words: list[str], path: tuple[str, ...]) -> tuple[int, dict[str, Any
     return int(ended.value.code or 0), reached
 
 
-def test_all_commands_were_found() -> None:
-    assert len(CASES) >= 10 * 20
-    assert all(one.envvar is None for _, group in groups(TREE) for one in options(group))
-
-
 @pytest.mark.parametrize(("place", "option", "path"), CASES)
 def test_an_option_before_a_command_counts_or_is_refused(
     place: tuple[str, ...], option: Any, path: tuple[str, ...], capsys: pytest.CaptureFixture[str]

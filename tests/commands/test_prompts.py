@@ -23,11 +23,6 @@ def file_with(folder: Path, *lines: str) -> Path:
     return file
 
 
-def test_a_text_is_a_chat_of_one_message_and_raw_it_is_itself() -> None:
-    assert read_prompts("Hello", None, raw=False) == [(Message("user", "Hello"),)]
-    assert read_prompts("Hello ", None, raw=True) == ["Hello "]
-
-
 def test_a_file_has_prompts_and_chats_one_a_line(tmp_path: Path) -> None:
     file = file_with(
         tmp_path,
@@ -39,11 +34,6 @@ def test_a_file_has_prompts_and_chats_one_a_line(tmp_path: Path) -> None:
         (Message("user", "Grüß dich"),),
         (Message("system", "Be brief."), Message("user", "")),
     ]
-
-
-def test_raw_lines_are_texts(tmp_path: Path) -> None:
-    file = file_with(tmp_path, '{"prompt": "Once upon"}', '{"prompt": "There was\\n"}')
-    assert read_prompts(None, file, raw=True) == ["Once upon", "There was\n"]
 
 
 @pytest.mark.parametrize(("text", "file"), [(None, None), ("Hello", Path("prompts.jsonl"))])

@@ -206,13 +206,6 @@ def test_nothing_is_made_of_a_first_question_that_is_too_long(person: Person) ->
     assert person.chats.stores.summaries() == ()
 
 
-def test_without_a_model_nothing_is_counted(person: Person, engine: PatientEngine) -> None:
-    engine.words.context = 0
-    assert person.chats.fit(ChatSettings(), (Message("user", "a"),), Options()) is None
-    person.ask("a " * 1000)
-    assert len(engine.requests) == 1
-
-
 def test_a_private_chat_never_reaches_the_disk(person: Person, database: Database) -> None:
     person.place = person.chats.start(NewChat(ChatVersion(), ASKED, "Secret?", ChatSettings(), True))
     assert is_private(person.place.chat)

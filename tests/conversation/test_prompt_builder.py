@@ -26,12 +26,6 @@ def chat(*lengths: int, system: int = 0) -> list[Message]:
     ]
 
 
-def test_a_short_chat_goes_whole() -> None:
-    found = fit_context(chat(3, 4, 5), count, context=100, reply=25)
-    assert found == ContextFit(18, 100, 25, 0, 18)
-    assert found.fits
-
-
 def test_the_oldest_turns_go_first_and_whole_turns_at_once() -> None:
     found = fit_context(chat(38, 8, 28, 8, 18), count, context=100, reply=25)
     assert not found.fits

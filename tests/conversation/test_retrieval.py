@@ -327,11 +327,3 @@ def test_what_is_chosen_fits_its_room_whatever_tokens_merge(context: int) -> Non
     found = retrieve(library, [1], "cats", "What do cats do?", (), room)
     asked = count((Message("user", "What do cats do?"),))
     assert count((found.message,)) - asked <= room.for_sources(asked)
-
-
-def test_a_context_that_is_not_known_is_not_told(engine: PatientEngine, ask_documents: Ask) -> None:
-    """A server's model: its tokens are not counted here."""
-    engine.words = WordReader(context=0)
-    person = ask_documents(FakeDocumentSearch("Cats purr."), "Who purrs?", "Cats [1].")
-    budget = sources_of(person).budget
-    assert budget and budget.context == 0 < budget.sources

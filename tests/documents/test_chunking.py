@@ -48,10 +48,6 @@ def test_it_does_not_matter_in_which_parts_a_text_comes(text: str, source: str, 
     assert list(chunks(parts, source)) == passages(text, source)
 
 
-def test_a_short_text_is_one_passage() -> None:
-    assert passages(" Eggs boil.\n\nSo does milk.\n") == [Chunk(1, 26, "Eggs boil.\n\nSo does milk.")]
-
-
 def test_a_section_begins_a_passage_below_its_headings() -> None:
     body = "It is said at length. " * 20
     text = f"# Kitchen\n\n## Eggs\n\n{body}\n\n## Milk *warm*\n\n{body}\n\n# Cellar\n\n{body}"
@@ -118,12 +114,6 @@ def test_source_code_is_cut_before_definitions_and_says_what_is_around() -> None
     assert len(found) > 2
     assert all(one.text.startswith("def grow") for one in found[1:])
     assert {one.heading for one in found[1:]} == {"class Pool"}
-
-
-def test_a_passage_of_a_pdf_says_its_page() -> None:
-    page = "It is said at length. " * 40
-    found = passages(f"{page}\n\f{page}\n\f{page}", "manual.pdf")
-    assert found[0].heading == "page 1" and found[-1].heading == "page 3"
 
 
 def test_a_passage_across_pages_says_both() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.database import Database, database_in
 from app.documents import Documents, embedding
-from app.documents.embedding import NO_EMBEDDER, VectorIndex
+from app.documents.embedding import VectorIndex
 from app.errors import ModelBroken
 from tests.documents.search.library import WordEmbedder, add_document, word_vector
 from tests.support.waiting import until
@@ -84,11 +84,6 @@ def test_a_model_that_fails_leaves_the_words(database: Database, tmp_path: Path)
         documents.wait()
         assert embedded(documents, collection) == (0, 1)
         assert len(documents.search([collection], "When does the lease end?")) == 1
-
-
-def test_without_a_model_nothing_is_embedded() -> None:
-    assert NO_EMBEDDER.model == ""
-    assert NO_EMBEDDER.embed(["a", "b"]).result().shape == (2, 0)
 
 
 def test_a_model_whose_folder_vanishes_stores_no_empty_vectors(database: Database, tmp_path: Path) -> None:
@@ -201,9 +196,3 @@ def test_only_ready_passages_wait_for_a_vector(database: Database) -> None:
         assert embedding.without_vectors(connection, 0, 9) == more
         assert embedding.without_vectors(connection, more[0], 9) == more[1:]
     assert soon[0] not in more
-
-
-def test_cosines_of_some_passages(database: Database, ids: list[int]) -> None:
-    index = VectorIndex(database)
-    found = index.cosines("words", word_vector("the cat sleeps"), [ids[0], 999])
-    assert found == {ids[0]: pytest.approx(1)}

@@ -15,7 +15,6 @@ from app.documents.searcher import (
     MIN_SHARE,
     MIN_SHARE_ALONE,
     MIN_SIMILARITY,
-    RANK_OFFSET,
     Candidate,
     Searcher,
     fuse,
@@ -138,17 +137,6 @@ def test_words_that_cover_the_question_outweigh_meaning_and_a_single_shared_word
     meaning = [(7, 0.5)]
     assert order(*fuse([Bm25Hit(1, 5.0, 1.0)], meaning)) == [1, 7]
     assert order(*fuse([Bm25Hit(1, 5.0, 0.2)], meaning)) == [7, 1]
-
-
-def test_a_candidate_knows_where_it_comes_from() -> None:
-    (both,) = fuse([Bm25Hit(4, 6.0, 0.5)], [(4, 0.7)])
-    assert (both.bm25, both.bm25_rank, both.share) == (6.0, 1, 0.5)
-    assert (both.similarity, both.similarity_rank) == (0.7, 1)
-    assert both.score == pytest.approx((2 * 0.25 + 1) / (RANK_OFFSET + 1))
-
-
-def test_nothing_merges_to_nothing() -> None:
-    assert fuse([], []) == []
 
 
 def test_those_that_only_words_have_found_are_told_their_similarity() -> None:

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from app.errors import ModelBroken
-from app.models_registry import find, grouped, parse_hub_id, read_catalogue
+from app.models_registry import grouped, parse_hub_id, read_catalogue
 from app.models_registry.catalogue import FILE, CatalogueModel, wng
 from app.settings import assets_dir
 from app.values.messages import PRESETS
@@ -81,12 +81,6 @@ def test_an_entry_agrees_with_itself(one: CatalogueModel) -> None:
 @pytest.mark.parametrize(("parameters", "preset"), [(1e8, "7b"), (8e9, "7b"), (13e9, "13b"), (33e9, "33b")])
 def test_w_n_and_g_follow_the_size(parameters: float, preset: str) -> None:
     assert wng(int(parameters)) == {name: sizes for name, sizes in PRESETS.items()}[preset]  # type: ignore[index]
-
-
-def test_words_find_names_families_and_uses() -> None:
-    assert {one.entry.family for one in find("qwen3.", CATALOGUE)} == {"Qwen3.5", "Qwen3.6"}
-    assert {one.entry.family for one in find("comparison codel", CATALOGUE)} == {"Code Llama"}
-    assert find("no such model", CATALOGUE) == []
 
 
 @pytest.mark.parametrize("free", [1, 4, 24, 80, 200])

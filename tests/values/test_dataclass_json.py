@@ -2,21 +2,15 @@
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from app.chats.message_table import LETTERS, marks_from_json, marks_to_json, value_from_json, value_to_json
+from app.chats.message_table import marks_from_json, marks_to_json, value_from_json, value_to_json
 from app.values.chat import Provenance, TokenMark
 from app.values.dataclass_json import read, to_dict
-from app.values.messages import ModelInfo, Origin, Sampling, Split
+from app.values.messages import ModelInfo, Sampling, Split
 from tests.chats.samples import PROVENANCE
-
-
-def test_provenance_comes_back() -> None:
-    assert value_from_json(Provenance, value_to_json(PROVENANCE)) == PROVENANCE
 
 
 def test_provenance_of_an_older_app_gets_defaults_and_of_a_newer_one_loses_what_is_unknown() -> None:
@@ -62,15 +56,6 @@ def test_an_integer_is_a_number_and_a_number_no_integer() -> None:
     assert read(Sampling, {"top_p": 1, "top_k": 3.0}) == Sampling(top_p=1.0)
 
 
-@given(
-    st.lists(
-        st.builds(TokenMark, st.integers(0, 10**9), st.sampled_from(get_args(Origin)), st.integers(0, 10**6))
-    )
-)
-def test_marks_come_back(marks: list[TokenMark]) -> None:
-    assert marks_from_json(marks_to_json(marks)) == tuple(marks)
-
-
 def test_the_example_of_the_module() -> None:
     marks = (TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1))
     assert json.loads(marks_to_json(marks)) == {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
@@ -85,10 +70,6 @@ def test_marks_that_make_no_sense_are_none(text: str) -> None:
 
 def test_an_origin_that_nobody_knows_is_the_models() -> None:
     assert marks_from_json('{"ends": [1], "origins": "?", "steps": [0]}') == (TokenMark(1, "model", 0),)
-
-
-def test_every_origin_has_a_letter_of_its_own() -> None:
-    assert len(set(LETTERS.values())) == len(get_args(Origin))
 
 
 def test_a_field_of_a_type_that_json_cannot_give_is_refused() -> None:

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
 from app.errors import PromptTooLong
-from app.values.messages import Decoding, Message, ModelChoice, Options, Request, Sampling, Statistics
+from app.values.messages import Decoding, Message, ModelChoice, Options, Request, Sampling
 
 NAN = float("nan")
 
@@ -79,29 +78,6 @@ def test_the_limits_themselves_are_possible() -> None:
     Decoding(window=0, ngram=2, guesses=0)
     Decoding(window=128, ngram=16, guesses=128)
     Options(max_new_tokens=1)
-
-
-def test_sampling_is_greedy_and_auto_decides_unless_said_otherwise() -> None:
-    assert Options().sampling.temperature == 0
-    assert Options().decoding.decoder == "auto"
-    assert Options().decoding.same_text
-
-
-def test_numbers_of_a_reply_are_ratios_over_its_steps() -> None:
-    numbers = Statistics(tokens=30, steps=10, hits=4, covered=8, rows=200, seconds=1.5)
-    assert (numbers.tokens_per_step, numbers.hit_rate, numbers.coverage) == (3.0, 0.4, 0.8)
-    assert (numbers.rows_per_step, numbers.tokens_per_second) == (20.0, 20.0)
-
-
-def test_numbers_before_the_first_step_are_zero() -> None:
-    nothing = Statistics()
-    assert nothing.tokens_per_step == nothing.hit_rate == nothing.coverage == 0.0
-    assert nothing.rows_per_step == nothing.tokens_per_second == 0.0
-
-
-def test_messages_cannot_be_changed_on_their_way() -> None:
-    with pytest.raises(FrozenInstanceError):
-        Message("user", "hi").content = "bye"  # type: ignore[misc]
 
 
 def test_a_prompt_that_is_too_long_says_by_how_much_and_what_to_do() -> None:

@@ -34,7 +34,3 @@ def test_other_decoders() -> None:
     assert step_rows(Decoding("jacobi", window=7)) == StepRows(1, 7, 8)
     assert step_rows(Decoding("prompt-lookup")) == StepRows(11, 0, 11)
     assert step_rows(Decoding("auto", rows=24)) == StepRows(24, 0, 24)
-
-
-def test_auto_without_a_budget_promises_nothing() -> None:
-    assert step_rows(Decoding("auto")) is None

@@ -4,19 +4,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
-from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS, next_prompt, ready_prompts
+from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Request
-from app.values.race import LONGEST_PROMPT, Difference, TextKind, lane_name
+from app.values.race import LONGEST_PROMPT, Difference, lane_name
 from app.values.trace import Margin
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch
@@ -284,25 +283,3 @@ def test_a_prompt_that_is_a_book_is_refused() -> None:
 )
 def test_lanes_are_called_by_what_tells_them_apart(decoding: Decoding, name: str) -> None:
     assert lane_name(decoding) == name
-
-
-def test_every_kind_but_ones_own_has_prompts() -> None:
-    assert {prompt.kind for prompt in ready_prompts()} == set(get_args(TextKind)) - {"own"}
-
-
-def test_the_quoting_prompts_bring_their_sources() -> None:
-    quoting = [prompt.text for prompt in ready_prompts() if prompt.kind == "quoting"]
-    assert all("[1] " in text and "Question:" in text for text in quoting)
-
-
-def test_the_next_prompt_goes_round() -> None:
-    prompts = ready_prompts()
-    first = next_prompt(prompts, "code", "")
-    texts = [first]
-    while (following := next_prompt(prompts, "code", texts[-1])) != first:
-        texts.append(following)
-    assert texts == [prompt.text for prompt in prompts if prompt.kind == "code"]
-
-
-def test_ones_own_text_has_no_ready_made_one() -> None:
-    assert next_prompt(ready_prompts(), "own", "Mine") == ""

@@ -71,11 +71,6 @@ def test_each_model_as_it_runs_has_races_of_its_own(log: RaceLog) -> None:
     assert log.last(replace(HALF, device="cuda:0"), 9) == []
 
 
-def test_a_difference_is_remembered(log: RaceLog) -> None:
-    log.add(run_race(LaneEngine(texts={"auto": "one uno"}), make_plan(PLAIN, AUTO)))
-    assert [lane.is_identical for lane in log.last(DEMO, 1)[0].lanes] == [True, False]
-
-
 def test_a_remote_lane_of_an_older_version_is_skipped(log: RaceLog, database: Database) -> None:
     log.add(make_result())
     with database.writing() as connection:

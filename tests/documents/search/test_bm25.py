@@ -70,11 +70,6 @@ def test_a_word_in_every_passage_is_asked_where_there_is_no_other(database: Data
     assert len(found(database, "page", limit=50)) == len(FILLER)
 
 
-def test_no_words_find_nothing(database: Database) -> None:
-    add_document(database, FILLER)
-    assert found(database, "") == found(database, "?!") == found(database, "zebra") == []
-
-
 def test_common_words_find_where_the_rare_ones_are_in_other_collections(database: Database) -> None:
     add_document(database, [f"page {number} of many" for number in range(MAX_SCORED + 1)], collection=2)
     add_document(database, ["a zebra"], collection=2)

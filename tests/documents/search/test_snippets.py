@@ -32,10 +32,6 @@ def test_each_sentence_can_be_the_one(question: str, kept: str) -> None:
     assert snippet(passage(TEXT), question, 25).text == kept
 
 
-def test_what_has_room_stays_whole() -> None:
-    assert snippet(passage(TEXT), "rent", len(TEXT)) == passage(TEXT)
-
-
 def test_no_sentence_goes_on_behind_an_empty_line() -> None:
     assert snippet(passage("Heading\n\nThe rent is low"), "rent", 17).text == "The rent is low"
 
@@ -145,11 +141,6 @@ def test_source_code_stays_as_it_is(title: str) -> None:
 def test_the_place_in_the_document_stays(title: str) -> None:
     found = plain_passage(titled("**Cats** may stay.", title))
     assert (found.text, found.start, found.end) == ("Cats may stay.", 10, 28)
-
-
-def test_nothing_but_marks_stays() -> None:
-    rule = titled("---")
-    assert plain_passage(rule) is rule
 
 
 @given(st.text("ab1 \n#*_`|>-+.)[]!~<&;:\\", max_size=60))

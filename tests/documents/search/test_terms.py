@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.search.terms import MAX_TERMS, any_of, content_words, folded, indexed, terms
+from app.documents.search.terms import MAX_TERMS, any_of, folded, indexed, terms
 
 
 def finds(text: str, question: str) -> bool:
@@ -73,10 +73,6 @@ def test_a_name_of_code_counts_whole_and_by_its_parts() -> None:
 
 def test_a_pasted_page_is_not_asked_whole() -> None:
     assert len(terms(" ".join(f"word{number}" for number in range(1000)))) == MAX_TERMS
-
-
-def test_telling_words_stay_as_they_were_written() -> None:
-    assert content_words("What does Counter.most_common do for Ärzte?") == ("Counter.most_common", "Ärzte")
 
 
 def test_folding_is_what_the_index_does() -> None:

@@ -13,11 +13,10 @@ from app.engine.attention.selector import (
     SDPA,
     DeviceCapabilities,
     HeadShape,
-    capabilities_of,
     choose_attention,
     refusal,
 )
-from app.errors import AttentionUnavailable, BadOption
+from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 from tests.engine.attention.backends import interprets_triton
 
@@ -65,10 +64,6 @@ def test_a_card_with_torchs_attention_has_a_limit_for_the_cost_of_the_same_text(
     assert choose_attention(choice, card, LLAMA).same_text_limit == CARD_LIMIT
 
 
-def test_a_refusal_is_an_option_that_was_bad() -> None:
-    assert issubclass(AttentionUnavailable, BadOption)
-
-
 def test_an_old_card_without_packages_has_torchs_own() -> None:
     found = choose_attention("auto", replace(CARD, has_triton=False, has_flash=False), LLAMA)
     assert (found.name, found.note) == ("sdpa", "triton: it is not installed for this device")
@@ -113,8 +108,3 @@ def test_the_kernels_are_told_the_cards_multiprocessors_and_tried_by_spans_and_b
     found = choose_attention("triton", replace(CPU, multiprocessors=40), LLAMA)
     attends = (found.attend, *found.variants)
     assert [cast(Any, attend).fused.busy for attend in attends] == [80, sys.maxsize, 1]
-
-
-def test_this_machine_can_be_asked() -> None:
-    machine = capabilities_of(torch.device("cpu"))
-    assert (machine.device.type, machine.has_flash) == ("cpu", False)

@@ -44,11 +44,6 @@ def test_a_layer_tells_the_backend_what_only_it_knows() -> None:
     assert recorder.asked == [Scoring(0.3, 3, 2.0, sinks)]
 
 
-def test_without_a_given_scale_it_is_one_over_the_root_of_the_size() -> None:
-    view = BlockView(ONE_ROW.block, ONE_ROW.prefix, sdpa.attend)
-    assert torch.equal(called(view), called(view, scaling=16**-0.5))
-
-
 def test_a_pass_remembers_the_window_of_each_layer() -> None:
     view = BlockView(ONE_ROW.block, ONE_ROW.prefix, sdpa.attend)
     for window in (None, 3, 0):

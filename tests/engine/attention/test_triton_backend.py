@@ -23,25 +23,10 @@ def test_tiles_fit_into_the_shared_memory(size: int, itemsize: int, memory: int)
     assert shared_bytes(tiles, size, itemsize) <= memory or tiles.stages == 1
 
 
-def test_a_small_card_loads_fewer_tiles_ahead() -> None:
-    assert backend.choose_tiles(128, 128, 2, HOPPER).stages == 3
-    assert backend.choose_tiles(128, 128, 2, SMALL).stages == 2
-
-
-def test_one_warpgroup_multiplies_64_rows() -> None:
-    tiles = backend.choose_tiles(128, 128, 2, HOPPER)
-    assert (tiles.rows, tiles.warps) == (64, 4)
-
-
 @pytest.mark.parametrize("major", [8, 10, 12])
 def test_where_there_are_no_warpgroups_wide_heads_have_the_registers_of_8_warps(major: int) -> None:
     assert backend.choose_tiles(128, 128, 2, SMALL, major).warps == 8
     assert backend.choose_tiles(64, 64, 2, SMALL, major).warps == 4
-
-
-def test_folding_wide_heads_in_float32_takes_8_warps() -> None:
-    assert [backend.finish_warps(size, 4) for size in (128, 160, 256)] == [4, 8, 8]
-    assert backend.finish_warps(256, 2) == 4
 
 
 @pytest.mark.parametrize(("size", "expected"), [(8, 16), (16, 16), (64, 64), (80, 128), (129, 256)])
@@ -53,13 +38,6 @@ def test_programs_do_whole_groups_where_there_are_enough_of_them() -> None:
     assert backend.spans_per_program(1000, blocks=8) == 1
     assert backend.spans_per_program(32_768, blocks=8) == backend.GROUP_SPANS
     assert backend.spans_per_program(1000, blocks=128) == backend.GROUP_SPANS
-
-
-def test_the_grid_follows_the_card() -> None:
-    """A card with 24 multiprocessors does whole groups where one with 132 has spans to hand out."""
-    assert [backend.busy_programs(multiprocessors) for multiprocessors in (24, 132, 0)] == [48, 264, 64]
-    assert backend.spans_per_program(12_288, blocks=8, busy=backend.busy_programs(24)) == backend.GROUP_SPANS
-    assert backend.spans_per_program(12_288, blocks=8, busy=backend.busy_programs(132)) == 1
 
 
 @pytest.mark.parametrize("keys", [8, 48])

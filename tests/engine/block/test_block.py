@@ -1,6 +1,5 @@
 """Blocks refuse to be built wrong."""
 
-import numpy as np
 import pytest
 
 from app.engine.block.block import Block, chain_block, padded
@@ -41,18 +40,7 @@ def test_wanted_rows_lie_in_the_block(wanted: tuple[int, ...]) -> None:
         chain_block([7, 8], start=0, wanted=wanted)
 
 
-def test_a_block_may_want_no_logits() -> None:
-    assert chain_block([7], start=0, wanted=()).wanted == ()
-
-
 def test_rows_that_pad_a_block_come_last_and_see_only_themselves() -> None:
     block = padded(chain_block([7, 8], start=10, wanted=(1,)), rows=4, wanted=2)
     assert (block.tokens, block.positions, block.wanted) == ((7, 8, 7, 7), (10, 11, 10, 10), (1, 0))
     assert drawn(block.visible()) == ["1...", "11..", "..1.", "...1"]
-
-
-def test_a_block_that_is_wide_enough_is_padded_with_nothing() -> None:
-    block = chain_block([7, 8], start=10, wanted=(0, 1))
-    same = padded(block, rows=2, wanted=2)
-    assert (same.tokens, same.wanted) == (block.tokens, block.wanted)
-    assert np.array_equal(same.visible(), block.visible())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.block.step_profile import Buckets, StepProfile, StepTimes, bucket_for, choose_buckets, modest
+from app.engine.block.step_profile import Buckets, StepProfile, StepTimes, bucket_for, choose_buckets
 
 TIMES = StepTimes((1, 4, 16, 32), (3.0, 3.3, 4.5, 5.3))
 
@@ -16,13 +16,6 @@ def test_between_measured_widths_the_cost_lies_on_a_line(rows: int, seconds: flo
 
 def test_a_line_that_falls_never_falls_below_what_was_measured() -> None:
     assert StepTimes((1, 4), (3.0, 2.0)).seconds_for(100) == 2.0
-
-
-def test_where_nothing_was_measured_nothing_is_known() -> None:
-    assert StepTimes().seconds_for(8) == 0.0
-    assert not StepTimes()
-    assert not StepProfile()
-    assert StepTimes((1,), (2.0,)).seconds_for(8) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -68,17 +61,6 @@ def test_a_class_that_promises_far_more_is_worth_fewer_widths() -> None:
     profile = StepProfile(TIMES, TIMES, ((1, 4), (32,)))
     assert choose_buckets(profile, float) == (32,)
     assert choose_buckets(profile, lambda _rows: 1.0) == (1, 4)
-
-
-def test_without_classes_nothing_is_padded() -> None:
-    profile = StepProfile(TIMES)
-    assert choose_buckets(profile) == ()
-    assert profile.times(()) is profile.free
-
-
-def test_more_rows_promise_more_tokens_and_one_row_promises_one() -> None:
-    assert modest(1) == 1.0
-    assert modest(1) < modest(8) < modest(64)
 
 
 def test_between_the_measured_widths_times_lie_on_a_line() -> None:

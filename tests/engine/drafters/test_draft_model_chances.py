@@ -57,13 +57,6 @@ def test_it_is_believed_less_at_every_depth_and_gap_after_its_first_mistakes() -
     assert after[-1] < before[-1] - 0.2, "the surer it is, the more"
 
 
-def test_edges_are_in_order_and_their_chances_count_the_trust_in_the_pool_once() -> None:
-    edges, judged = DraftModelChances().joined(2, [(RIGHT, SURE), (8, BEHIND)], POOL, 0.5)
-    assert [chance for chance, _, _ in edges] == sorted((chance for chance, _, _ in edges), reverse=True)
-    assert {token for _, token, _ in edges} == {RIGHT, 7, 8} == {token for token, _, _ in judged}
-    assert max(chance for chance, _, _ in edges) * 0.5 <= 1
-
-
 def test_what_the_pool_expects_most_stays_its_guess_though_the_draft_model_agrees() -> None:
     edges, _ = DraftModelChances().joined(0, [(7, SURE), (8, BEHIND), (9, BEHIND)], POOL, 1.0)
     cells = {token: cell for _, token, cell in edges}

@@ -14,7 +14,6 @@ from app.engine.lookahead.acceptance_estimator import (
     NUM_CELLS,
     NUM_FOLLOWER_CODES,
     NUM_SUCCESSOR_CODES,
-    PRIOR,
     RANKS,
     TRUST,
     AcceptanceEstimator,
@@ -69,15 +68,6 @@ def test_a_token_that_both_the_model_and_a_text_propose_is_likelier(length: int)
     assert both > rates[successor_code(length, SURE) * NUM_FOLLOWER_CODES + length]
 
 
-def test_a_prior_is_worth_a_few_observations() -> None:
-    estimator = AcceptanceEstimator()
-    prior = estimator.rates[CELL]
-    estimator.observe(CELL, True)
-    assert estimator.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 1))
-    estimator.observe(CELL, False)
-    assert estimator.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 2))
-
-
 def test_one_cells_counts_leave_the_others_as_they_were() -> None:
     estimator = AcceptanceEstimator()
     estimator.observe(CELL, True)
@@ -113,12 +103,6 @@ def test_kept_counts_give_the_same_chances_again(seen: list[tuple[int, bool]]) -
     again = AcceptanceEstimator(estimator.counts)
     assert (again.rates, again.counts) == (estimator.rates, estimator.counts)
     assert all(0 <= accepted <= tried for accepted, tried in again.counts.values())
-
-
-def test_a_copy_of_kept_counts_learns_for_itself() -> None:
-    kept = {CELL: (3.0, 4.0)}
-    AcceptanceEstimator(kept).observe(CELL, True)
-    assert kept == {CELL: (3.0, 4.0)}
 
 
 def test_guesses_that_are_as_right_as_they_should_be_are_trusted() -> None:

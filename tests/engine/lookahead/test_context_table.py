@@ -48,10 +48,6 @@ def behind(*contexts: list[int]) -> NDArray[np.int64]:
     return np.array([last_tokens(context) for context in contexts])
 
 
-def test_an_empty_table_knows_nothing() -> None:
-    assert table().lookup([1, 2, 3, 4]) == NOTHING
-
-
 def test_what_followed_a_context_follows_it_and_every_shorter_one() -> None:
     known = table()
     known.learn_follower([1, 2, 3, 4], entry(9))
@@ -59,15 +55,6 @@ def test_what_followed_a_context_follows_it_and_every_shorter_one() -> None:
         found = known.lookup(context)
         assert (followers(found), found.follower_length) == ([9], length)
     assert known.lookup([1, 2, 3]) == NOTHING
-
-
-def test_the_longest_context_that_is_known_speaks() -> None:
-    known = table()
-    known.learn_follower([1, 2], entry(10))
-    known.learn_follower([9, 2], entry(11))
-    assert followers(known.lookup([1, 2])) == [10]
-    assert followers(known.lookup([9, 2])) == [11]
-    assert followers(known.lookup([5, 2])) == [11, 10], "of the token alone both are known, newest first"
 
 
 def test_each_kind_speaks_for_the_longest_context_that_it_knows() -> None:
@@ -99,19 +86,6 @@ def test_new_successors_take_the_place_of_the_old_ones_and_leave_the_followers()
     known.learn_successors(behind([1, 2]), says(23))
     found = known.lookup([1, 2])
     assert (successors(found), followers(found)) == ([23], [10])
-
-
-def test_of_many_contexts_at_once_each_gets_its_own_successors() -> None:
-    known = table()
-    known.learn_successors(behind([1, 2], [3, 4], [5]), np.concatenate([says(20), says(21), says(22)]))
-    assert [successors(known.lookup(context)) for context in ([1, 2], [3, 4], [5])] == [[20], [21], [22]]
-    assert known.lookup([0, 9]) == NOTHING
-
-
-def test_a_row_may_be_full() -> None:
-    known = table()
-    known.learn_successors(behind([1]), says(*range(20, 20 + SUCCESSORS)))
-    assert successors(known.lookup([1])) == list(range(20, 20 + SUCCESSORS))
 
 
 def test_what_is_known_of_each_token_alone_is_there_from_the_beginning() -> None:
@@ -234,14 +208,6 @@ def test_a_table_takes_the_same_memory_whatever_it_is_taught() -> None:
     for number in range(2000):
         known.learn_follower([number % 50, number % 49, number % 47, number % 43], entry(number % 50))
     assert known.num_bytes == before == (VOCABULARY + 64) * 64
-
-
-def test_a_text_is_padded_on_its_left() -> None:
-    assert [last_tokens(text) for text in ([], [7], [1, 2, 3, 4, 5])] == [
-        [-1, -1, -1, -1],
-        [-1, -1, -1, 7],
-        [2, 3, 4, 5],
-    ]
 
 
 @pytest.mark.parametrize("vocabulary", [0, -1, MOST_TOKENS + 1])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.decoder import lay_out
-from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.plain import plain
 from app.engine.sampling.sampling import make_sampler
@@ -56,12 +55,6 @@ def test_in_a_window_of_bigrams_the_current_token_is_read_for_both_branches() ->
     assert (block.wanted, top) == ((0, 1, 2, 3, 0, 4), slice(4, 6))
 
 
-def test_without_drafts_and_window_the_block_is_plain_decoding() -> None:
-    block, top = lay_out(DraftTree(7), JacobiWindow(0, 4, ()), position=10)
-    assert (block.tokens, block.positions, block.wanted) == ((7,), (10,), (0,))
-    assert (drawn(block.visible()), top) == (["1"], slice(1, 1))
-
-
 def test_three_steps_of_window_and_drafts_worked_out_by_hand() -> None:
     """The window's first guesses repeat the prompt: its first column is 4 40, its second 40 4."""
     runner, pool = ScriptedRunner([40]), ScriptedPool([(13, 40), (5,)])
@@ -97,11 +90,6 @@ def test_a_right_draft_is_committed_whole_with_the_models_next_token() -> None:
 def test_wrong_drafts_are_covered_steps_without_a_hit_and_cost_their_rows() -> None:
     step = next(decode(ScriptedRunner([40]), fixed(), ScriptedPool([(1, 2), (3, 4)])))
     assert (step.tokens, step.rows, step.is_covered, step.is_hit) == ((13,), 5, True, False)
-
-
-def test_without_drafts_a_step_is_neither_covered_nor_a_hit() -> None:
-    step = next(decode(ScriptedRunner([40]), fixed(), ScriptedPool()))
-    assert (step.rows, step.is_covered, step.is_hit, step.split) == (1, False, False, Split(1, 0))
 
 
 def test_the_pool_learns_committed_tokens_alone_behind_the_whole_text() -> None:

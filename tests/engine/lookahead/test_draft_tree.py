@@ -27,19 +27,10 @@ def test_a_shared_beginning_costs_one_row() -> None:
     assert tree.depths == [0, 1, 2, 2, 1]
 
 
-def test_every_node_has_its_source_and_the_current_token_is_the_models() -> None:
-    assert grown().origins == ["model", "prompt", "history", "output", "window"]
-
-
 def test_a_shared_token_belongs_to_the_source_that_guessed_it_first() -> None:
     tree = grown()
     assert tree.add(0, 8, "document", 0.9) == 1
     assert (tree.origins[1], tree.reaches[1], len(tree)) == ("prompt", 0.8, 5)
-
-
-def test_without_guesses_only_the_current_token_is_left() -> None:
-    for tree in (DraftTree(7), tree_of(7, [], "prompt"), tree_of(7, [()], "prompt")):
-        assert (len(tree), tree.tokens, tree.parents) == (1, [7], [-1])
 
 
 def test_cut_short_a_tree_loses_its_last_nodes_and_forgets_them_as_children() -> None:
@@ -78,14 +69,3 @@ def test_the_context_of_a_node_is_the_text_and_the_path_to_it() -> None:
         [7, 8, 9, 4],
         [3, 6, 7, 5],
     ]
-
-
-@given(lines=LINES, text=st.lists(st.integers(0, 3), max_size=6))
-def test_every_context_ends_with_its_node(lines: list[list[int]], text: list[int]) -> None:
-    tree = tree_of(7, lines, "prompt")
-    contexts = tree.contexts([*text, 7])
-    for node, context in enumerate(contexts):
-        assert len(context) == 4
-        assert context[-1] == tree.tokens[node]
-        if node:
-            assert context[:3] == contexts[tree.parents[node]][1:]

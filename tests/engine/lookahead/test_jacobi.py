@@ -41,13 +41,6 @@ def test_a_model_that_needs_no_context_is_written_a_window_at_a_time() -> None:
     )
 
 
-def test_without_a_window_it_is_plain() -> None:
-    steps = decode(ScriptedRunner([1], second_last_and_one_more), width=0, limit=5)
-    assert [(step.tokens, step.rows, step.is_covered) for step in steps] == [
-        ((token,), 1, False) for token in (2, 2, 3, 3, 4)
-    ]
-
-
 def test_near_the_end_and_the_horizon_only_part_of_the_window_is_fed() -> None:
     runner = ScriptedRunner([1], second_last_and_one_more, horizon=4)
     steps = decode(runner, width=8, limit=6)

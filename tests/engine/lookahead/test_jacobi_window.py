@@ -64,12 +64,6 @@ def test_a_window_without_a_price_stays_as_it_is(accepted: int) -> None:
     assert (window.width, sizer.columns) == (5, 5)
 
 
-def test_a_closed_window_settles_nothing() -> None:
-    sizer = WindowSizer(3)
-    settle(sizer, JacobiWindow(0, 3, ()), price=9.0, accepted=0, steps=10 * STEPS)
-    assert sizer.columns == 3
-
-
 def test_old_earnings_fade() -> None:
     sizer = WindowSizer(4)
     window = window_of(sizer)
@@ -86,25 +80,10 @@ def counting(width: int = 3, ngram: int = 4) -> JacobiWindow:
     return JacobiWindow(width, ngram, [CURRENT, *range(1, width + ngram - 2)])
 
 
-def test_the_rows_start_as_one_line_of_guesses() -> None:
-    assert counting().rows == [[CURRENT, 1, 2], [1, 2, 3], [2, 3, 4]]
-
-
-def test_the_n_grams_are_the_columns_with_what_the_model_says_behind_them() -> None:
-    assert counting().lines(CURRENT, [3, 4, 5]) == [[CURRENT, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
-
-
 def test_the_rows_move_down_and_what_the_model_said_becomes_the_top_row() -> None:
     window = counting()
     window.shift([30, 40, 50])
     assert window.rows == [[1, 2, 3], [2, 3, 4], [30, 40, 50]]
-
-
-def test_after_a_shift_the_current_token_stands_for_the_first_guess() -> None:
-    window = counting()
-    window.shift([30, 40, 50])
-    assert window.lines(777, [0, 0, 0])[0] == [777, 2, 30, 0]
-    assert window.tokens() == [2, 3, 2, 3, 4, 30, 40, 50]
 
 
 def test_a_column_sees_the_first_row_up_to_itself_and_its_own_guesses_below() -> None:
@@ -122,18 +101,6 @@ def test_a_column_sees_the_first_row_up_to_itself_and_its_own_guesses_below() ->
         "11..1..1.",
         "111..1..1",
     ]
-
-
-def test_guesses_stand_as_many_places_behind_as_row_and_column_say() -> None:
-    window = counting()
-    assert window.offsets() == [1, 2, 1, 2, 3, 2, 3, 4] == window.tokens()
-    assert window.reach == max(window.offsets()) == 4
-
-
-def test_the_smallest_window_is_the_current_token_alone() -> None:
-    window = JacobiWindow(1, 2, [CURRENT])
-    assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [0], 0)
-    assert window.lines(CURRENT, [5]) == [[CURRENT, 5]]
 
 
 def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
@@ -176,9 +143,3 @@ def test_a_window_that_does_not_fit_is_closed(places: int, rows: int, width: int
     window = counting()
     window.fit(places, rows)
     assert window.width == width
-
-
-def test_the_size_is_the_rows_beside_the_current_token() -> None:
-    for width, ngram in ((1, 2), (3, 4), (15, 5)):
-        window = counting(width, ngram)
-        assert window.size == len(window.tokens()) == len(window.parents())

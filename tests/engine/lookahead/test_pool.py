@@ -23,7 +23,6 @@ from tests.engine.lookahead.drafting import pool_of, says
 
 ALL = 10_000
 TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
-CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 GONE_ON = [1, 2, 3, 4, 5, 6, 7, 8]
 
 
@@ -37,11 +36,6 @@ def lines(tree: DraftTree) -> set[tuple[int, ...]]:
     for node in range(1, len(tree)):
         paths.append((*paths[tree.parents[node]], tree.tokens[node]))
     return set(paths[1:])
-
-
-def test_an_empty_pool_drafts_nothing() -> None:
-    tree = whole(pool_of(), [1, 2])
-    assert (tree.tokens, tree.reaches) == ([2], [1.0])
 
 
 def test_what_followed_before_is_drafted_to_its_end() -> None:
@@ -64,13 +58,6 @@ def test_no_guess_is_less_likely_than_the_floor() -> None:
     reaches = whole(pool, [1, 2], depth=6).reaches
     floor = (reaches[3] + reaches[4]) / 2
     assert pool.draft([1, 2], ALL, 6, floor).reaches == reaches[:4]
-
-
-def test_a_shared_beginning_costs_one_row() -> None:
-    pool = pool_of([1, 2, 3, 4], [1, 2, 3, 5])
-    tree = whole(pool, [1])
-    assert lines(tree) == {(2,), (2, 3), (2, 3, 4), (2, 3, 5)}
-    assert len(tree) == 5
 
 
 def test_the_likeliest_guess_comes_first_and_brings_its_children_along() -> None:
@@ -158,11 +145,6 @@ def test_a_document_is_learned_but_once() -> None:
     assert pool.edges([5], 1) == once.edges([5], 1) != []
 
 
-def test_the_size_counts_n_grams_once() -> None:
-    pool = pool_of([1, 2, 3], [1, 2, 3], [2, 3, 4])
-    assert len(pool) == 3, "1 2, 1 2 3 and 2 3 4"
-
-
 def test_a_continuation_follows_the_likeliest_guesses() -> None:
     assert pool_of(GONE_ON).continuation([1, 2], 4) == [3, 4, 5, 6]
 
@@ -170,11 +152,6 @@ def test_a_continuation_follows_the_likeliest_guesses() -> None:
 def test_a_continuation_of_the_unknown_is_the_context_once_more() -> None:
     assert pool_of().continuation([7, 8, 9], 5) == [7, 8, 9, 7, 8]
     assert pool_of().continuation([7], 0) == []
-
-
-@given(texts=TEXTS, context=CONTEXTS, length=st.integers(0, 9))
-def test_a_continuation_has_the_asked_length(texts: list[list[int]], context: list[int], length: int) -> None:
-    assert len(pool_of(*texts).continuation(context, length)) == length
 
 
 @given(texts=TEXTS)

@@ -80,11 +80,6 @@ def test_a_loop_is_drafted_whole_once_it_has_been_seen() -> None:
     ]
 
 
-def test_without_a_match_a_step_is_one_plain_row() -> None:
-    step = decode(ScriptedRunner([40]), [40, 4], limit=1)[0]
-    assert (step.rows, step.is_covered, step.is_hit, step.reason) == (1, False, False, "max_tokens")
-
-
 def test_no_row_reaches_the_horizon_or_the_limit() -> None:
     runner = ScriptedRunner([0, 1, 2, 3, 4, 0], LOOP, horizon=12)
     decode(runner, [0, 1, 2, 3, 4, 0, 1], limit=9)

@@ -129,11 +129,6 @@ def test_where_rows_are_cheap_the_tree_is_wide_and_where_they_are_dear_there_is_
     assert tuner(DEAR).kept([1.0, *[0.99] * 40], 0) == 1, "a second row costs a whole step"
 
 
-def test_the_tree_ends_where_the_curve_rises() -> None:
-    assert tuner(STAIRS).kept([1.0, *[0.05] * 20], 0) == 8
-    assert tuner(STAIRS).kept([1.0, *[0.05] * 20], 3) == 5, "the window has three of the eight"
-
-
 def test_a_faster_text_makes_time_dearer() -> None:
     planner = tuner(StepTimes((1, 128), (1.0, 3.0)))
     slow = planner.kept(FADING, 0)
@@ -313,10 +308,6 @@ def test_fixed_sizes_give_the_tree_the_rows_of_g_guesses(preset: Preset, rows: i
     assert (planner.sizer.columns, planner.ngram) == (window, ngram)
 
 
-def test_without_guesses_there_is_the_current_token_alone() -> None:
-    assert fixed(guesses=0).plan(9).rows == 1
-
-
 def test_a_fixed_tree_is_kept_whole_and_the_window_costs_nothing() -> None:
     planner = fixed()
     before = planner.plan(14)
@@ -337,10 +328,6 @@ def test_a_budget_is_shared_by_window_and_tree() -> None:
     assert (planner.plan(0).rows, planner.plan(5).rows) == (32, 27)
     assert planner.kept(REACHES, 5) == 4
     assert planner.observe(drafted(9, reaches=REACHES, window=JacobiWindow(3, 3, [0] * 4))) == Split(4, 5)
-
-
-def test_however_wide_the_window_there_is_room_for_the_current_token() -> None:
-    assert budget(16).plan(15).rows == budget(16).plan(40).rows == 1
 
 
 @pytest.mark.parametrize("rows", [16, 24, 32, 64])

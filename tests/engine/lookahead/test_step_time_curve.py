@@ -1,6 +1,5 @@
 """What the tuner believes that steps cost: never less for more rows, and nearer the truth with every step."""
 
-from math import inf, nan
 from operator import mul
 
 import pytest
@@ -15,7 +14,6 @@ from app.engine.lookahead.step_time_curve import (
     PROOF,
     ROUND,
     STALE,
-    CurveShape,
     StepTimeCurve,
     ascending,
 )
@@ -28,11 +26,6 @@ def test_a_drafted_step_costs_its_pass_and_the_hosts_share() -> None:
     assert curve.seconds[8] == pytest.approx(0.011 + HOST + 8 * HOST_ROW)
     assert curve.seconds[40] == pytest.approx(0.0265 + HOST + 40 * HOST_ROW)
     assert (len(curve.seconds), curve.largest) == (65, 64)
-
-
-def test_a_plain_step_has_no_such_share() -> None:
-    assert StepTimeCurve(TIMES, ()).plain == 0.010
-    assert StepTimeCurve(TIMES, (8, 16)).plain == 0.011, "padded it costs its width"
 
 
 @pytest.mark.parametrize("padded", [(), (8, 16), (16, 64)])
@@ -90,12 +83,6 @@ def test_times_never_fall_with_rows_and_keep_their_weighted_sum(pairs: list[tupl
     assert straight == sorted(straight)
     assert sum(map(mul, straight, weights)) == pytest.approx(sum(map(mul, seconds, weights)))
     assert ascending(sorted(seconds), weights) == sorted(seconds)
-
-
-def test_neighbours_out_of_order_share_their_mean() -> None:
-    assert ascending([1.0, 5.0, 3.0, 7.0], [1, 1, 1, 1]) == [1.0, 4.0, 4.0, 7.0]
-    assert ascending([9.0, 3.0, 3.0, 5.0], [1, 1, 1, 1]) == [5.0] * 4
-    assert ascending([9.0, 3.0], [1, 2]) == [5.0] * 2, "what was seen more often counts more"
 
 
 def test_real_steps_bring_the_curve_to_what_they_took() -> None:
@@ -183,14 +170,6 @@ def test_a_shape_that_was_kept_is_a_curve_again() -> None:
     again = StepTimeCurve(TIMES, (8, 64), curve.shape)
     assert again.seconds == pytest.approx(curve.seconds, rel=0.01)
     assert (again.shape, again.is_unproven) == (curve.shape, False)
-
-
-@pytest.mark.parametrize("seconds", [0.0, -1.0, inf, nan])
-def test_a_shape_is_of_times(seconds: float) -> None:
-    with pytest.raises(ValueError, match="must be above 0 and finite"):
-        CurveShape(seconds, (0.1,))
-    with pytest.raises(ValueError, match="must be above 0 and finite"):
-        CurveShape(0.1, (0.1, seconds))
 
 
 @given(

@@ -30,18 +30,6 @@ def test_a_full_match_earns_the_models_own_next_token() -> None:
     assert walked(CHAIN, 8, 9, 4) == AcceptedPath((8, 9, 4), ("prompt", "prompt", "model"), rows=(0, 1, 2))
 
 
-def test_a_partial_match_keeps_what_matched_and_the_models_own_token() -> None:
-    assert walked(CHAIN, 8, 3) == AcceptedPath((8, 3), ("prompt", "model"), rows=(0, 1))
-
-
-def test_no_match_is_one_step_of_plain_decoding() -> None:
-    assert walked(CHAIN, 2) == AcceptedPath((2,), ("model",), rows=(0,))
-
-
-def test_without_drafts_the_models_token_is_all() -> None:
-    assert walked(DraftTree(7), 2) == AcceptedPath((2,), ("model",), rows=(0,))
-
-
 def test_the_second_branch_is_taken_and_its_rows_need_not_be_neighbours() -> None:
     assert walked(BRANCHES, 8, 6, 1) == AcceptedPath((8, 6, 1), ("prompt", "window", "model"), rows=(0, 1, 3))
     assert walked(BRANCHES, 5, 1) == AcceptedPath((5, 1), ("output", "model"), rows=(0, 4))

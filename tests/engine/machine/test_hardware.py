@@ -6,14 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from app.engine.machine.hardware import (
-    ChosenDevice,
-    Gpu,
-    choose_device,
-    choose_dtype,
-    dtype_name,
-    sum_exactly,
-)
+from app.engine.machine.hardware import ChosenDevice, Gpu, choose_device, choose_dtype, sum_exactly
 from app.errors import BadOption
 
 CPU = torch.device("cpu")
@@ -116,16 +109,8 @@ def test_an_apple_gpu_that_agrees_is_used() -> None:
     assert choose_dtype("auto", torch.device("mps")) == torch.float32
 
 
-def test_this_machine_can_be_asked_for_its_driver() -> None:
-    assert isinstance(Gpu().name_by_driver(), str)
-
-
 def test_a_cpu_never_gets_float16_by_itself() -> None:
     assert choose_dtype("auto", CPU) in (torch.float32, torch.bfloat16)
-
-
-def test_a_dtype_has_the_name_that_the_options_use() -> None:
-    assert [dtype_name(dtype) for dtype in (torch.float32, torch.bfloat16)] == ["float32", "bfloat16"]
 
 
 def test_half_precision_is_summed_in_float32_on_cards_and_float32_is_not_rounded_to_tf32() -> None:

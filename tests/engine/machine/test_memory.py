@@ -110,7 +110,3 @@ def test_a_persons_own_setting_stays_and_a_cpu_has_no_segments(
     monkeypatch.setenv(name, "max_split_size_mb:128")
     assert not expand_segments(CUDA)
     assert settings == []
-
-
-def test_torch_knows_the_setting() -> None:
-    torch._C._accelerator_setAllocatorSettings("expandable_segments:False")

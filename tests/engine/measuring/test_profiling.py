@@ -16,7 +16,6 @@ from app.engine.measuring.profiling import (
     FEW_BUCKETS,
     MEASURED_BUCKETS,
     PREFIX,
-    USEFUL_FIRST,
     describe_buckets,
     profile_steps,
     time_in_turn,
@@ -245,10 +244,6 @@ def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() 
     assert profile_steps(tiny(torch.bfloat16), unwatched, ticking(QUICK)).is_whole
 
 
-def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:
-    assert sorted(USEFUL_FIRST) == list(MEASURED_BUCKETS)
-
-
 def test_what_was_found_is_said_in_words() -> None:
     assert (
         describe_buckets("bfloat16", ((16, 24, 32),))
@@ -262,7 +257,3 @@ def test_what_was_found_is_said_in_words() -> None:
         describe_buckets("bfloat16", ())
         == "bfloat16: results depend on the number of rows in a step, so the text may differ"
     )
-
-
-def test_slow_models_are_measured_at_few_of_the_widths() -> None:
-    assert set(FEW_BUCKETS) < set(MEASURED_BUCKETS)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import GemmaConfig, LlamaConfig, MambaConfig, MistralConfig, Qwen2Config
+from transformers import GemmaConfig, LlamaConfig, MistralConfig, Qwen2Config
 
 from app.engine.runner.kv_cache import CHUNK, BlockCache, layer_windows
 
@@ -115,12 +115,6 @@ def test_rewinding_forgets_the_newest_rows_and_the_next_block_follows() -> None:
     assert_holds(cache, [1, 2, 7])
 
 
-def test_an_empty_cache_can_be_rewound_to_nothing() -> None:
-    cache = BlockCache()
-    cache.rewind(0)
-    assert cache.length == cache.get_seq_length() == 0
-
-
 @pytest.mark.parametrize("length", [-1, 3])
 def test_a_cache_cannot_be_rewound_to_what_it_never_held(length: int) -> None:
     cache = BlockCache()
@@ -151,10 +145,6 @@ def test_each_layers_window_is_read_from_the_config() -> None:
     assert layer_windows(GemmaConfig(num_hidden_layers=1)) == [0]
     mixed = Qwen2Config(num_hidden_layers=3, use_sliding_window=True, sliding_window=8, max_window_layers=1)
     assert layer_windows(mixed) == [0, 8, 8]
-
-
-def test_a_recurrent_state_is_no_list_of_windows() -> None:
-    assert layer_windows(MambaConfig(num_hidden_layers=2)) == []
 
 
 def test_rows_go_to_given_slots_and_the_whole_buffers_come_back() -> None:

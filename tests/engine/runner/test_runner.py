@@ -8,7 +8,7 @@ from app.engine.attention.selector import SDPA
 from app.engine.lookahead.plain import plain
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import rotary_of
-from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner, prefill_chunk
+from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner
 from tests.engine.architectures import architecture
 from tests.engine.replies import load, numbers, says_plainly, write
 
@@ -70,8 +70,3 @@ def test_where_there_is_room_for_the_prompt_alone_it_gets_that(loaded: BlockRunn
     write(runner, numbers(20), plain, limit=1)
     assert write(runner, prompt, plain, limit=8).tokens == says_plainly(loaded, prompt, limit=8).tokens
     assert 6 * CHUNK in allocator.capacities
-
-
-def test_a_card_reads_more_tokens_at_once() -> None:
-    assert prefill_chunk(torch.device("cpu")) == PREFILL_CHUNK
-    assert 1024 <= prefill_chunk(torch.device("cuda")) <= 2048

@@ -6,8 +6,6 @@ from typing import get_args
 import pytest
 import torch
 
-from app.engine.lookahead.plain import plain
-from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.reply_events import LogprobsRecorder, make_decoder
@@ -27,11 +25,6 @@ def decoded(decoding: Decoding, runner: ScriptedRunner, limit: int) -> list[Step
     assert [token for step in steps for token in step.tokens] == text_after([40, 4], limit)
     assert steps[-1].reason == "max_tokens"
     return steps
-
-
-def test_plain_and_prompt_lookup_need_no_settings() -> None:
-    assert make_decoder(Decoding("plain")) is plain
-    assert make_decoder(Decoding("prompt-lookup")) is prompt_lookup
 
 
 @pytest.mark.parametrize("name", get_args(DecoderName))
@@ -84,8 +77,3 @@ def test_recording_changes_no_choice_and_tells_the_models_own_probabilities(samp
         assert logprobs.chosen.logprob == pytest.approx(float(expected[token]))
         best = expected.topk(2).indices.tolist()
         assert [one.text for one in logprobs.likeliest] == [f"t{one}" for one in best]
-
-
-def test_without_log_probabilities_a_piece_stays_as_it_is() -> None:
-    recorder = LogprobsRecorder(make_sampler(Sampling()), -1, len(PROMPT), lambda _ids: ())
-    assert recorder.added_to(written := piece([5])) is written

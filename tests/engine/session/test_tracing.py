@@ -51,10 +51,6 @@ def test_the_window_is_pictured_as_it_was_fed_with_the_current_token_in_its_plac
     assert second.window == ((24, 4), (24, 13))
 
 
-def test_a_closed_window_has_no_rows() -> None:
-    assert next(decode(ScriptedRunner([40]), fixed(), ScriptedPool())).trace.window == ()
-
-
 def test_jacobis_window_is_the_line_that_it_fed() -> None:
     steps, runner = written(DECODINGS[2], [40, 4], ends(6))
     assert steps[0].trace.window == ((4, 4, 4, 4),) == (runner.blocks[0].tokens,)

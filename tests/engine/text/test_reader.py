@@ -45,10 +45,6 @@ def test_a_chat_takes_as_many_tokens_as_are_sent(
     assert RequestTokenizer(tokenizer, 1024).reader().count(chat) == len(encode(tokenizer, chat, 10_000))
 
 
-def test_no_messages_take_no_tokens(tokenizer: PreTrainedTokenizerBase) -> None:
-    assert RequestTokenizer(tokenizer, 1024).reader().count(()) == 0
-
-
 def test_a_chat_beyond_the_context_is_counted_all_the_same(tokenizer: PreTrainedTokenizerBase) -> None:
     reader = RequestTokenizer(tokenizer, 8).reader()
     assert (reader.context, reader.count(CHAT) > 8) == (8, True)
@@ -137,11 +133,6 @@ def test_a_tokenizer_that_reads_beginnings_unlike_the_rest_reads_all_at_once() -
     counted = in_parts(words_with_a_beginning, BORDERS)
     text = "<user>Hi you<end><user>How are"
     assert counted(text) == words_with_a_beginning(text)
-
-
-def test_without_special_tokens_all_is_one_part() -> None:
-    assert in_parts(words, []) is words
-    assert in_parts(words, BORDERS)("") == 0
 
 
 def test_a_longer_special_token_is_not_cut_by_a_shorter_one_that_begins_it() -> None:

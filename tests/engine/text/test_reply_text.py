@@ -109,11 +109,6 @@ def test_text_is_held_back_for_a_stop_string(pieces: list[str], shown: list[str]
     assert (stop.is_stopped, stop.flush()) == ("END" in "".join(pieces), rest)
 
 
-def test_without_stop_strings_nothing_waits() -> None:
-    stop = StopFilter([])
-    assert [stop.push("so END"), stop.flush(), stop.is_stopped] == ["so END", "", False]
-
-
 @given(pieces=st.lists(FEW_LETTERS, max_size=8), stops=st.lists(st.text("abX", min_size=1, max_size=4)))
 def test_whatever_the_pieces_the_text_ends_where_a_stop_string_first_begins(
     pieces: list[str], stops: list[str]
@@ -175,10 +170,6 @@ def spelled(ids: list[int]) -> str:
 
 def stopper(max_new_tokens: int = 100, room: int = 100, stops: tuple[str, ...] = ()) -> StoppingCriteria:
     return StoppingCriteria(frozenset([EOS]), max_new_tokens, room, stops, spelled)
-
-
-def test_a_step_without_an_end_is_kept_whole() -> None:
-    assert stopper().cut([1, 2, 3]) == StopCut(3)
 
 
 def test_the_token_that_ends_the_reply_is_kept_and_nothing_behind_it() -> None:

@@ -12,7 +12,6 @@ from app.models_registry.files.config import (
     chat_template,
     own_temperature,
 )
-from app.settings import assets_dir
 
 NOWHERE = Hub(endpoint="http://127.0.0.1:9", cache=Path("no-such-cache"))
 
@@ -80,7 +79,3 @@ def test_a_file_that_cannot_be_read_names_none(tmp_path: Path) -> None:
     file.unlink()
     file.mkdir()
     assert own_temperature(tmp_path) == USUAL_TEMPERATURE
-
-
-def test_the_demo_model_is_greedy() -> None:
-    assert own_temperature(assets_dir() / "demo-model") == 0.0

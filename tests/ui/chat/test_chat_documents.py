@@ -142,10 +142,6 @@ def visitor(services: Services) -> Visitor:
     return Visitor(services)
 
 
-def test_without_collections_there_is_no_picker() -> None:
-    assert collection_picker_html((), ()) == ""
-
-
 def test_the_picker_names_what_is_asked() -> None:
     offered = (Collection(1, "Contracts", 1), Collection(2, "Manu<b>als", 1))
     assert ">Documents: off</button>" in collection_picker_html(offered, ())
@@ -156,12 +152,6 @@ def test_the_picker_names_what_is_asked() -> None:
 def test_what_is_attached_to_the_chat_is_named_alone() -> None:
     offered = (Collection(1, "Attached: notes.md", 1),)
     assert ">Attached: notes.md</button>" in collection_picker_html(offered, (1,))
-
-
-def test_how_many_files_are_attached_is_told() -> None:
-    offered = (Collection(1, "Attached: notes.md (2)", 3), Collection(2, "Contracts (2)", 3))
-    assert ">Attached: notes.md and 2 more</button>" in collection_picker_html(offered, (1,))
-    assert ">Documents: Contracts (2)</button>" in collection_picker_html(offered, (2,))
 
 
 def test_an_empty_collection_is_offered_only_to_be_left() -> None:

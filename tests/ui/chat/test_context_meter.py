@@ -71,14 +71,6 @@ def test_a_chat_that_is_too_long_is_told_before_it_is_sent() -> None:
     )
 
 
-def test_a_meter_is_never_more_than_full() -> None:
-    assert 'value="1.0000"' in meter_html(ContextFit(5000, 1024, 256))
-
-
-def test_without_a_model_there_is_no_meter() -> None:
-    assert meter_html(None) == ""
-
-
 @pytest.mark.parametrize(
     ("fit", "choices"),
     [
@@ -105,11 +97,6 @@ def test_the_question_says_the_numbers() -> None:
     assert "Leave out the 4 oldest messages" in html
     assert "Reply with at most 124 tokens" in html
     assert "This message is too long" not in html
-
-
-def test_the_question_says_that_the_message_is_too_long() -> None:
-    html = overflow_html(ContextFit(6321, 1024, 256), Press("ask"))
-    assert "This message is too long for the model: with it the chat has at least 6,321 tokens." in html
 
 
 def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:

@@ -2,17 +2,15 @@
 
 import re
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
-from app.settings import assets_dir
 from app.ui.chat.messages import ThreadOptions, can_compare, can_continue, thread_html
-from app.ui.chat.provenance import coloured_html, provenance_html, sampling_in_words, thinking_in_words
+from app.ui.chat.provenance import coloured_html, provenance_html, thinking_in_words
 from app.ui.chat.reply_text import thought_summary
 from app.values.chat import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
 from app.values.chat_format import Thinking
-from app.values.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
+from app.values.messages import Decoding, Options, Sampling, Statistics, StopReason
 from tests.fakes import DEMO
 
 NUMBERS = Statistics(412, 380, 312, 120, 90, time_to_first_token=0.084, seconds=1.9)
@@ -57,10 +55,6 @@ def test_an_answer_can_be_written_anew() -> None:
     assert actions(html) == ["edit-reply", "regenerate", "fork", "delete"]
 
 
-def test_an_answer_that_is_being_written_has_no_buttons() -> None:
-    assert "<footer" not in message_html(replace(ANSWER, content=MessageContent("Ye", "writing")))
-
-
 @pytest.mark.parametrize(
     ("written", "can"),
     [
@@ -94,24 +88,10 @@ def test_it_is_said_how_an_answer_ended(written: MessageContent, words: str) -> 
     assert words in html.split('<p class="ending')[1]
 
 
-def test_an_answer_that_ended_well_says_nothing_of_it() -> None:
-    assert "ending" not in message_html(ANSWER)
-
-
 def test_versions_lead_to_their_neighbours() -> None:
     html = message_html(replace(ANSWER, versions=(3, 7, 12)))
     assert "<span>2/3</span>" in html
     assert re.findall(r'data-do="version" data-name="(\d+)"', html) == ["3", "12"]
-
-
-def test_there_is_nothing_before_the_first_version() -> None:
-    html = message_html(replace(QUESTION, versions=(6, 9)))
-    assert 'data-name="0" aria-label="Previous version" disabled' in html
-    assert 'data-name="9" aria-label="Next version">' in html
-
-
-def test_one_version_has_no_arrows() -> None:
-    assert "version" not in message_html(ANSWER)
 
 
 def test_nothing_can_be_changed_while_a_reply_is_written() -> None:
@@ -137,16 +117,6 @@ def test_every_letter_is_coloured_once_and_steps_stay_together() -> None:
     assert 'title="model · step 1 · 3 tokens in one step">cd<' in html
 
 
-def test_the_legend_says_how_much_came_from_where() -> None:
-    html = coloured_html("abcd", MARKS)
-    assert '<li class="origin-model">model 50%</li><li class="origin-output">output 50%</li>' in html
-
-
-def test_every_origin_has_a_colour_in_the_text() -> None:
-    css = (assets_dir() / "ui" / "chat.css").read_text(encoding="utf-8")
-    assert all(f".origin-{origin} {{" in css for origin in get_args(Origin))
-
-
 def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
     html = provenance_html(PROVENANCE)
     for label, value in {
@@ -155,10 +125,6 @@ def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
         "Prompt": "412 tokens, 380 of them reused", "Device": DEMO.device,
     }.items():  # fmt: skip
         assert f"<dt>{label}</dt><dd>{value}</dd>" in html
-
-
-def test_greedy_sampling_has_no_limits() -> None:
-    assert sampling_in_words(Sampling(0, top_k=40, top_p=0.5)) == "greedy"
 
 
 def test_how_much_was_thought_is_told_if_it_was_chosen() -> None:
@@ -182,10 +148,6 @@ def test_a_thread_shows_from_where_on_the_model_reads() -> None:
     html = thread_html(thread, ThreadOptions(first_read=7))
     assert html.index("cut-line") < html.index('data-message="7"')
     assert "cut-line" not in thread_html(thread)
-
-
-def test_an_empty_thread_is_nothing() -> None:
-    assert thread_html(Thread(ChatVersion())) == ""
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,6 @@ def test_nothing_new_is_the_very_same_screen(person: Visitor) -> None:
     assert person.look() is person.look()
 
 
-def test_an_empty_page_is_empty_and_at_rest(person: Visitor) -> None:
-    screen = person.look()
-    assert screen.is_empty and not screen.is_busy and not screen.is_private
-    assert (screen.thread, screen.live, screen.note, screen.meter) == ("", (), "", "")
-
-
 def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
@@ -161,11 +155,6 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     until(lambda: not person.services.is_busy)
 
 
-def test_a_page_on_a_chat_that_never_was_is_an_empty_page(person: Visitor) -> None:
-    person.state.open_chat(replace(person.state.version, chat=99))
-    assert person.look().is_empty
-
-
 def test_a_page_that_could_not_be_read_is_read_again(person: Visitor, unsteady: Services) -> None:
     person.get("One")
     assert isinstance(unsteady.conversations, UnsteadyConversations)
@@ -235,14 +224,6 @@ def test_instructions_count_before_a_chat_is_begun(person: Visitor) -> None:
     assert "3 of 1,024" in person.look().meter
     person.state.settings = ChatSettings("Be brief.")
     assert "7 of 1,024" in person.look().meter
-
-
-def test_nothing_is_counted_without_a_model(person: Visitor, engine: ScriptedEngine) -> None:
-    person.get("one two three")
-    engine.words.context, engine.now = 0, EngineStatus("ready", "No model is loaded.")
-    assert person.look().meter == ""
-    engine.words.context, engine.now = 64, EngineStatus("ready", model=replace(DEMO, context=64))
-    assert "of 64 tokens" in person.look().meter
 
 
 def test_a_template_that_refuses_the_chat_leaves_no_meter(person: Visitor, engine: ScriptedEngine) -> None:

@@ -61,22 +61,12 @@ def test_a_stored_reply_is_a_reply_that_has_ended() -> None:
     assert state.finished == replace(END)
 
 
-def test_a_reply_without_provenance_has_failed() -> None:
-    lost = replace(ANSWER, content=MessageContent("Hel", "failed", "Memory ran out."))
-    assert (stored_state(lost).phase, stored_state(lost).note) == ("failed", "Memory ran out.")
-    assert stored_state(None).phase == "finished"
-
-
 def test_the_note_says_what_is_awaited() -> None:
     assert "Waiting for the model" in note_html(ReplyState())
     loading = note_html(progress_of(Loading("Loading <demo>", 3, 14)).state)
     assert "Loading &lt;demo&gt;" in loading
     assert 'value="3" max="14"' in loading
     assert "300 of 1,000 tokens" in note_html(progress_of(Prefilling(300, 1000)).state)
-
-
-def test_loading_of_which_nobody_knows_the_length_has_no_bar() -> None:
-    assert "<progress" not in note_html(progress_of(Loading("Loading demo")).state)
 
 
 @pytest.mark.parametrize("events", [(PIECE,), (PIECE, END), (PIECE, Failed("No."))])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.ui.chat.messages import thread_html
-from app.ui.chat.reply_text import budget_in_words, cited_html, doubt_words, reply_html, sources_html
+from app.ui.chat.reply_text import budget_in_words, doubt_words, sources_html
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread
 from app.values.document import NOTHING_IN_COMMON, Citation, Sources, TokenBudget
 
@@ -73,11 +73,6 @@ def test_a_doubt_says_which_number_or_name_is_not_in_the_source() -> None:
     assert re.findall(r'data-value="([\d.]+)"[^>]*>\d', html)[:3] == ["1.0", "1.1", "2.2"]
 
 
-def test_an_answer_without_sources_is_left_alone() -> None:
-    assert numbers(drawn("It is [1].", None)) == []
-    assert cited_html(reply_html("It is [1]."), 7, Sources("rent")) == reply_html("It is [1].")
-
-
 def test_the_text_that_is_copied_keeps_its_markers() -> None:
     assert '<div class="raw" hidden>It is [1].</div>' in drawn("It is [1].")
 
@@ -92,13 +87,6 @@ def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> 
     ) in html
 
 
-def test_parts_that_take_nothing_are_not_told() -> None:
-    assert (
-        budget_in_words(TokenBudget(0, 100, 0, 5, 64, 512))
-        == "Prompt: sources 100, question 5; 64 reserved for the reply; context 512 tokens"
-    )
-
-
 def test_an_estimate_says_so_and_names_no_context() -> None:
     assert budget_in_words(TokenBudget(20, 390, 0, 14, 256)) == (
         "Prompt, estimated: system 20, sources 390, question 14 tokens"
@@ -107,10 +95,6 @@ def test_an_estimate_says_so_and_names_no_context() -> None:
 
 def test_documents_that_were_read_whole_are_told() -> None:
     assert "Whole documents" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
-
-
-def test_where_nothing_was_found_there_is_no_line() -> None:
-    assert sources_html(7, Sources("rent")) == sources_html(7, None) == ""
 
 
 def test_a_title_is_nothing_but_text() -> None:

@@ -24,10 +24,6 @@ ALWAYS = ChatFormat(
 )
 
 
-def test_a_model_without_anything_to_switch_has_no_control() -> None:
-    assert thinking_html(ChatFormat(), Thinking()) == ""
-
-
 @pytest.mark.parametrize(
     ("chat_format", "thinking", "words"),
     [

@@ -43,13 +43,6 @@ def test_what_nobody_sent_here_is_somebody_elses() -> None:
     assert not SentTexts().has("")
 
 
-def test_what_is_past_is_forgotten() -> None:
-    sent_texts = sent("B", "Be", "Be k")
-    assert sent_texts.has("Be k")
-    assert not sent_texts.has("Be"), "somebody took a word away"
-    assert not sent_texts.has("Be k")
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[NarrowChats]:
     with closing(Database(tmp_path / "narrow.db")) as database:

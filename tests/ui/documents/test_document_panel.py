@@ -13,7 +13,6 @@ from app.ui.documents.document_panel import (
     DocumentPanelActions,
     DocumentPanelState,
     DocumentRef,
-    open_ref,
 )
 from tests.fake_documents import ScriptedDocuments
 
@@ -88,8 +87,3 @@ def test_a_removed_document_says_so(services: Services, documents: ScriptedDocum
     documents.remove(document)
     _, html = act(services, "read", DocumentRef(document, "Lease", 0, 3).to_json())
     assert ("has been removed" in html, "Lease" in html) == (True, True)
-
-
-def test_opening_the_same_once_more_is_another_opening() -> None:
-    ref = DocumentRef(1, "Lease")
-    assert open_ref(ref).opened_at != open_ref(ref).opened_at

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.ui.documents.document_panel import score_words
-from app.ui.documents.render import EXCERPT, collections_html, documents_html, results_html, title_html
+from app.ui.documents.render import collections_html, documents_html, results_html, title_html
 from app.ui.documents.view import SearchResult
 from app.values.document import Collection, Document, DocumentState, Passage, PassageHit
 
@@ -34,12 +33,6 @@ def test_a_document_under_way_has_a_bar_and_can_be_cancelled() -> None:
     assert ('data-do="cancel"' in html, 'data-do="remove"' in html) == (True, False)
 
 
-def test_a_waiting_document_has_no_bar_and_its_name_once() -> None:
-    html = listed(state="waiting", source="Lease")
-    assert ("<progress" in html, 'data-do="cancel"' in html) == (False, True)
-    assert '<p class="facts"></p>' in html
-
-
 def test_what_has_failed_says_why_and_can_be_tried_again() -> None:
     html = listed(state="failed", note="It is encrypted: open it, and save it without a password.")
     assert "without a password" in html
@@ -63,20 +56,10 @@ def test_only_what_has_a_text_can_be_opened() -> None:
     assert 'data-do="read"' in listed(state="ready", characters=10, passages=1)
 
 
-def test_an_empty_collection_says_in_a_sentence_what_to_do() -> None:
-    assert "Paste text or drop files above" in documents_html([], most=10)
-
-
 def test_long_lists_are_shown_in_parts() -> None:
     many = [Document(number, 1, f"d{number}") for number in range(1, 251)]
     html = documents_html(many, most=100)
     assert (html.count("<article"), "Show 150 more" in html) == (100, True)
-
-
-def test_one_is_marked_as_open() -> None:
-    html = collections_html([Collection(1, "Contracts", 1), Collection(2, "Manuals", 2)], shown=2)
-    assert html.index('aria-current="true"') > html.index("Contracts")
-    assert ("1 document<" in html, "2 documents<" in html) == (True, True)
 
 
 def test_text_from_outside_is_escaped() -> None:
@@ -90,12 +73,6 @@ def test_text_from_outside_is_escaped() -> None:
         results_html(SearchResult(EVIL, (), EVIL)),
     )
     assert [html for html in htmls if "<script" in html or "<img" in html] == []
-
-
-def test_long_passages_are_shown_as_far_as_there_is_room() -> None:
-    passage = Passage(1, 1, "Lease", 0, 5000, "x" * 5000)
-    shown = results_html(SearchResult("x", (PassageHit(passage, 1.0, 1.0, 1),)))
-    assert f"{'x' * EXCERPT}…" in shown
 
 
 def test_a_result_begins_with_the_sentence_that_is_asked_for_and_marks_the_words_of_the_question() -> None:
@@ -112,15 +89,3 @@ def test_a_result_has_no_marks_of_markdown_and_its_marked_words_are_right() -> N
     shown = results_html(SearchResult("What is the rent?", (PassageHit(passage, 1.0, 1.0, 1),)))
     excerpt = shown.partition('<p class="excerpt" dir="auto">')[2].partition("</p>")[0]
     assert excerpt == "<mark>Rent</mark>\nmonth · <mark>rent</mark>\nMay · 740\n• Cats may stay."
-
-
-@pytest.mark.parametrize(
-    ("scores", "words"),
-    [
-        ((7.256, 0.0, 1, 0), "BM25 7.26 (rank 1)"),
-        ((0.0, 0.5, 0, 3), "no keyword match · similarity 0.50 (rank 3)"),
-        ((2.0, 0.25, 0, 0), "BM25 2.00 · similarity 0.25"),
-    ],
-)
-def test_the_parts_of_a_score_are_named(scores: tuple[float, float, int, int], words: str) -> None:
-    assert score_words(*scores) == words

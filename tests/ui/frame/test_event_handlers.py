@@ -34,11 +34,6 @@ def test_a_bug_is_logged_with_its_traceback_and_told_in_general(
     assert heard[0].startswith("That did not work because of a bug in Foresight (")
 
 
-def test_what_succeeds_says_nothing() -> None:
-    heard: list[str] = []
-    assert succeeded(heard.append, lambda: 0) and heard == []
-
-
 COUNT = PageValue(lambda: 3)
 NAMES: PageValue[list[str]] = PageValue(list)
 
@@ -91,11 +86,6 @@ def test_a_handler_may_draw_several_times(joined: Joined) -> None:
     page = joined.pages.open("a")
     assert list(joined.handler(Asking("a"), "done")) == ["wait", "done"]
     assert page.get(COUNT) == 4
-
-
-def test_a_handler_without_page_values_is_joined_as_it_is(joined: Joined) -> None:
-    joined.events.on(joined.listen, len, "box", "place")
-    assert (joined.handler, joined.inputs, joined.outputs) == (len, ["box"], ["place"])
 
 
 def test_a_page_of_another_run_is_told_to_reload_and_keeps_what_it_shows(joined: Joined) -> None:

@@ -1,9 +1,7 @@
 """All chats as files, from a real server and by a real browser: whole, named, and gone from where they were."""
 
 import json
-import re
 from contextlib import closing
-from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,12 @@ from app.conversation import NewChat
 from app.database import Database
 from app.errors import StoreFull
 from app.ui import Running, Services
-from app.ui.frame.file_export import BACKUP, CHATS, LONGEST_NAME, file_html, file_name
+from app.ui.frame.file_export import BACKUP, CHATS, file_name
 from app.ui.frame.uploads import uploads_dir
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Options
 from tests.page_driver import PageDriver
 from tests.ui.conftest import key_of
-
-FILE_TEXT = "a <b> & \"c\"\n  d\n</data><script>'${x}'"
 
 
 @pytest.fixture
@@ -100,18 +96,6 @@ def test_both_files_are_saved_from_the_page(browser: Any, running: Running) -> N
         person.wait_for_reply()
 
 
-def test_a_file_travels_as_text() -> None:
-    html = file_html("A chat.json", FILE_TEXT, "application/json")
-    assert html.startswith('<data hidden data-file="A chat.json" data-kind="application/json"')
-    [carried] = re.findall(r'data-text="([^"]*)"', html)
-    assert unescape(carried) == FILE_TEXT
-    assert "<script" not in html and html.count("</data>") == 1
-
-
-def test_the_same_file_once_more_is_another_one_to_the_page() -> None:
-    assert file_html("a.md", "b") != file_html("a.md", "b")
-
-
 @pytest.mark.parametrize(
     ("wished", "name"),
     [
@@ -127,8 +111,3 @@ def test_the_same_file_once_more_is_another_one_to_the_page() -> None:
 )
 def test_a_name_is_one_that_every_system_takes(wished: str, name: str) -> None:
     assert file_name(wished) == name
-
-
-def test_a_long_name_keeps_its_ending() -> None:
-    assert file_name(f"{'word ' * 100}.json").endswith("word.json")
-    assert len(file_name(f"{'x' * 500}.json")) == LONGEST_NAME + len(".json")

@@ -49,20 +49,9 @@ def test_regenerating_with_the_switch_flipped_keeps_the_seed_so_texts_can_be_com
     assert anew(services, SAMPLED, plain) == plain
 
 
-def test_regenerating_greedily_keeps_the_seed(services: Services) -> None:
-    assert anew(services, GREEDY, GREEDY) == GREEDY
-
-
 def test_seeds_end_where_they_must() -> None:
     last = replace(SAMPLED, sampling=Sampling(seed=2**63 - 1))
     assert with_next_seed(last).sampling.seed == 0
-
-
-def test_what_was_chosen_is_on_disk(services: Services, tmp_path: Path) -> None:
-    services.choose_options(SAMPLED)
-    services.choose_library(ModelSettings(is_offline=True))
-    saved = SettingsFile(tmp_path).load()
-    assert (saved.options, saved.library) == (SAMPLED, ModelSettings(is_offline=True))
 
 
 class SlowFile(SettingsFile):

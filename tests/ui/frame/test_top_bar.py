@@ -15,10 +15,6 @@ def test_what_an_engine_says_is_never_html() -> None:
     assert "<b>" not in problem_html("No <b>folder</b>.")
 
 
-def test_no_problem_is_nothing() -> None:
-    assert problem_html("") == ""
-
-
 def test_the_status_line_has_the_short_name_and_its_tooltip_the_rest() -> None:
     assert "<span>demo</span>" in status_html(READY)
     assert 'title="demo · 7.3M parameters · float32 · cpu"' in status_html(READY)

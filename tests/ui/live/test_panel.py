@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from app.conversation import ReplyState
-from app.ui.live.panel import auto_in_words, in_words, panel_html, saved_in_words
+from app.ui.live.panel import auto_in_words, in_words, panel_html
 from app.ui.live.step_history import StepHistory, extend
 from app.values.messages import DecoderName, ModelInfo, Split, Statistics
 from tests.fakes import DEMO
@@ -43,10 +43,6 @@ def test_no_number_is_shown_twice_with_two_values() -> None:
     assert "8.0" not in html, "the newest steps have no mean of their own"
 
 
-def test_a_reply_that_is_over_took_its_time() -> None:
-    assert saved_in_words(replace(NUMBERS, seconds=12.0), is_done=True) == "12.0 s instead of 24.0 s"
-
-
 def test_before_the_first_reply_an_example_shows_what_a_good_one_looks_like() -> None:
     html = panel_html(ReplyState(phase="finished"), StepHistory(), "auto", DEMO)
     assert "An example:" in html and 'id="speed-up">2.3' in html and "<polyline" in html
@@ -78,11 +74,6 @@ def test_a_reply_of_few_steps_claims_nothing() -> None:
     assert in_words(replace(NUMBERS, tokens=16, steps=8, cost=8.4), "auto") == ""
 
 
-def test_plain_decoding_is_called_plain() -> None:
-    assert in_words(replace(NUMBERS, tokens=20), "plain").startswith("Written without lookahead")
-    assert in_words(Statistics(), "plain") == "Without lookahead each step writes one token."
-
-
 @pytest.mark.parametrize(
     ("split", "words"),
     [
@@ -102,10 +93,6 @@ def test_plain_decoding_is_called_plain() -> None:
 )
 def test_auto_says_what_it_does_and_why_it_pays(split: Split, words: str) -> None:
     assert auto_in_words(replace(NUMBERS, split=split)) == words
-
-
-def test_auto_says_nothing_before_its_first_step() -> None:
-    assert auto_in_words(Statistics(split=Split(24, 0, 1.1))) == ""
 
 
 @pytest.mark.parametrize("decoder", get_args(DecoderName))

@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.live.step_history import (
-    CHART_STEPS,
-    LONGEST,
-    MEAN_STEPS,
-    STRIP_STEPS,
-    StepHistory,
-    TracedStep,
-    extend,
-)
+from app.ui.live.step_history import CHART_STEPS, STRIP_STEPS, StepHistory, TracedStep, extend
 from app.values.messages import Origin, Piece, Statistics
 from app.values.trace import TRACED_STEPS, StepTrace
 from tests.ui.live.traces import step_of
@@ -46,16 +38,6 @@ def test_old_steps_are_forgotten_but_stay_counted() -> None:
     history = extend(StepHistory(), plain_steps(steps))
     assert (len(history.origins), len(history.means)) == (STRIP_STEPS, CHART_STEPS)
     assert history.lengths[0] == history.written[0] == history.statistics.steps == steps
-
-
-def test_very_long_steps_share_the_last_column() -> None:
-    history = extend(StepHistory(), [step_of(1, *("output",) * LONGEST), step_of(2, *("output",) * 40)])
-    assert history.lengths[-1] == 2
-
-
-def test_the_mean_forgets() -> None:
-    history = extend(StepHistory(), [step_of(1, *DRAFTED), *plain_steps(1 + MEAN_STEPS, first=2)])
-    assert history.means[-1] == (1.0, 0.0)
 
 
 def plain_steps(count: int, first: int = 1) -> list[Piece]:

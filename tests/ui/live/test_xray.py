@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from app.ui.live.step_history import StepHistory, TracedStep
-from app.ui.live.tokens import LONGEST, ORIGINS, cells, shortened, visible
+from app.ui.live.step_history import TracedStep
+from app.ui.live.tokens import ORIGINS, visible
 from app.ui.live.xray import summary, texts_of, window_rows, xray_html
 from tests.ui.live.traces import ESSAY, PLAIN, WORDS, history_of, texts
 
@@ -17,22 +17,6 @@ def picture(number: int, is_live: bool = False) -> str:
 def test_what_cannot_be_seen_gets_a_sign() -> None:
     assert visible(" a\n\tb\x00") == "·a⏎⇥b�"
     assert visible("") == "∅"
-
-
-def test_long_tokens_are_cut_and_wide_ones_take_two_cells() -> None:
-    assert len(shortened("x" * 40)) == LONGEST
-    assert (cells("ab"), cells("日本")) == (2, 4)
-
-
-def test_without_steps_it_says_what_will_come() -> None:
-    html = xray_html(StepHistory(), 0, True, texts)
-    assert "each forward pass of the next reply appears here" in html
-    assert 'data-shown="0"' in html
-
-
-def test_its_data_say_where_it_stands() -> None:
-    html = picture(1)
-    assert 'data-live="no" data-first="1" data-last="2" data-shown="1"' in html
 
 
 def test_the_text_goes_up_to_the_step_and_lights_what_it_wrote() -> None:
@@ -56,11 +40,6 @@ def test_a_real_dot_in_the_text_stays_a_dot() -> None:
     text = xray_html(TWO, 1, False, dotted).partition('<p class="text" dir="auto">')[2].partition("</p>")[0]
     assert "… a·b7" in text
     assert "> a·b8</mark>" in text
-
-
-def test_a_step_without_a_window_shows_none() -> None:
-    assert "<table" not in picture(2, is_live=True)
-    assert "<table" in picture(1)
 
 
 def test_guesses_of_the_same_place_stand_below_each_other() -> None:

@@ -145,10 +145,6 @@ def test_switching_and_unloading_ask_while_a_reply_is_written(
     assert engine.unloads == 1
 
 
-def test_a_model_is_unloaded(actions: ModelsActions, engine: ScriptedEngine) -> None:
-    assert dialog(actions, "unload") == "" and engine.unloads == 1
-
-
 def test_a_search_says_that_it_looks_and_then_what_it_found(actions: ModelsActions) -> None:
     (_, waiting), (found, shown) = actions.search(" small ")
     assert "Searching for “small”" in waiting

@@ -19,12 +19,10 @@ from app.ui.models.render import (
     download_count,
     download_words,
     downloads_html,
-    duration,
     installed_html,
     load_choices_html,
     loaded_html,
     picker_html,
-    token_html,
 )
 from app.values.messages import EngineStatus, ModelChoice, NoteName
 from app.values.model import Fit, InstalledModel, RemoteModel
@@ -173,11 +171,6 @@ def test_the_loaded_model_can_be_reloaded_and_not_be_deleted() -> None:
     assert "loaded Reload…" in text(html)
 
 
-def test_folders_can_be_removed_from_the_list() -> None:
-    html = installed_html(make_inventory(library=ModelSettings(folders=("/my models",))), READY)
-    assert buttons(html) == [("forget-folder", "/my models", "")]
-
-
 def test_the_measured_peak_stands_beside_the_estimate() -> None:
     assert "Estimated: 2.65 GB with 4,096 tokens · Measured peak: 3.00 GB" in text(
         loaded_html(make_inventory(), READY)
@@ -238,18 +231,6 @@ def test_text_from_outside_is_escaped() -> None:
     assert render_macro("macros.html", "link", address="javascript:alert(1)", words="its page") == ""
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "1 s"), (59, "59 s"), (180, "3 min"), (7500, "2 h 5 min")]
-)
-def test_time_is_told_as_people_do(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-def test_whether_a_token_is_kept_is_told() -> None:
-    assert "No token" in token_html(make_inventory())
-    assert "A token is saved" in token_html(replace(make_inventory(), is_logged_in=True))
-
-
 CHOICE = ModelChoice("demo", dtype="float32")
 
 
@@ -269,11 +250,6 @@ def test_it_lists_what_is_installed_and_marks_what_is_loaded(
     assert html.count('class="row"') == len(ready)
     assert html.count("disabled") == 1 and model.name in html
     assert 'data-do="unload"' in html
-
-
-def test_before_a_model_is_loaded_there_is_nothing_to_unload() -> None:
-    html = str(picker_html(None, EngineStatus("starting"), CHOICE))
-    assert "Looking for installed models" in html and "unload" not in html
 
 
 REFUSED = "triton: it is not installed for this device"

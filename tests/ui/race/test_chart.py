@@ -7,7 +7,7 @@ from html import unescape
 from app.conversation import Reply
 from app.conversation.race.decoder_comparison import read_lane
 from app.conversation.race.race import LaneReply, RaceState, race_request
-from app.ui.race.chart import chart_html, thinned
+from app.ui.race.chart import chart_html
 from app.ui.race.formatting import times
 from app.values.race import RaceResult
 from tests.racing import AUTO, LOOKAHEAD, PLAIN, LaneEngine, make_plan
@@ -34,10 +34,6 @@ def finished(result: RaceResult) -> str:
 
 def statuses(shown: str) -> list[str]:
     return re.findall(r'class="lane (\w+)"', shown)
-
-
-def test_before_the_first_race_it_is_explained() -> None:
-    assert "two or three decoders" in text(chart(RaceState()))
 
 
 def test_finished_lanes_are_shown_at_the_running_lanes_clock() -> None:
@@ -96,15 +92,3 @@ def test_a_lane_that_fell_back_to_plain_decoding_says_so(result: RaceResult) -> 
     fell_back = replace(lane, run=replace(lane.run, decoder="plain"))
     shown = finished(replace(result, lanes=(result.lanes[0], fell_back)))
     assert "plain decoding used" in text(shown)
-
-
-def test_each_step_is_a_segment(result: RaceResult) -> None:
-    paths = re.findall(r'<path d="([^"]*)"', finished(result))
-    assert [path.count("M") for path in paths] == [len(lane.run.curve) - 1 for lane in result.lanes]
-
-
-def test_a_long_curve_is_thinned_and_keeps_its_end() -> None:
-    curve = tuple((float(i), i) for i in range(1000))
-    thin = thinned(curve, 100)
-    assert len(thin) <= 101 and thin[-1] == curve[-1]
-    assert thinned(curve[:50], 100) == curve[:50]

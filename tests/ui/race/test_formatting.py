@@ -1,13 +1,11 @@
 """Numbers and verdicts in words, and a race as a JSON file."""
 
 import json
-import re
 from dataclasses import asdict, replace
-from html import escape
 
 import pytest
 
-from app.ui.race.formatting import difference_words, json_file, race_json, rate, seconds, times
+from app.ui.race.formatting import difference_words, race_json
 from app.values.messages import Sampling
 from app.values.race import RaceResult
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
@@ -27,12 +25,6 @@ def test_a_margin_explains_no_sampled_token(differing: RaceResult) -> None:
     assert difference_words(differing.lanes[0], differing) == ""
 
 
-def test_numbers_have_sensible_digits() -> None:
-    assert [rate(value) for value in (0, 41.27, 412.4, 1203)] == ["—", "41.3", "412", "1,203"]
-    assert [seconds(value) for value in (0.084, 1.244, 63)] == ["84 ms", "1.24 s", "63.0 s"]
-    assert [times(value) for value in (0, 1.736)] == ["—", "1.74x"]
-
-
 def test_the_json_has_everything(three_lanes: RaceResult) -> None:
     seen = json.loads(race_json(three_lanes))
     assert seen["model"]["dtype"] == "bfloat16"
@@ -44,8 +36,3 @@ def test_the_json_has_everything(three_lanes: RaceResult) -> None:
     assert lane["token_ids"] == list(three_lanes.lanes[1].run.token_ids)
     assert lane["curve"][-1][1] == 8
     assert seen["fastest_plain"]["decoding"]["same_text"] is False
-
-
-def test_the_file_is_named_after_its_race(three_lanes: RaceResult) -> None:
-    assert re.search(r'data-file="foresight-race-code-2027-01-15-\d+\.json"', json_file(three_lanes))
-    assert f'data-text="{escape(race_json(three_lanes))}"' in json_file(three_lanes)

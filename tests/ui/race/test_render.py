@@ -12,14 +12,13 @@ from app.ui.race.render import (
     best_by_kind,
     history_html,
     history_summary,
-    notes_html,
     outputs_html,
     status_html,
     verdict_words,
 )
 from app.values.race import LaneSummary, RaceResult, RaceSummary, SpeedByKind
 from tests.fakes import DEMO
-from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
+from tests.racing import AUTO, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 from tests.ui.race.conftest import text
 
 SPEEDS = (
@@ -82,19 +81,6 @@ def test_without_a_clear_winner_nobody_is_called_fastest(engine: LaneEngine, wor
     assert 'winner"' not in chart_html(RaceState("done", result.plan, result=result), ())
 
 
-def test_the_measures_are_explained(result: RaceResult) -> None:
-    assert "fastest plain run (one row per step): 100 tokens/s" in text(notes_html(result))
-    half = run_race(LaneEngine(HALF), make_plan(PLAIN, AUTO))
-    shown = text(notes_html(half))
-    assert "(one row per step, run in addition to the lanes): 100 tokens/s" in shown
-    assert "plain decoding in the same bucket" in shown
-    assert notes_html(None) == ""
-
-
-def test_a_very_short_race_has_a_warning(result: RaceResult) -> None:
-    assert "less than a second" in text(notes_html(result))
-
-
 def test_texts_have_a_mark_where_they_differ(differing: RaceResult) -> None:
     shown = outputs_html(differing)
     assert shown.count("<details>") == 2
@@ -134,8 +120,3 @@ def test_last_races_show_their_lanes_and_whether_texts_differed() -> None:
     html = history_html(DEMO, SPEEDS, [RACE])
     assert "plain: 1.00x · auto: 1.70x · texts differ" in text(html)
     assert "<it>" not in html
-
-
-def test_without_races_or_a_model_it_says_so() -> None:
-    assert "No races yet with demo, float32 on cpu." in text(history_html(DEMO, (), ()))
-    assert "Load a model" in text(history_html(None, (), ()))

@@ -115,10 +115,6 @@ def test_ones_own_prompt_comes_back_after_examples(engine: LaneEngine) -> None:
     assert texts[1:] == ["Add.", "Subtract.", "Say hi.", "My own prompt.", "My own prompt."]
 
 
-def test_there_is_nothing_to_export_before_a_race(actions: RaceActions) -> None:
-    assert actions.export() == ""
-
-
 def renderer_of(race: Race, model: ModelInfo | None = DEMO) -> RaceRenderer:
     return RaceRenderer(race, lambda: EngineStatus("ready", model=model))
 

@@ -20,7 +20,6 @@ from app.ui.settings.data import (
     FolderPart,
     ImportRenderer,
     file_manager_command,
-    folder_html,
     measure_folder,
     open_folder,
 )  # fmt: skip
@@ -56,15 +55,6 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "documents-inbox").symlink_to(tmp_path / "outside")
     assert sum(part.size for part in measure_folder(tmp_path / "data")) < 1_000
-
-
-def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert measure_folder(tmp_path / "none") == []
-
-
-def test_the_path_and_the_sum_are_shown() -> None:
-    html = folder_html(Path("/data/<b>"), [FolderPart("Chats", 1_500), FolderPart("Logs", 500)])
-    assert "/data/&lt;b&gt;" in html and "2.00 kB" in html and 'data-do="open-folder"' in html
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from threading import Thread
 import pytest
 
 from app.errors import StoreNotUsable
-from app.system.machine import parse_cpuinfo
 from app.system.network_log import Contact, NetworkLog
 from app.ui import AppContext, Endpoint, Running, Services
 from app.ui.settings.about import checks_html, contacts, facts_html, hardware, versions
@@ -70,15 +69,6 @@ def test_it_is_told_what_a_layer_does_in_kernels_of_our_own_and_why_a_card_is_no
     model = replace(DEMO.with_note("heads", "Its own head drafts, too."), heads=True)
     assert ("Drafting heads", model.note("heads")) in hardware([], EngineStatus("ready", model=model))
     assert "Layers" not in dict(hardware([], EngineStatus("ready", model=DEMO)))
-
-
-def test_without_a_model_that_is_told() -> None:
-    assert ("Model", "none loaded") in hardware([], EngineStatus("ready"))
-
-
-def test_the_processors_name_is_read() -> None:
-    assert parse_cpuinfo("processor: 0\nmodel name\t: A Fast One\nmodel name: B") == "A Fast One"
-    assert parse_cpuinfo("processor: 0") == ""
 
 
 def test_contacts_are_listed_with_their_reasons() -> None:

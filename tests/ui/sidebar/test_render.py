@@ -25,10 +25,6 @@ def titles(html: str) -> list[str]:
     return re.findall(r'data-do="open".*?<span dir="auto">(.*?)</span>', html)
 
 
-def test_an_empty_list_says_where_chats_will_be() -> None:
-    assert "stay on this computer" in chat_list_html(ChatList(), TODAY)
-
-
 def test_chats_stand_below_the_day_of_their_newest_message() -> None:
     ages = {0: "Today", 1: "Yesterday", 5: "Last 7 days", 20: "Last 30 days"}
     assert {days: group_of(line(1, days=days), TODAY) for days in ages} == ages
@@ -85,12 +81,6 @@ def test_the_names_of_folders_are_suggested_once_for_all_chats() -> None:
     assert sorted(asked) == [(name, "move"), (name, "move"), (name, "rename-folder")]
 
 
-def test_the_chat_that_is_looked_at_and_one_that_is_written_are_marked() -> None:
-    html = chat_list_html(ChatList((line(1), line(2)), current=2, writing=frozenset({1})), TODAY)
-    assert html.count('aria-current="page"') == 1
-    assert html.count('class="writing"') == 1
-
-
 def test_the_number_of_a_title_is_seen_however_long_the_title_is() -> None:
     html = chat_list_html(ChatList((line(1, "Tell me what a lighthouse is (2)"), line(2, "(2)"))), TODAY)
     assert '<span dir="auto">Tell me what a lighthouse is</span> <em>(2)</em>' in html
@@ -109,10 +99,6 @@ def test_what_is_found_shows_the_words_around_it() -> None:
     assert titles(html) == ["Tulips"]
     assert "<mark>tulips</mark> &lt;i&gt;flower" in html
     assert excerpt_html("a \x02b\x03") == '<small dir="auto">a <mark>b</mark></small>'
-
-
-def test_nothing_found_is_said() -> None:
-    assert "No chat contains “roses”" in chat_list_html(ChatList((line(1),), search="roses"), TODAY)
 
 
 def test_all_that_is_found_is_counted_and_listed_as_far_as_asked() -> None:

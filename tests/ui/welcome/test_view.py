@@ -226,10 +226,6 @@ def test_what_cannot_be_downloaded_is_told(person: FirstMinute, models: Scripted
     assert person.heard == ["Foresight is offline."]
 
 
-def test_nothing_is_sent_again_while_nothing_changes(person: FirstMinute) -> None:
-    assert person.renderer.render() is person.renderer.render()
-
-
 def test_the_demo_model_has_starters_of_its_own_and_all_others_share_theirs() -> None:
     assert starters_for("demo") == FOR_DEMO
     assert starters_for("org/small@c0ffee") == starters_for("/models/mine") == FOR_OTHERS
