@@ -141,7 +141,11 @@ def environment_with(tmp_path: Path, **variables: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "variables",
     [
-        {"ALL_PROXY": f"socks5://{DEAD}", "SSLKEYLOGFILE": "/nowhere/keys", "PYTHONWARNINGS": "default"},
+        pytest.param(
+            {"ALL_PROXY": f"socks5://{DEAD}", "SSLKEYLOGFILE": "/nowhere/keys", "PYTHONWARNINGS": "default"},
+            id="socks",
+            marks=pytest.mark.thorough,
+        ),
         {
             "ALL_PROXY": "socks4://127.0.0.1:9",
             "https_proxy": "::",
@@ -157,7 +161,7 @@ def environment_with(tmp_path: Path, **variables: str) -> dict[str, str]:
             "SPACE_ID": "org/space",
         },
     ],
-    ids=["socks", "everything"],
+    ids=lambda _variables: "everything",
 )
 def test_the_page_starts_at_this_machine_alone_whatever_the_shell_says(
     tmp_path: Path, variables: dict[str, str]
@@ -254,9 +258,17 @@ def test_a_hub_on_this_machine_is_asked_without_the_proxy(tmp_path: Path, hub: F
     [
         ({"ALL_PROXY": "socks4://u:secret@h"}, "Correct or unset ALL_PROXY, then start Foresight again."),
         ({"https_proxy": "::"}, "Correct or unset HTTPS_PROXY, then start Foresight again."),
-        ({"SSL_CERT_FILE": "/nowhere.pem"}, "Correct or unset SSL_CERT_FILE, then start Foresight again."),
+        pytest.param(
+            {"SSL_CERT_FILE": "/nowhere.pem"},
+            "Correct or unset SSL_CERT_FILE, then start Foresight again.",
+            marks=pytest.mark.thorough,
+        ),
         ({"ALL_PROXY": f"socks5://{DEAD}"}, f"Can't reach Hugging Face through the proxy {DEAD}. Check"),
-        ({"HTTPS_PROXY": "http://127.0.0.1:99999"}, "Correct or unset HTTPS_PROXY, then"),
+        pytest.param(
+            {"HTTPS_PROXY": "http://127.0.0.1:99999"},
+            "Correct or unset HTTPS_PROXY, then",
+            marks=pytest.mark.thorough,
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else None,
 )
