@@ -59,7 +59,7 @@ LAYERS = {
     ),
     "app.models_registry": (
         "files", "hub", "downloads", "catalogue", "installed_models", "locate", "draft_models",
-        "folders", "model_library",
+        "model_library",
     ),
     "app.ui": (
         "frame", "models", "welcome", "live", "chat", "documents", "sidebar", "race", "settings", "layout",

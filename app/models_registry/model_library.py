@@ -4,9 +4,11 @@ It reads the hub, the disk or the GPU driver's tool at every call, so callers sh
 show.
 """
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+from app.errors import ModelNotFound
 from app.models_registry import installed_models
 from app.models_registry.catalogue import read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
@@ -14,7 +16,7 @@ from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.draft_models import draft_models_for
 from app.models_registry.files.config import USUAL_TEMPERATURE, own_temperature, read_config
 from app.models_registry.files.fit_estimate import activation_bytes, judge_folder, row_price
-from app.models_registry.folders import list_folder
+from app.models_registry.files.gguf_checks import gguf_files
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
@@ -22,6 +24,7 @@ from app.models_registry.locate import find_here, locate_path
 from app.settings import ModelSettings
 from app.system.machine import RAM, gpu_memories, memories
 from app.values.model import (
+    CONFIG,
     DiskUse,
     DraftModels,
     Fit,
@@ -34,6 +37,9 @@ from app.values.model import (
     RowPrice,
     SearchHit,
 )
+
+MOST_LISTED = 500
+"""Maximum number of folders that are listed, and of models."""
 
 
 class ModelLibrary:
@@ -145,3 +151,17 @@ class ModelLibrary:
     def delete(self, model: InstalledModel) -> int:
         """Delete a model of the hub's cache. Returns the bytes that this freed. Raises ModelError."""
         return installed_models.delete(model, self.hub)
+
+
+def list_folder(folder: Path) -> FolderContents:
+    """Return the models and the other folders in a folder, without hidden ones. Raises ModelNotFound."""
+    try:
+        names = sorted((one.name for one in os.scandir(folder) if one.is_dir()), key=str.casefold)
+        files = gguf_files(folder)
+    except OSError as error:
+        raise ModelNotFound(f"{folder} can't be opened ({error.strerror}). Choose another folder.") from error
+    folders = [folder / name for name in names if not name.startswith(".")]
+    models = [one for one in folders if os.access(one, os.X_OK) and (one / CONFIG).is_file()]
+    others = [one for one in folders if one not in models]
+    parent = folder.parent if folder.parent != folder else None
+    return FolderContents(folder, parent, (*models, *files)[:MOST_LISTED], tuple(others[:MOST_LISTED]))

@@ -1,12 +1,14 @@
 """A reply on its way to the store: what is kept while it is written, and at its end."""
 
 import threading
+from dataclasses import replace
 
 from app.conversation import Reply
-from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
+from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder, comparison_in_words
 from app.errors import StoreFull
-from app.values.chat import MessageContent, TokenMark
+from app.values.chat import MessageContent, Provenance, TokenMark
 from app.values.messages import (
+    DecoderName,
     Event,
     Failed,
     Finished,
@@ -168,3 +170,25 @@ def test_a_disk_that_has_room_again_gets_the_whole_reply() -> None:
     reply.append(finished())
     assert store.wait() == [""]
     assert store.given[-1].state == "done"
+
+
+def reply_by(text: str, decoder: DecoderName, seconds: float, dtype: str = "float32") -> MessageContent:
+    model, numbers = replace(DEMO, dtype=dtype), Statistics(tokens=9, steps=9, seconds=seconds)
+    return MessageContent(text, "done", provenance=Provenance(model, Options(), decoder, "eos", numbers))
+
+
+FAST, SLOW = reply_by("One two three", "auto", 8.1), reply_by("One two three", "plain", 12.4)
+
+
+def test_the_same_text_is_one_line_with_both_times_in_either_order() -> None:
+    words = "Same text: 8.1 s with lookahead against 12.4 s without."
+    assert comparison_in_words(FAST, SLOW) == comparison_in_words(SLOW, FAST) == words
+
+
+def test_other_text_is_told_from_where_it_differs_and_why() -> None:
+    words = comparison_in_words(FAST, replace(SLOW, text="One two four"))
+    assert words.startswith("The texts differ after 2 words (8.1 s with lookahead against 12.4 s without).")
+    assert "In float32 they must be the same" in words
+    half = reply_by("Other", "auto", 8.1, "bfloat16"), reply_by("text", "plain", 8.1, "bfloat16")
+    assert "after 0 words" in comparison_in_words(*half)
+    assert "In bfloat16 the size of a step may change how numbers are rounded." in comparison_in_words(*half)

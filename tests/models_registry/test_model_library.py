@@ -1,5 +1,6 @@
 """The library as the window uses it, against the real client and a small hub."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from app.errors import ModelError, ModelNotFound
 from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.config import parse_config
+from app.models_registry.model_library import MOST_LISTED, list_folder
 from app.settings import ModelSettings
 from app.values.model import Download, InstalledModel, RowPrice
 from tests.models_registry.hub_server import FakeHub
@@ -110,3 +112,40 @@ def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
     demo = library.row_price("demo", "float32")
     assert demo is not None and demo.logits == 4096 * 8
     library.downloads.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for name in ("Music", "models", ".hidden", "Qwen"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "Qwen" / "config.json").write_text("{}")
+    for name in ("b.gguf", "mmproj-b.gguf", "c-00001-of-00002.gguf", "c-00002-of-00002.gguf", "notes.txt"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_models_come_first_then_folders_and_nothing_else(home: Path) -> None:
+    found = list_folder(home)
+    assert [one.name for one in found.models] == ["Qwen", "b.gguf", "c-00001-of-00002.gguf"]
+    assert [one.name for one in found.folders] == ["models", "Music"]
+    assert (found.folder, found.parent) == (home, home.parent)
+    assert list_folder(Path(home.anchor)).parent is None
+
+
+def test_a_folder_of_thousands_is_cut(tmp_path: Path) -> None:
+    for number in range(MOST_LISTED + 5):
+        (tmp_path / str(number)).mkdir()
+    assert len(list_folder(tmp_path).folders) == MOST_LISTED
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"can't be opened .*Choose another folder"):
+        list_folder(tmp_path / "none")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_that_must_not_be_looked_into_is_listed(home: Path) -> None:
+    (home / "models").chmod(0)
+    assert home / "models" in list_folder(home).folders
+    with pytest.raises(ModelNotFound, match="Permission denied"):
+        list_folder(home / "models")
