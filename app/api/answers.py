@@ -30,6 +30,8 @@ Logprobs = Sequence[TokenLogprobs]
 DONE = b"data: [DONE]\n\n"
 STREAMED: dict[int | str, Json] = {200: {"content": {"text/event-stream": {}}}}
 """The entry in the OpenAPI schema for routes whose answers may be streams."""
+LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u2028\u2029\u0085"}
+"""Characters at which some clients split lines although JSON may contain them, and how they are escaped."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -165,7 +167,7 @@ def _frame(event: Json) -> bytes:
     """Encode an event as a server-sent event; those of the responses API are named by their type."""
     name = f"event: {event['type']}\n" if "type" in event else ""
     text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"{name}data: {text}\n\n".encode(errors="replace")
+    return f"{name}data: {text.translate(LINE_ENDS)}\n\n".encode(errors="replace")
 
 
 def usage(choices: Sequence[Choice]) -> Json:

@@ -36,7 +36,8 @@ def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.
 def models_router(services: ApiServices) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/models")
+    @router.api_route("/models", methods=["GET", "HEAD"])
+    @router.get("/models/", include_in_schema=False)
     def list_models() -> dict[str, Any]:
         """List the models on this machine: the current model first, the embedding model last."""
         found = [_described(model) for model in services.models()]
@@ -44,7 +45,7 @@ def models_router(services: ApiServices) -> APIRouter:
             found += [_model(folder.name)] if folder.name not in [one["id"] for one in found] else []
         return {"object": "list", "data": found}
 
-    @router.get("/models/{name:path}")
+    @router.api_route("/models/{name:path}", methods=["GET", "HEAD"])
     def show_model(name: str) -> dict[str, Any]:
         """Describe the model of this name."""
         folder = services.embedder()

@@ -20,8 +20,8 @@ from app.api.errors import ApiError
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import (
     JsonRoute,
+    Limit,
     PenaltyFields,
-    Positive,
     Prediction,
     Some,
     engine_requests,
@@ -36,8 +36,8 @@ from app.values.logits import MOST_LOGPROBS, LikelyToken
 
 class ChatRequest(PenaltyFields):
     messages: Some[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
-    max_tokens: Positive | None = None
-    max_completion_tokens: Positive | None = None
+    max_tokens: Limit = None
+    max_completion_tokens: Limit = None
     logprobs: bool | None = False
     top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
     response_format: ResponseFormat | None = None

@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.errors import ApiError
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser
-from app.api.request_fields import JsonRoute, PenaltyFields, Positive, Some, engine_requests, refuse
+from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
 from app.values.logits import MOST_LOGPROBS
@@ -25,7 +25,7 @@ MOST_PROMPTS = 64
 
 class CompletionRequest(PenaltyFields):
     prompt: str | Some[str] | Some[int] | Some[Some[int]] = Field(min_length=1)
-    max_tokens: Positive | None = None
+    max_tokens: Limit = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     response_format: ResponseFormat | None = None
     echo: bool | None = False

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import Request as HttpRequest
 from fastapi import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
@@ -43,7 +43,12 @@ MOST_STOPS, LONGEST_STOP = 64, 1_000
 MOST_BIASES = 300_000
 """More than any vocabulary has tokens."""
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-Positive = Annotated[int, Field(ge=1, le=HIGHEST_LIMIT)]
+Limit = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    BeforeValidator(lambda given: None if given == -1 else given),
+    AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
+]
+"""A maximum number of tokens; some clients send -1 for none."""
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
@@ -55,7 +60,7 @@ seconds."""
 class Body(BaseModel):
     """The base of every request's body."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
 class JsonRoute(APIRoute):
@@ -76,6 +81,10 @@ class _JsonRequest(HttpRequest):
     async def json(self) -> Any:
         """Return the parsed body. Raises HTTPException for too many values, JSONDecodeError for invalid JSON."""
         if not hasattr(self, "_json"):
+            if (encoding := self.headers.get("content-encoding", "identity")) != "identity":
+                raise HTTPException(
+                    415, f"The request's body is compressed ({encoding[:40]}): send it as it is."
+                )
             body = await self.body()
             self._json = _read(body) if len(body) < SMALL else await asyncio.to_thread(_read, body)
         return self._json
@@ -93,6 +102,8 @@ def _read(body: bytes) -> Any:
         return _whole(json.loads(body))
     except RecursionError as error:
         raise HTTPException(400, TOO_DEEP) from error
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, "The request's body is not UTF-8 text.") from error
 
 
 def _whole(value: Any) -> Any:
@@ -164,7 +175,10 @@ class PenaltyFields(SamplingFields):
 
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
-    logit_bias: Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None = None
+    logit_bias: Annotated[
+        Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None,
+        BeforeValidator(lambda given: None if given == [] else given),
+    ] = None
     stop: str | Some[str] | None = None
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     stream_options: StreamOptions | None = None

@@ -27,7 +27,7 @@ from app.api.chat_messages import (
 )
 from app.api.errors import ApiError, invalid_part
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
-from app.api.request_fields import JsonRoute, Positive, SamplingFields, Some, engine_requests, refuse
+from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_use import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.errors import AppError
@@ -45,7 +45,7 @@ class TextFields(BaseModel):
 class ResponseRequest(SamplingFields):
     input: str | Annotated[Some[dict[str, Any]], Field(max_length=MOST_MESSAGES)] = Field(min_length=1)
     instructions: str | None = None
-    max_output_tokens: Positive | None = None
+    max_output_tokens: Limit = None
     text: TextFields | None = None
     tools: Annotated[Some[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None

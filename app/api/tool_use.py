@@ -12,6 +12,7 @@ from app.api.errors import ApiError
 from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
+from app.values.json_answers import with_known_formats
 from app.values.logits import Grammar, lark_text
 
 EXPLAINED = """# Tools
@@ -67,6 +68,8 @@ class ResponseFormat(BaseModel):
 
     type: Literal["text", "json_object", "json_schema", "regex", "grammar"] = "text"
     json_schema: dict[str, Any] | None = None
+    flat_schema: Any = Field(None, alias="schema")
+    """Other servers take the schema here."""
     regex: str | None = None
     grammar: str | None = None
 
@@ -153,6 +156,8 @@ def tool_use(
     """Apply the request's tool_choice to its tools. Raises ApiError."""
     offered = tuple(tools)
     use = ToolUse(form=form, chat_format=chat_format)
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        offered, choice = _allowed(offered, choice)
     named = _named(choice)
     if named is not None:
         forced = tuple(one for one in offered if one.name == named)
@@ -170,6 +175,20 @@ def tool_use(
     return replace(use, offered=offered)
 
 
+def _allowed(offered: tuple[FunctionFields, ...], choice: Any) -> tuple[tuple[FunctionFields, ...], Any]:
+    """Return the tools that a choice of the type `allowed_tools` allows, and its mode. Raises ApiError."""
+    given = choice.get("allowed_tools", choice)
+    allowed = given.get("tools") if isinstance(given, dict) else None
+    if not isinstance(allowed, list):
+        raise ApiError("tool_choice of the type allowed_tools needs a list of tools.", "tool_choice")
+    names = {_named(one) for one in allowed}
+    if unknown := names - {one.name for one in offered}:
+        raise ApiError(
+            f"tool_choice allows {min(map(str, unknown))!r}, which is none of the tools.", "tool_choice"
+        )
+    return tuple(one for one in offered if one.name in names), given.get("mode", "auto")
+
+
 def _named(choice: Any) -> str | None:
     if not isinstance(choice, dict):
         return None
@@ -185,13 +204,12 @@ def _named(choice: Any) -> str | None:
 def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
     """Return the grammar of an answer's form; None for free text. Raises ApiError."""
     match wanted.type if wanted else "text":
-        case "json_object":
-            return Grammar("json_schema", json.dumps(ANYTHING))
-        case "json_schema":
-            given = (wanted and wanted.json_schema) or {}
-            schema = given.get("schema", ANYTHING)
+        case "json_object" | "json_schema" as kind:
+            default = ANYTHING if kind == "json_object" else None
+            places = ((wanted.json_schema or {}).get("schema"), wanted.flat_schema, default) if wanted else ()
+            schema = next((one for one in places if one is not None), None)
             if not isinstance(schema, dict):
-                raise ApiError(f"{param}: json_schema.schema must be a JSON Schema.", param)
+                raise ApiError(f"{param} needs a JSON Schema as json_schema.schema.", param)
             return Grammar("json_schema", json.dumps(schema))
         case "regex" | "grammar" as kind:
             source = getattr(wanted, kind)
@@ -255,6 +273,7 @@ def _json_rule(schema: Any) -> str:
     """Write a rule for JSON that matches a schema; a schema may also be true or false."""
     if not isinstance(schema, dict):
         return f"%json {json.dumps(schema)}"
+    schema = with_known_formats(schema)
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
     return "%json " + json.dumps({**typed, **WHITESPACE})
 

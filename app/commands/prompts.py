@@ -120,7 +120,7 @@ def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> l
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8-sig").split("\n")  # JSON may contain other ends of lines
     except OSError as error:
         raise BadOption(
             f"The prompts file {file} cannot be read ({error.strerror}). Choose another file."

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-OWN_NAMES = frozenset({"127.0.0.1", "localhost"})
+OWN_NAMES = frozenset({"127.0.0.1", "::1", "localhost"})
 IsOwnName = Callable[[str], bool]
 """A function that returns whether the host name of a Host header is this server's."""
 

@@ -1,13 +1,17 @@
 """Models, completions, embeddings and responses, asked for by OpenAI's own client."""
 
+import gzip
 import json
 from typing import Any
 
+import httpx
 import numpy as np
 import openai
 import pytest
 
+from app.api.application import RunningApi
 from app.values.messages import ModelFolder
+from tests.api.conftest import KEY
 from tests.api.test_chat import PERSON, WEATHER
 
 FLAT_TOOL = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
@@ -19,6 +23,57 @@ def test_models_are_listed_and_found(client: openai.OpenAI) -> None:
     assert client.models.retrieve("demo").owned_by == "foresight"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("org/none")
+
+
+def test_the_list_of_models_has_a_slash_and_a_head_too(server: RunningApi) -> None:
+    headers = {"Authorization": f"Bearer {KEY}"}
+    listed = httpx.get(f"{server.url}/models", headers=headers).json()
+    assert httpx.get(f"{server.url}/models/", headers=headers).json() == listed
+    assert httpx.head(f"{server.url}/models", headers=headers).status_code == 200
+    assert httpx.head(f"{server.url}/models/demo", headers=headers).status_code == 200
+    assert httpx.get(f"{server.url}/models", headers={**headers, "Host": "[::1]:80"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status", "words"),
+    [
+        (b'{"prompt": "\xff"}', "identity", 400, "is not UTF-8 text"),
+        (gzip.compress(b'{"prompt": "x"}'), "gzip", 415, "is compressed (gzip)"),
+        (
+            b'{"prompt": "x", "temperature": NaN}',
+            "identity",
+            400,
+            "temperature: Input should be a finite number",
+        ),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_for_its_true_reason(
+    server: RunningApi, body: bytes, encoding: str, status: int, words: str
+) -> None:
+    headers = {
+        "Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Content-Encoding": encoding,
+    }  # fmt: skip
+    refused = httpx.post(f"{server.url}/completions", content=body, headers=headers)
+    assert refused.status_code == status and words in refused.json()["error"]["message"]
+
+
+def test_values_that_mean_none_elsewhere_are_none(client: openai.OpenAI) -> None:
+    usual: Any = {"model": "demo", "prompt": "Once upon a", "temperature": 0, "stop": [" "]}
+    expected = client.completions.create(**usual)
+    for more in ({"max_tokens": -1}, {"max_tokens": 2**40}, {"logit_bias": []}):
+        found = client.completions.create(**usual, extra_body=more)
+        assert found.choices[0].text == expected.choices[0].text
+
+
+def test_a_stream_can_be_split_at_any_end_of_a_line(server: RunningApi) -> None:
+    text = "a\u2028b\u0085c\u2029"
+    form = {"type": "regex", "regex": text}
+    body = {"prompt": "Write", "temperature": 0, "stream": True, "response_format": form}
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with httpx.stream("POST", f"{server.url}/completions", json=body, headers=headers, timeout=300) as answer:
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: {")]
+    chunks = [json.loads(line) for line in lines]
+    assert "".join(one["text"] for chunk in chunks for one in chunk["choices"]) == text
 
 
 def test_text_goes_on(client: openai.OpenAI) -> None:

@@ -9,6 +9,7 @@ from app.api.errors import ApiError
 from app.api.tool_use import FunctionFields, ResponseFormat, closed, form_grammar, tool_use
 from app.values.logits import Grammar
 
+SCHEMA = {"type": "object", "properties": {"hi": {"const": "yes"}}}
 TOOLS = [
     FunctionFields(name="one", parameters={"type": "object", "properties": {"a": {}}}),
     FunctionFields(name="two"),
@@ -61,7 +62,32 @@ def test_a_choice_that_cannot_be_is_refused(tools: list[FunctionFields], choice:
     assert refused.value.param == "tool_choice"
 
 
-@pytest.mark.parametrize("kind", ["regex", "grammar"])
+def test_a_choice_may_allow_some_of_the_tools() -> None:
+    allowed = [{"type": "function", "function": {"name": "two"}}]
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": allowed}}
+    found = tool_use(TOOLS, choice, None, None)
+    assert [one.name for one in found.offered] == [one.name for one in found.forced] == ["two"]
+    flat = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "one"}]}
+    found = tool_use(TOOLS, flat, None, None)
+    assert [one.name for one in found.offered] == ["one"] and not found.forced
+    for wrong in ({**flat, "tools": [{"name": "none"}]}, {"type": "allowed_tools"}):
+        with pytest.raises(ApiError):
+            tool_use(TOOLS, wrong, None, None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+        {"type": "json_schema", "schema": SCHEMA},
+        {"type": "json_object", "schema": SCHEMA},
+    ],
+)
+def test_a_schema_is_applied_wherever_servers_take_it(given: dict[str, Any]) -> None:
+    assert form_grammar(ResponseFormat.model_validate(given)) == Grammar("json_schema", json.dumps(SCHEMA))
+
+
+@pytest.mark.parametrize("kind", ["regex", "grammar", "json_schema"])
 def test_a_form_without_its_source_is_refused(kind: Any) -> None:
     with pytest.raises(ApiError, match=kind):
         form_grammar(ResponseFormat(type=kind))

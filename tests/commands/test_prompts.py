@@ -36,6 +36,13 @@ def test_a_file_has_prompts_and_chats_one_a_line(tmp_path: Path) -> None:
     ]
 
 
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('\ufeff{"prompt": "one\u2028two"}\r\n{"prompt": "three"}\n', encoding="utf-8", newline="")
+    found = read_prompts(None, file, raw=False)
+    assert found == [(Message("user", "one\u2028two"),), (Message("user", "three"),)]
+
+
 @pytest.mark.parametrize(("text", "file"), [(None, None), ("Hello", Path("prompts.jsonl"))])
 def test_exactly_one_of_text_and_file_is_given(text: str | None, file: Path | None) -> None:
     with pytest.raises(BadOption, match=r"Give either --prompt TEXT or --prompts FILE\.jsonl\."):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.errors import BadOption
-from app.values.json_answers import JsonAnswers, schema_problem
+from app.values.json_answers import JsonAnswers, schema_problem, with_known_formats
 from app.values.logits import Grammar
 
 SCHEMA = json.dumps({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
@@ -31,6 +31,13 @@ def test_a_text_that_is_no_schema_gets_one_sentence(text: str, sentence: str) ->
 @pytest.mark.parametrize("text", ["", " \n", "{}", SCHEMA])
 def test_a_schema_and_none_are_fine(text: str) -> None:
     assert schema_problem(text) == ""
+
+
+def test_formats_that_no_grammar_knows_are_notes() -> None:
+    known, unknown = {"type": "string", "format": "uuid"}, {"type": "string", "format": "path"}
+    properties = {"format": unknown, "id": known, "kind": {"enum": [{"format": "path"}]}}
+    found = with_known_formats({"anyOf": [{"properties": properties}]})
+    assert found == {"anyOf": [{"properties": {**properties, "format": {"type": "string"}}}]}
 
 
 def test_answers_have_the_schema_or_are_any_object() -> None:
