@@ -33,6 +33,12 @@ def test_a_schema_and_none_are_fine(text: str) -> None:
     assert schema_problem(text) == ""
 
 
+def test_looking_at_a_schema_compiles_nothing() -> None:
+    defs = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(5_000)}  # ends a process that compiles it
+    assert schema_problem(json.dumps({"$ref": "#/$defs/d0", "$defs": defs})) == ""
+    assert schema_problem('{"type": "strng"}') == "", "that is for the engine to say"
+
+
 def test_formats_that_no_grammar_knows_are_notes() -> None:
     known, unknown = {"type": "string", "format": "uuid"}, {"type": "string", "format": "path"}
     properties = {"format": unknown, "id": known, "kind": {"enum": [{"format": "path"}]}}
