@@ -170,7 +170,7 @@ class ChatActions:
                 values = OptionValues(*controls)
                 values = values._replace(temperature=WARMER) if answer == "warmer" else values
                 return self._try(state, pending, values, is_meant=True) or NO_QUESTION
-        question = self._try(state, pending, controls, OVERFLOWS[answer])
+        question = self._try(state, pending, controls, OVERFLOWS[answer], is_meant=True)
         if question == NO_QUESTION and pending.do == "ask":
             state.change_box(pending.value)
         return question or NO_QUESTION

@@ -354,6 +354,20 @@ def test_the_oldest_are_summarised_when_the_person_says_so(narrow: Visitor, engi
     assert "Summary, which the model reads" in narrow.look().thread
 
 
+def test_a_chat_too_long_to_be_regenerated_asks_each_question_once(
+    narrow: Visitor, engine: ScriptedEngine
+) -> None:
+    context, engine.words.context = engine.words.context, 1000
+    narrow.get("c " * 10)
+    engine.words.context = context
+    _, same = narrow.press("regenerate", last(narrow))
+    _, too_long = narrow.press("same", value=choices(same)["same"])
+    _, nothing = narrow.press("oldest", value=choices(too_long)["oldest"])
+    assert nothing == ""
+    narrow.wait()
+    assert len(engine.requests) == 3
+
+
 def test_a_shorter_reply_is_asked_for_when_the_person_says_so(
     narrow: Visitor, engine: ScriptedEngine
 ) -> None:
