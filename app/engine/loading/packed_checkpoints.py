@@ -12,6 +12,7 @@ transformers gets lazy weights, as for a GGUF file. Matrices stay packed where t
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,17 @@ class QuantisedTensor:
     dtype: torch.dtype
 
     def __getitem__(self, _all: object) -> Tensor:
-        """Read and dequantise the weight. Raises ValueError if its scales do not fit it."""
-        values, scale = self._values().float(), self._scale()
+        """Read and dequantise the weight. Raises ValueError if its parts do not fit each other."""
+        values, scale, zero = self._parts()
         (outs, size), (rows, groups) = values.shape, scale.shape
-        zero, columns = self._zero(scale), self._columns(groups)
+        columns = self._columns(groups)
         if outs % rows or (size % groups and columns is None):
-            raise ValueError(f"the scales {rows} x {groups} of {self.stem[-60:]} do not fit {outs} x {size}")
+            raise self._misfit("scales", scale, values.shape)
         if columns is None:
             columns = torch.arange(size) // (size // groups)
         # A block of rows may share a scale.
         scale, zero = (each.float().repeat_interleave(outs // rows, 0) for each in (scale, zero))
-        return ((values - zero[:, columns]) * scale[:, columns]).to(self.dtype)
+        return ((values.float() - zero[:, columns]) * scale[:, columns]).to(self.dtype)
 
     def can_pack(self, outs: int, size: int) -> bool:
         """Return whether the numbers are integers, and each 32 neighbours have one scale."""
@@ -75,10 +76,12 @@ class QuantisedTensor:
         is_whole = rows == outs and size % GROUP == 0 and size // GROUP % groups == 0
         return is_whole and self._columns(groups) is None
 
-    def slices(self) -> list[Numbers]:
-        """Read the weight in the form in which it stays in memory, as one slice."""
-        values, scale, bits = self._values(), self._scale(), self.form.bits
-        zero = self._zero(scale)
+    def slices(self, shape: tuple[int, int]) -> list[Numbers]:
+        """Read the weight in the form in which it stays in memory, as one slice. Raises ValueError if its numbers
+        do not have this shape."""
+        (values, scale, zero), bits = self._parts(), self.form.bits
+        if values.shape != shape:
+            raise self._misfit("numbers", values, shape)
         if bits == 8 and self.form.is_packed:
             values, zero = (values ^ 128).view(torch.int8), zero - 128
         first = int(zero.flatten()[0])
@@ -86,6 +89,20 @@ class QuantisedTensor:
         scale = scale if scale.dtype == torch.float16 and is_even else scale.float()
         numbers = Numbers(bits, values.contiguous(), scale, zero=first if is_even else 0)
         return [numbers if is_even else replace(numbers, offset=-zero * scale)]
+
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Read the numbers, the scales and the zeros. Raises ValueError if scales and zeros are damaged."""
+        values, scale = self._values(), self._scale()
+        zero = self._zero(scale)
+        if zero.shape != scale.shape:
+            raise self._misfit("zeros", zero, scale.shape)
+        if not bool(scale.float().isfinite().all()):
+            raise ValueError(f"the scales of {self.stem[-60:]} are not numbers")
+        return values, scale, zero
+
+    def _misfit(self, what: str, part: Tensor, shape: Sequence[int]) -> ValueError:
+        sizes = " x ".join(map(str, part.shape))
+        return ValueError(f"the {what} {sizes} of {self.stem[-60:]} do not fit {' x '.join(map(str, shape))}")
 
     def _part(self, leaf: str) -> Tensor:
         return self.read(f"{self.stem}.{leaf}")
@@ -161,7 +178,11 @@ def checkpoint_weights(
         if leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
             can_pack = weight in shapes and quantised.can_pack(*shapes[weight])
-            found[weight] = KeptWeight(shapes[weight], dtype, quantised.slices) if can_pack else quantised
+            if can_pack:
+                slices = partial(quantised.slices, shapes[weight])
+                found[weight] = KeptWeight(shapes[weight], dtype, slices)
+            else:
+                found[weight] = quantised
         elif leaf not in SIDES:
             found[name] = StoredTensor(name, read)
     return found

@@ -16,6 +16,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.text.prompt import encode
 from app.errors import ModelBroken
 from app.values.messages import Decoding, ModelChoice, ModelFolder
+from app.values.quantisation import QuantisationChoice
 from tests.engine.replies import GREEDY, says_plainly, write
 from tests.engine.tiny import tiny_config, with_tokenizer
 from tests.quantised_checkpoints import CONFIGS, write_quantised
@@ -72,11 +73,32 @@ def test_a_quantised_folder_writes_the_same_text_with_lookahead(
     assert write(loaded.runner, prompt, ahead, GREEDY, limit=40).tokens == expected
 
 
-def test_scales_that_do_not_fit_are_told_in_a_sentence(plain: Path, tmp_path: Path) -> None:
-    write_quantised(plain, "int-quantized", tmp_path / "quantised", tmp_path / "twin")
+@pytest.mark.parametrize("quantisation", ["auto", "none", "int8"])
+@pytest.mark.parametrize(
+    ("kind", "leaf", "shape", "value", "reason"),
+    [
+        ("int-quantized", "weight_scale", (7, 3), 1, "the scales 7 x 3 of .* do not fit"),
+        ("gptq", "scales", (2, 3), 1, "do not fit"),
+        ("awq", "qzeros", (1, 1), 1, "the zeros .* do not fit"),
+        ("awq", "qweight", (3, 3), 1, "do not fit"),
+        ("gptq", "scales", (), float("nan"), "the scales of .* are not numbers"),
+    ],
+)
+def test_damaged_parts_of_a_weight_are_told_in_a_sentence(
+    kind: str,
+    leaf: str,
+    shape: tuple[int, ...],
+    value: float,
+    reason: str,
+    quantisation: QuantisationChoice,
+    plain: Path,
+    tmp_path: Path,
+) -> None:
+    write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
     weights = tmp_path / "quantised" / "model.safetensors"
     parts = load_file(weights)
-    name = next(name for name in parts if name.endswith("weight_scale"))
-    save_file(parts | {name: torch.ones(7, 3)}, weights)
-    with pytest.raises(ModelBroken, match="could not be loaded"):
-        load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", "float32", "cpu", "int8"))
+    name = next(name for name in parts if name.endswith(leaf))
+    changed = torch.full(shape or parts[name].shape, value, dtype=parts[name].dtype)
+    save_file(parts | {name: changed}, weights)
+    with pytest.raises(ModelBroken, match=rf"could not be loaded \(.*{reason}"):
+        load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", "float32", "cpu", quantisation))
