@@ -33,9 +33,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 LONG_FILES = (
     "tests/test_app_in_browser.py", "tests/test_models_in_browser.py", "tests/test_main.py", "tests/test_advice.py",
-    "tests/ui/test_browser.py", "tests/ui/test_uploads_in_browser.py", "tests/commands/test_run.py",
-    "tests/engine/exactness/", "tests/engine/parallel/", "tests/engine/attention/test_compiles_for_cards.py",
-    "tests/engine/layers/test_triton_kernels.py", "tests/tools/test_gpu_report.py", "tests/api/test_reply_forms.py",
+    "tests/ui/test_browser.py", "tests/ui/test_page.py", "tests/ui/test_accessibility.py",
+    "tests/ui/test_pages_in_browser.py", "tests/ui/test_serving.py", "tests/ui/test_uploads_in_browser.py",
+    "tests/ui/chat/test_chat_page_in_browser.py", "tests/ui/chat/test_typed_in_browser.py",
+    "tests/ui/documents/test_documents_in_browser.py", "tests/commands/test_run.py", "tests/commands/test_serve.py",
+    "tests/system/test_environment.py", "tests/engine/exactness/", "tests/engine/parallel/",
+    "tests/engine/session/", "tests/engine/loading/test_gguf_packing.py",
+    "tests/engine/attention/test_compiles_for_cards.py",
+    "tests/engine/layers/test_triton_kernels.py", "tests/tools/test_gpu_report.py",
 )  # fmt: skip
 """Files of more than 20 seconds of a processor's time."""
 PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.profiling", "app.engine.loading.model_measurements"

@@ -9,22 +9,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.commands.bench_measurement import BenchRun, Contestant, engine_contestant
+from app.commands.bench_measurement import Contestant, engine_contestant
 from app.conversation.race.decoder_comparison import Lane
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import BadOption
-from app.values.messages import Decoding, ModelChoice, ModelFolder, Options
+from app.values.messages import Decoding, ModelChoice, ModelFolder
 from labs.bench.contestants import SessionEngine, transformers_lanes
 from labs.bench.dejavuu_lanes import dejavuu_lanes
-from labs.bench.llama_cpp import llama_lanes
-from labs.bench.runs import RUNS_FILE, RunLog
 from labs.bench.suites import read_suite
 from tests.engine.tiny import write_tiny
 
 CHOICE = ModelChoice("tiny", "float32", "cpu")
-OPTIONS = "--dtype float32 --max-new-tokens 8 --rounds 1 --decoders plain,lookahead"
-SHORT = Options(max_new_tokens=24, ignore_eos=True)
 
 
 @pytest.fixture(scope="module")
@@ -78,18 +74,6 @@ def test_a_suite_is_measured_once_and_leaves_a_report_a_leaderboard_and_a_pictur
     assert ElementTree.parse(runs / "leaderboard.svg").findall("{*}rect")
 
 
-def test_only_the_cut_off_line_of_a_file_of_runs_is_dropped(tmp_path: Path) -> None:
-    log, run = RunLog(tmp_path), BenchRun((1, 2, 3), 2, 1, 0.5)
-    log["one"] = log["two"] = run
-    file = tmp_path / RUNS_FILE
-    file.write_bytes(file.read_bytes()[:-9])
-    assert dict(RunLog(tmp_path)) == {"one": run}
-    file.write_text('{"colour": 2}\n')
-    with pytest.raises(BadOption, match=r"line 1 is not a run of a benchmark\. Choose another folder"):
-        RunLog(tmp_path)
-    assert file.read_text() == '{"colour": 2}\n'
-
-
 @pytest.mark.parametrize(
     ("folder", "limit", "sentence"),
     [
@@ -105,49 +89,6 @@ def test_a_suite_that_cannot_be_read_is_refused_in_one_sentence(
     write(tmp_path / "broken" / "gsm8k" / "test.jsonl", {"question": "How many?"}, {"answer": "4"})
     with pytest.raises(BadOption, match=sentence):
         read_suite("gsm8k", tmp_path / folder if folder else None, limit)
-
-
-@pytest.mark.parametrize("limit", [1, 2, 24])
-def test_all_write_one_text_and_count_what_is_behind_the_first_pass(
-    contestants: Sequence[Contestant], limit: int
-) -> None:
-    options = Options(max_new_tokens=limit, ignore_eos=True)
-    runs = [contestant.answer("word word word word", options) for contestant in contestants]
-    assert {run.token_ids for run in runs} == {runs[0].token_ids}
-    plain, _, theirs, *drafted = runs
-    assert (plain.steps, plain.tokens) == (theirs.steps, theirs.tokens) == (limit - 1, limit - 1)
-    for run in drafted:
-        assert run.steps <= run.tokens <= limit - 1, "its first pass may have written several tokens"
-    assert (theirs.seconds > 0) == (limit > 1)
-
-
-def test_a_draft_model_with_another_vocabulary_is_refused(
-    loaded: LoadedModel, folder: ModelFolder, tmp_path: Path
-) -> None:
-    other = write_tiny(tmp_path, vocabulary=4000)
-    with pytest.raises(BadOption, match=r"has 4,000 tokens, and the model has 4,096\. Choose a draft model"):
-        transformers_lanes(loaded, folder, other.path)
-    with pytest.raises(BadOption, match=r"cannot be read\. Give the folder of a model\."):
-        transformers_lanes(loaded, folder, tmp_path / "nothing")
-
-
-def test_llama_bench_is_asked_for_128_tokens_and_its_own_clock_counts(tmp_path: Path) -> None:
-    program = tmp_path / "llama-bench"
-    program.write_text(
-        """#!/bin/sh\necho "$@" > "$0.asked"\necho '[{"n_gen": 120, "samples_ns": [2000000000]}]'\n"""
-    )
-    program.chmod(0o755)
-    [lane] = llama_lanes(program, [tmp_path / "model-q8_0.gguf"], threads=2)
-    run = lane.answer("word", SHORT)
-    assert (lane.name, run.tokens_per_second) == ("llama.cpp model-q8_0", 60), "what it says it wrote"
-    asked = (tmp_path / "llama-bench.asked").read_text()
-    assert f"-m {tmp_path}/model-q8_0.gguf -p 0 -n 128 -r 1 -t 2 -o json" in asked
-
-
-def test_a_llama_bench_that_fails_is_named(tmp_path: Path) -> None:
-    [lane] = llama_lanes(tmp_path / "llama-bench", [tmp_path / "model.gguf"], threads=1)
-    with pytest.raises(BadOption, match=r"llama-bench did not measure .*model\.gguf"):
-        lane.answer("word", SHORT)
 
 
 def test_a_folder_without_dejavuu_is_refused(

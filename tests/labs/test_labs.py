@@ -14,14 +14,12 @@ import pytest
 import torch
 
 from app.conversation.retrieval import question_with_sources
-from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
-from labs.acceptance_priors import module, weights_in_use
 from labs.demo_model.conversations import pair
 from labs.demo_model.copying import CopyingTasks
 from labs.demo_model.prepare import write_conversations
 from labs.layer_launches import FAMILIES, layer_launches
 from labs.step_picture import curves, picture
-from labs.step_sides import SHAPES, generate_step, make_stock, maker, our_step, stock_step
+from labs.step_sides import generate_step, make_stock, maker, our_step, stock_step
 from labs.step_times import summary, table
 from tests.engine.tiny import write_tiny
 
@@ -51,13 +49,6 @@ def test_a_fused_layer_launches_a_kernel_where_torch_launches_many() -> None:
     assert counted == {"llama": (40, 10), "qwen3": (56, 10), "gemma3_text": (84, 13), "phi3": (41, 10)}
 
 
-def test_the_priors_in_use_are_written_as_they_are() -> None:
-    written: dict[str, object] = {}
-    exec(module(weights_in_use()), written)
-    assert (written["BASE"], written["SUCCESSOR_WEIGHTS"]) == (BASE, SUCCESSOR_WEIGHTS)
-    assert written["FOLLOWER_WEIGHTS"] == FOLLOWER_WEIGHTS
-
-
 def test_steps_are_timed_on_every_side_and_drawn(tmp_path: Path) -> None:
     make = maker(str(write_tiny(tmp_path / "tiny").path), torch.float32)
     stock = make_stock(make)
@@ -68,12 +59,6 @@ def test_steps_are_timed_on_every_side_and_drawn(tmp_path: Path) -> None:
     found = summary(Namespace(model="tiny", dtype="float32", rounds=1, clock="wall"), times)
     assert "| foresight | 2.5 (2.0) |" in table(found)
     assert len(ElementTree.fromstring(picture("tiny", curves([found]))).findall("{*}circle")) == 4
-
-
-def test_named_shapes_have_the_sizes_of_their_models() -> None:
-    with torch.device("meta"):
-        sizes = {name: maker(name, torch.bfloat16)().num_parameters() for name in SHAPES}
-    assert sizes == {"smollm2-135m": 134_515_008, "qwen3-0.6b": 596_049_920}
 
 
 def test_the_demo_model_learns_from_tasks_in_the_apps_own_form(tmp_path: Path) -> None:

@@ -22,21 +22,12 @@ def test_it_stops_at_the_first_failure_with_its_exit_code(
     ]
 
 
-def test_it_succeeds_when_all_do(tmp_path: Path) -> None:
-    assert run_all([OK, OK], tmp_path) == 0
-
-
 def test_compiled_modules_are_kept_even_where_the_environment_says_no(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kept.py").write_text("import sys\n\nsys.exit(sys.dont_write_bytecode)\n")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert run_all([("kept",)], tmp_path) == 0
-
-
-def test_it_checks_format_lint_types_and_tests_in_this_order() -> None:
-    assert [check[:2] for check in CHECKS[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy",)]
-    assert CHECKS[3][0] == "pytest"
 
 
 def test_thorough_goes_to_the_tests_alone() -> None:

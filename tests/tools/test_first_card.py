@@ -48,11 +48,6 @@ def test_the_tests_of_a_card_are_there() -> None:
     assert [path for path in CUDA_TESTS if not (ROOT / path).exists()] == []
 
 
-def test_a_trial_needs_a_time_limit() -> None:
-    with pytest.raises(ValueError, match="not 0"):
-        Trial("endless", 0, ("platform",))
-
-
 @pytest.mark.thorough
 def test_the_short_form_runs_on_a_cpu(tmp_path: Path) -> None:
     endings = {outcome.trial.name: outcome.ending for outcome in run_all(short_trials(tmp_path), tmp_path)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.chats.message_table import marks_from_json, marks_to_json, value_from_json, value_to_json
+from app.chats.message_table import marks_from_json, value_from_json, value_to_json
 from app.values.chat import Provenance, TokenMark
 from app.values.dataclass_json import read, to_dict
 from app.values.messages import ModelInfo, Sampling, Split
@@ -54,11 +54,6 @@ def test_what_is_no_number_is_the_default(found: object) -> None:
 
 def test_an_integer_is_a_number_and_a_number_no_integer() -> None:
     assert read(Sampling, {"top_p": 1, "top_k": 3.0}) == Sampling(top_p=1.0)
-
-
-def test_the_example_of_the_module() -> None:
-    marks = (TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1))
-    assert json.loads(marks_to_json(marks)) == {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,6 @@ def test_where_there_are_no_warpgroups_wide_heads_have_the_registers_of_8_warps(
     assert backend.choose_tiles(64, 64, 2, SMALL, major).warps == 4
 
 
-@pytest.mark.parametrize(("size", "expected"), [(8, 16), (16, 16), (64, 64), (80, 128), (129, 256)])
-def test_a_heads_size_is_padded_to_a_power_of_two(size: int, expected: int) -> None:
-    assert backend.padded(size) == expected
-
-
 def test_programs_do_whole_groups_where_there_are_enough_of_them() -> None:
     assert backend.spans_per_program(1000, blocks=8) == 1
     assert backend.spans_per_program(32_768, blocks=8) == backend.GROUP_SPANS

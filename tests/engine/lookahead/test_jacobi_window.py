@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.block.block import Block
-from app.engine.lookahead.jacobi_window import MOST_COLUMNS, RETRY, STEPS, WORTH, JacobiWindow, WindowSizer
+from app.engine.lookahead.jacobi_window import RETRY, STEPS, WORTH, JacobiWindow, WindowSizer
 from tests.engine.lookahead.drafting import drawn
 
 
@@ -49,13 +49,6 @@ def test_a_window_that_earns_far_more_gets_another_column_in_the_next_reply() ->
     assert (window.width, sizer.columns) == (3, 4), "this reply's window keeps its size"
 
 
-def test_there_are_never_more_columns_than_the_most() -> None:
-    sizer = WindowSizer(3)
-    for _ in range(20):
-        settle(sizer, window_of(sizer), price=0.01, accepted=1)
-    assert sizer.columns == MOST_COLUMNS
-
-
 @pytest.mark.parametrize("accepted", [0, 1])
 def test_a_window_without_a_price_stays_as_it_is(accepted: int) -> None:
     sizer = WindowSizer(5)
@@ -64,26 +57,12 @@ def test_a_window_without_a_price_stays_as_it_is(accepted: int) -> None:
     assert (window.width, sizer.columns) == (5, 5)
 
 
-def test_old_earnings_fade() -> None:
-    sizer = WindowSizer(4)
-    window = window_of(sizer)
-    settle(sizer, window, price=0.1, accepted=1, steps=4 * STEPS)
-    settle(sizer, window, price=0.1, accepted=0, steps=8 * STEPS)
-    assert window.width < 4
-
-
 CURRENT = 100
 
 
 def counting(width: int = 3, ngram: int = 4) -> JacobiWindow:
     """A window whose guesses say how many places they stand behind the current token."""
     return JacobiWindow(width, ngram, [CURRENT, *range(1, width + ngram - 2)])
-
-
-def test_the_rows_move_down_and_what_the_model_said_becomes_the_top_row() -> None:
-    window = counting()
-    window.shift([30, 40, 50])
-    assert window.rows == [[1, 2, 3], [2, 3, 4], [30, 40, 50]]
 
 
 def test_a_column_sees_the_first_row_up_to_itself_and_its_own_guesses_below() -> None:

@@ -53,13 +53,6 @@ def test_depth_and_rows_bound_a_tree() -> None:
     assert len(whole(pool, [1, 2], depth=-5)) == 1, "at a reply's end there may be no room at all"
 
 
-def test_no_guess_is_less_likely_than_the_floor() -> None:
-    pool = pool_of(GONE_ON)
-    reaches = whole(pool, [1, 2], depth=6).reaches
-    floor = (reaches[3] + reaches[4]) / 2
-    assert pool.draft([1, 2], ALL, 6, floor).reaches == reaches[:4]
-
-
 def test_the_likeliest_guess_comes_first_and_brings_its_children_along() -> None:
     pool = pool_of()
     says(pool, [1], 2, 3, lead=10.0)

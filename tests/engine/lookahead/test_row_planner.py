@@ -14,7 +14,6 @@ from app.engine.lookahead.row_planner import (
     CHECK_SOON,
     FLOOR,
     MEMORY,
-    MIN_ROWS_FOR_WINDOW,
     PATIENCE,
     SPARE,
     TRIAL,
@@ -252,13 +251,6 @@ def test_the_windows_price_is_the_time_of_its_rows_in_tokens(reach: float, price
         assert window.width == columns
 
 
-def test_a_split_tells_the_cost_against_a_plain_step() -> None:
-    split = tuner(STAIRS).observe(drafted(8, reaches=[1.0] * 3, window=JacobiWindow(3, 3, [0] * 4)))
-    assert (split.tree, split.window) == (3, 5)
-    assert split.cost == pytest.approx(1.01, rel=0.01)
-    assert tuner(StepTimes((1,), (1.0,))).observe_plain(1.0).cost == pytest.approx(1.0, rel=0.01)
-
-
 def chain_tuner(times: StepTimes) -> ChainTuner:
     """On a curve that real steps have proven."""
     return ChainTuner(StepTimeCurve(times, (), StepTimeCurve(times, ()).shape), WindowSizer(0))
@@ -308,14 +300,6 @@ def test_fixed_sizes_give_the_tree_the_rows_of_g_guesses(preset: Preset, rows: i
     assert (planner.sizer.columns, planner.ngram) == (window, ngram)
 
 
-def test_a_fixed_tree_is_kept_whole_and_the_window_costs_nothing() -> None:
-    planner = fixed()
-    before = planner.plan(14)
-    split = planner.observe(drafted(200, reaches=REACHES, window=JacobiWindow(5, 4, [0] * 7)))
-    assert planner.kept(REACHES, 14) == 4
-    assert (planner.plan(0), split) == (before, Split(4, 14))
-
-
 def test_a_window_that_the_person_chose_is_never_dropped() -> None:
     planner, window = fixed(window=3), JacobiWindow(3, 4, [0] * 5)
     for _ in range(100):
@@ -337,11 +321,6 @@ def test_two_thirds_of_the_budget_are_the_trees(rows: int) -> None:
     window = JacobiWindow(columns, planner.ngram, range(columns + planner.ngram - 2))
     assert 3 * window.size <= rows
     assert planner.plan(window.size).rows == rows - window.size
-
-
-def test_a_small_budget_has_no_window() -> None:
-    assert budget(MIN_ROWS_FOR_WINDOW - 1).sizer.columns == 0
-    assert budget(MIN_ROWS_FOR_WINDOW).sizer.columns == 3
 
 
 def test_what_a_step_leaves_over_the_later_ones_may_take() -> None:

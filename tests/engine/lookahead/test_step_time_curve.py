@@ -117,17 +117,6 @@ def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
         )
 
 
-def test_neighbours_of_a_width_follow_it_the_less_the_farther_they_are() -> None:
-    """Measured while the machine was busy, eight rows cost four plain steps; really they cost one."""
-    curve = StepTimeCurve(StepTimes((1, 8, 16, 128), (0.01, 0.04, 0.05, 0.4)), ())
-    for _ in range(4 * ROUND):
-        curve.refine(8, 0.01)
-        curve.refine_plain(0.01)
-    assert curve.seconds[8] < 1.2 * curve.plain
-    assert curve.seconds[16] < 2.2 * curve.plain
-    assert curve.seconds[128] > 15 * curve.plain
-
-
 def test_one_step_that_took_very_long_says_little() -> None:
     curve = StepTimeCurve(TIMES, ())
     for _ in range(ROUND):
@@ -170,14 +159,3 @@ def test_a_shape_that_was_kept_is_a_curve_again() -> None:
     again = StepTimeCurve(TIMES, (8, 64), curve.shape)
     assert again.seconds == pytest.approx(curve.seconds, rel=0.01)
     assert (again.shape, again.is_unproven) == (curve.shape, False)
-
-
-@given(
-    seconds=st.lists(st.floats(0.001, 1), min_size=4, max_size=4),
-    padded=st.sampled_from([(), (8, 16), (64,)]),
-)
-def test_no_row_is_cheaper_than_the_cheapest(seconds: list[float], padded: Buckets) -> None:
-    curve = StepTimeCurve(StepTimes(TIMES.buckets, tuple(seconds)), padded)
-    for rows in range(2, curve.largest + 1):
-        assert curve.seconds[rows] >= curve.seconds[1] + (rows - 1) * curve.cheapest_row - 1e-12
-    assert StepTimeCurve(StepTimes((1,), (0.01,)), ()).cheapest_row == 0.0

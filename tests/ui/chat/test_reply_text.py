@@ -73,10 +73,6 @@ def test_a_doubt_says_which_number_or_name_is_not_in_the_source() -> None:
     assert re.findall(r'data-value="([\d.]+)"[^>]*>\d', html)[:3] == ["1.0", "1.1", "2.2"]
 
 
-def test_the_text_that_is_copied_keeps_its_markers() -> None:
-    assert '<div class="raw" hidden>It is [1].</div>' in drawn("It is [1].")
-
-
 def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> None:
     html = sources_html(7, SOURCES)
     assert html.count('data-do="source"') == 2
@@ -91,10 +87,6 @@ def test_an_estimate_says_so_and_names_no_context() -> None:
     assert budget_in_words(TokenBudget(20, 390, 0, 14, 256)) == (
         "Prompt, estimated: system 20, sources 390, question 14 tokens"
     )
-
-
-def test_documents_that_were_read_whole_are_told() -> None:
-    assert "Whole documents" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
 
 
 def test_a_title_is_nothing_but_text() -> None:

@@ -51,11 +51,6 @@ def test_it_says_how_a_document_can_be_searched(embedded: int, words: str) -> No
     assert words in listed(state="ready", characters=9000, passages=8, embedded=embedded)
 
 
-def test_only_what_has_a_text_can_be_opened() -> None:
-    assert 'data-do="read"' not in listed(state="failed")
-    assert 'data-do="read"' in listed(state="ready", characters=10, passages=1)
-
-
 def test_long_lists_are_shown_in_parts() -> None:
     many = [Document(number, 1, f"d{number}") for number in range(1, 251)]
     html = documents_html(many, most=100)

@@ -36,13 +36,6 @@ def test_the_saved_time_is_large_and_the_two_numbers_it_comes_from_are_below() -
         assert f'<dd id="{name}">{value}</dd>' in more and name not in shown
 
 
-def test_no_number_is_shown_twice_with_two_values() -> None:
-    steps = [step_of(1, "model"), *(step_of(number, *["output"] * 7, "model") for number in range(2, 18))]
-    html = drawn(replace(NUMBERS, split=Split(43, 0, 2.95)), history=extend(StepHistory(), steps))
-    assert html.count(">2.3<") == html.count(">60%<") == 1
-    assert "8.0" not in html, "the newest steps have no mean of their own"
-
-
 def test_before_the_first_reply_an_example_shows_what_a_good_one_looks_like() -> None:
     html = panel_html(ReplyState(phase="finished"), StepHistory(), "auto", DEMO)
     assert "An example:" in html and 'id="speed-up">2.3' in html and "<polyline" in html

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.ui.live.step_history import TracedStep
-from app.ui.live.tokens import ORIGINS, visible
+from app.ui.live.tokens import ORIGINS
 from app.ui.live.xray import summary, texts_of, window_rows, xray_html
 from tests.ui.live.traces import ESSAY, PLAIN, WORDS, history_of, texts
 
@@ -12,11 +12,6 @@ TWO = history_of(ESSAY, PLAIN)
 
 def picture(number: int, is_live: bool = False) -> str:
     return xray_html(TWO, number, is_live, texts)
-
-
-def test_what_cannot_be_seen_gets_a_sign() -> None:
-    assert visible(" a\n\tb\x00") == "·a⏎⇥b�"
-    assert visible("") == "∅"
 
 
 def test_the_text_goes_up_to_the_step_and_lights_what_it_wrote() -> None:
@@ -31,15 +26,6 @@ def test_a_step_is_told_in_a_sentence() -> None:
     assert f'<p class="facts">{sentence}<b>2 tokens written</b>.</p>' in picture(1)
     assert summary(PLAIN).endswith("no drafted tokens: 0 accepted, ")
     assert "<b>1 token written</b>" in picture(2)
-
-
-def test_a_real_dot_in_the_text_stays_a_dot() -> None:
-    def dotted(ids: Sequence[int]) -> tuple[str, ...]:
-        return tuple(f" a·b{token}" for token in ids)
-
-    text = xray_html(TWO, 1, False, dotted).partition('<p class="text" dir="auto">')[2].partition("</p>")[0]
-    assert "… a·b7" in text
-    assert "> a·b8</mark>" in text
 
 
 def test_guesses_of_the_same_place_stand_below_each_other() -> None:

@@ -16,7 +16,6 @@ from app.ui.models.discover import Filters, SearchResults, catalogue_html, picks
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, fit_values
 from app.ui.models.load_dialog import LoadDialog
 from app.ui.models.render import (
-    download_count,
     download_words,
     downloads_html,
     installed_html,
@@ -144,12 +143,6 @@ def test_a_gated_download_says_what_to_do() -> None:
     shown = text(downloads_html((locked,)))
     assert "It is gated." in shown and "Open the model's page" in shown and "Hugging Face token" in shown
     assert 'href="https://hub/org/x"' in downloads_html((locked,))
-
-
-def test_the_models_button_counts_unfinished_downloads() -> None:
-    downloads = (make_download("a/a"), make_download("b/b", "queued"), make_download("c/c", "failed"))
-    assert download_count(downloads) == "2 downloading, 1 failed"
-    assert download_count((make_download("a/a", "done"),)) == ""
 
 
 def test_installed_models_say_what_they_are_and_why_they_cannot_be_used() -> None:

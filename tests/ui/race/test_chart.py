@@ -32,32 +32,10 @@ def finished(result: RaceResult) -> str:
     return chart_html(RaceState("done", result.plan, result=result), ())
 
 
-def statuses(shown: str) -> list[str]:
-    return re.findall(r'class="lane (\w+)"', shown)
-
-
-def test_finished_lanes_are_shown_at_the_running_lanes_clock() -> None:
-    state = racing("plain")
-    shown = chart(state)
-    assert statuses(shown) == ["finished", "running", "waiting"]
-    # The second lane has not written anything yet: at its clock the first one had its first token.
-    assert "1 of 8 tokens" in text(shown)
-
-
 def test_a_running_race_has_speed_ups_as_soon_as_plain_has_run() -> None:
     state = racing("plain", "auto")
     speeds = re.findall(r'class="speed">([^<]*)<', chart(state))
     assert speeds[0] == "1.00x" and speeds[1].endswith("x") and speeds[2] == "—"
-
-
-def test_a_second_round_begins_with_the_speed_ups_of_the_first() -> None:
-    state = racing("plain", "auto", "lookahead")
-    again = LaneReply(PLAIN, Reply(), 2)
-    shown = chart(replace(state, replies=(*state.replies, again)))
-    assert statuses(shown) == ["running", "waiting", "waiting"]
-    assert "Round 2 of 3" in text(shown)
-    speeds = re.findall(r'class="speed">([^<]*)<', shown)
-    assert speeds[0] == "1.00x" and speeds[1].endswith("x"), "a lane that waits has that of the first round"
 
 
 def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) -> None:

@@ -72,15 +72,6 @@ def test_the_folder_of_the_chat_that_is_looked_at_is_expanded_until_it_is_collap
     assert titles(chat_list_html(ChatList(lines, current=1, expanded={"Work": False}), TODAY)) == []
 
 
-def test_the_names_of_folders_are_suggested_once_for_all_chats() -> None:
-    lines = (line(1, folder="Work"), line(2))
-    html = chat_list_html(ChatList(lines, folders=("Work",), expanded={"Work": True}), TODAY)
-    assert html.count("<datalist") == html.count("<option>Work</option>") == 1
-    [name] = re.findall(r'<datalist id="(.*?)"', html)
-    asked = re.findall(r'data-list="(.*?)" data-do="(.*?)"', html)
-    assert sorted(asked) == [(name, "move"), (name, "move"), (name, "rename-folder")]
-
-
 def test_the_number_of_a_title_is_seen_however_long_the_title_is() -> None:
     html = chat_list_html(ChatList((line(1, "Tell me what a lighthouse is (2)"), line(2, "(2)"))), TODAY)
     assert '<span dir="auto">Tell me what a lighthouse is</span> <em>(2)</em>' in html
