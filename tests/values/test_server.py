@@ -56,6 +56,12 @@ def test_an_open_connection_beyond_the_private_network_is_warned_of(address: str
     assert Server(address).warning.startswith("The connection to ") == warns
 
 
+def test_what_is_on_this_machine_is_known() -> None:
+    here = ("http://localhost:1/v1", "http://127.3.2.1/v1", "http://[::1]/v1")
+    assert all(Server(address).is_here for address in here)
+    assert not Server("http://gpu-box/v1").is_here
+
+
 def test_a_key_is_never_shown() -> None:
     assert "sk-1" not in repr(Server("http://box/v1", "sk-1"))
     with pytest.raises(ValueError, match="ASCII") as refused:

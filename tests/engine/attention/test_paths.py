@@ -21,6 +21,7 @@ from app.engine.block.block import Block, chain_block, padded
 from app.engine.lookahead.decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.runner.model_config import anchored
 from tests.engine.attention.cases import Case, seen_keys
 
 
@@ -106,6 +107,20 @@ def test_so_does_a_window_however_wide(width: int, levels: int) -> None:
     table = table_of(block, 50)
     for row in range(len(block)):
         assert sorted(found(table, row)) == seen_keys(Case(prefix=50), block, row)
+
+
+def test_a_chain_lies_in_order_and_needs_no_more_than_the_newest() -> None:
+    table = table_of(chain_block(range(500), 30, ()), 30)
+    assert table.shape == (500, SLOTS + NEWEST)
+    assert found(table, 499) == list(range(530))
+
+
+def test_padding_and_anchors_see_themselves() -> None:
+    block = anchored(padded(chain_block((7, 8), 30, ()), 6, 0), 100_000)
+    table = table_of(block, 30)
+    assert table.shape == (7, SLOTS + NEWEST)
+    for row in range(7):
+        assert found(table, row) == seen_keys(Case(prefix=30), block, row)
 
 
 def test_two_keys_at_one_position_are_refused() -> None:

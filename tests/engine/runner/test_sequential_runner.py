@@ -170,6 +170,11 @@ def test_nothing_is_looked_up_behind_a_chain_of_which_all_rows_are_read(runner: 
     assert torch.equal(some, logits[[3, 1]])
 
 
+def test_a_block_that_nobody_committed_is_forgotten(runner: SequentialRunner) -> None:
+    fed(runner, TEXT[:6], 9)
+    assert is_close(fed(runner, (7, 8), 9), says(runner, (7, 8)))
+
+
 def test_a_row_alone_is_committed_with_what_is_pending(runner: SequentialRunner) -> None:
     fed(runner, TEXT[:4], 9)
     runner.commit((0, 1, 2))

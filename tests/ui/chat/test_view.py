@@ -443,6 +443,17 @@ def test_a_comparison_with_another_model_is_refused(person: Visitor, engine: Scr
     assert len(engine.requests) == 2
 
 
+def test_another_version_is_shown(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("One")
+    first = person.messages[-1].id
+    engine.text = "Something else."
+    person.regenerate(first)
+    assert person.texts == ["One", "Something else."]
+    person.press("version", first)
+    assert person.texts == ["One", "Hello there, friend."]
+    assert person.ask("And on") == SENT, "the page stands where it was led"
+
+
 def test_versions_are_shown_whatever_the_controls_hold(person: Visitor) -> None:
     person.get("One")
     first = person.messages[-1].id
@@ -490,10 +501,27 @@ def test_stopping_reaches_the_reply_of_this_chat_alone(
     person.services.conversations.stop_all()
 
 
+def test_stopping_without_a_reply_does_nothing(person: Visitor) -> None:
+    person.actions.stop(person.state)
+    assert person.heard == []
+
+
+def test_colours_are_drawn_once_they_are_asked_for(person: Visitor) -> None:
+    person.get("One")
+    assert 'class="coloured"' not in person.look().thread
+    person.press("colours", person.messages[-1].id)
+    assert 'class="coloured"' in person.look().thread
+
+
 def test_what_is_gone_is_told(person: Visitor) -> None:
     person.get("One")
     assert person.press("regenerate", 99) == KEPT
     assert "no longer there" in person.heard[0]
+
+
+def test_what_no_button_says_does_no_harm(person: Visitor) -> None:
+    assert person.press("explode") == KEPT
+    assert person.heard == []
 
 
 def test_a_private_chat_is_begun_as_one(person: Visitor) -> None:

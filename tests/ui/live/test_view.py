@@ -3,6 +3,7 @@
 import json
 import re
 from html import unescape
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -64,6 +65,12 @@ def test_a_step_that_is_no_longer_kept_gives_way_to_the_oldest() -> None:
     assert XrayState(is_live=False, shown=3).number(history_of(ESSAY, PLAIN, last=40)) == 39
 
 
+def test_moving_where_there_is_nothing_is_harmless() -> None:
+    state = XrayState()
+    state.move("back", 0, StepHistory())
+    assert state.number(StepHistory()) == 0
+
+
 def test_it_is_drawn_while_it_is_open_and_only_when_something_changed() -> None:
     reply, log = reply_with(ESSAY, PLAIN)
     state = XrayState()
@@ -100,6 +107,10 @@ def test_without_a_reply_it_says_what_will_come() -> None:
     assert "Nothing to see yet" in str(html)
 
 
+def is_skip(update: Any) -> bool:
+    return isinstance(update, dict) and update == gr.skip()
+
+
 def test_the_export_is_a_file() -> None:
     reply, _ = reply_with(ESSAY, PLAIN)
     file = use_control(XrayState(), reply, said("export"))
@@ -117,3 +128,10 @@ def test_the_export_has_every_step_with_texts_settings_and_numbers() -> None:
     assert document["steps"][0]["predicted"] == [8, 4, 1, 2, 3]
     assert document["steps"][0]["written"] == [8, 4]
     assert document["texts"]["6"] == "t6"
+
+
+@pytest.mark.parametrize(
+    ("do", "value"), [("", ""), ("explode", "1"), ("go", "x"), ("go", "-1"), ("go", "²"), ("export", "")]
+)
+def test_what_no_control_says_does_no_harm(do: str, value: str) -> None:
+    assert is_skip(use_control(XrayState(), None, said(do, value)))

@@ -92,6 +92,14 @@ def test_a_chat_is_renamed_and_named_by_its_question_again(person: Librarian) ->
     assert "What is this?" in person.sidebar
 
 
+def test_a_chat_is_pinned_and_let_go(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("pin", chat)
+    assert "<h3>Pinned</h3>" in person.sidebar
+    person.do("unpin", chat)
+    assert "<h3>Pinned</h3>" not in person.sidebar
+
+
 def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
     chat = person.begin("One?")
     person.actions.new_chat(person.state)
@@ -282,6 +290,11 @@ def test_a_document_that_was_replaced_can_be_undone_like_a_deletion(
     assert "One?" in person.toast
 
 
+def test_undoing_nothing_is_told(person: Librarian) -> None:
+    person.do("undo")
+    assert len(person.heard) == 1
+
+
 def test_chats_are_found_by_their_words(person: Librarian) -> None:
     person.begin("About elephants?")
     person.begin("About cheese?")
@@ -311,6 +324,12 @@ def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Libraria
     person.get("Secret?")
     assert "Secret?" in text_of(person.do("json", person.state.version.chat))
     assert json.loads("".join(person.services.conversations.stores.stored.export_parts()))["chats"] == []
+
+
+def test_what_no_button_says_does_no_harm(person: Librarian) -> None:
+    assert person.do("explode", "x") == ""
+    assert person.do("open", "x") == ""
+    assert person.look().is_empty
 
 
 def test_a_chat_that_was_found_opens_at_the_message(person: Librarian) -> None:
