@@ -168,6 +168,8 @@ def checkpoint_weights(
     files, shapes = dict(_names(folder)), packable(model) if keeps else {}
 
     def read(name: str) -> Tensor:
+        if name not in files:
+            raise ValueError(f"the tensor {name[-80:]} is missing")
         tensor: Tensor = files[name].get_tensor(name)
         return tensor
 

@@ -102,3 +102,13 @@ def test_damaged_parts_of_a_weight_are_told_in_a_sentence(
     save_file(parts | {name: changed}, weights)
     with pytest.raises(ModelBroken, match=rf"could not be loaded \(.*{reason}"):
         load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", "float32", "cpu", quantisation))
+
+
+def test_scales_that_are_missing_are_named(plain: Path, tmp_path: Path) -> None:
+    write_quantised(plain, "gptq", tmp_path / "quantised", tmp_path / "twin")
+    weights = tmp_path / "quantised" / "model.safetensors"
+    parts = load_file(weights)
+    del parts[next(name for name in parts if name.endswith("scales"))]
+    save_file(parts, weights)
+    with pytest.raises(ModelBroken, match=r"could not be loaded \(the tensor .*scales is missing\)"):
+        load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", "float32", "cpu"))
