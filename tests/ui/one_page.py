@@ -20,6 +20,10 @@ from tests.ui.conftest import context_of, open_services
 __all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
 
 
+PATIENCE = 20_000
+"""Milliseconds for each part of beginning anew. After that there is another page, which costs a few seconds."""
+
+
 class SharedPage:
     """A page, its server and what these show; opened when it is asked for."""
 
@@ -38,10 +42,8 @@ class SharedPage:
         self._open.close()
 
     def ready(self) -> "SharedPage":
-        """As a new page is: this one, or another one if the settings were changed on it."""
-        if self.is_open and self.services.settings == Settings():
-            self._begin_anew()
-        else:
+        """As a new page is: this one, or another one after changed settings or if this one does not come to rest."""
+        if not (self.is_open and self.services.settings == Settings() and self._has_begun_anew()):
             self._open.close()
             self._start()
         return self
@@ -55,6 +57,15 @@ class SharedPage:
         self.driver = enter(PageDriver(self._browser, self.running.url))
         self.is_open = True
 
+    def _has_begun_anew(self) -> bool:
+        from playwright.sync_api import TimeoutError as NotReached
+
+        try:
+            self._begin_anew()
+        except NotReached:
+            return False
+        return True
+
     def _begin_anew(self) -> None:
         page = self.driver.page
         self.engine.begin_anew()
@@ -62,9 +73,9 @@ class SharedPage:
         page.set_viewport_size(LAPTOP)
         page.emulate_media(color_scheme="light", reduced_motion="no-preference")
         page.keyboard.press("Escape")
-        page.click("#to-chat")
-        page.click("#new-chat")
-        page.wait_for_selector("body[data-view=chat]:not([data-is-busy]) #welcome")
+        page.click("#to-chat", timeout=PATIENCE)
+        page.click("#new-chat", timeout=PATIENCE)
+        page.wait_for_selector("body[data-view=chat]:not([data-is-busy]) #welcome", timeout=PATIENCE)
         self.documents.begin_anew()
         self.driver.complaints.clear()
         self.driver.foreign.clear()
