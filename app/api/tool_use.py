@@ -1,4 +1,4 @@
-"""Tools in a prompt, and grammars that force tool calls in the model's own syntax or a form of the answer."""
+"""Tools in a prompt, and grammars: of tool calls in the model's own syntax, and of the answer's form."""
 
 import json
 from collections.abc import Sequence
@@ -128,7 +128,7 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the answer: calls if they are forced, else the answer's form, or calls instead of it."""
+        """The grammar of the answer: forced calls, or the answer's form; calls may replace an answer in JSON."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
         if self.forced:
@@ -233,7 +233,7 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat =
 
 
 def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str:
-    """Write the rule of a call's arguments; each has a rule of its own if it has tags or is a pair."""
+    """Write the rule of a call's arguments: a JSON object, or in "tags" and "pairs" a rule for each argument."""
     if form.kind not in ("tags", "pairs"):
         return f"args{place}: {_json_rule(schema)}"
     properties = schema.get("properties", {})
@@ -254,7 +254,7 @@ def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str
 def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     """Write the rule of an argument's value, with what ends it.
 
-    A string is written as it is, any other value as JSON."""
+    A string is written as it is, but in "pairs" with a quote of one character as JSON, like all other values."""
     is_pair, quote = form.kind == "pairs", form.quote
     after = quote if is_pair else form.after_value.replace(KEY, key)
     ending = lark_text(after)

@@ -125,7 +125,7 @@ Seed = Annotated[
     ),
 ]
 QUANTISATION_HELP = (
-    "Quantise weights to 8 or 4 bits (needs torchao). auto is int8 where that is fastest at next to no loss, on "
+    "Quantise weights to 8 or 4 bits (needs torchao). auto is int8 where that is faster with hardly any loss: on "
     "x86 CPUs with a C compiler, unless --dtype is given."
 )
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."

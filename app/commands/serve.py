@@ -152,7 +152,7 @@ def chosen_key(
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:
-    """Print the API's address and key, and wait until it ends or Ctrl+C is pressed; then close it."""
+    """Print the API's address, and its key unless the user chose it; close the API when it ends or at Ctrl+C."""
     try:
         if running.port != asked_port:
             print_text(f"Port {asked_port} is taken.")

@@ -26,14 +26,17 @@ from app.values.validation import require, require_one_of
 SUMMARY_REQUEST = (
     "Summarise our conversation so far in a few sentences. Keep names, numbers, decisions and open questions."
 )
-"""What the model is asked for a summary; the summary is its answer, also in later prompts."""
+"""The request for a summary. Later prompts contain it, with the summary as its answer, in place of the summarised
+messages."""
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 """The state of a message. It is "interrupted" if it was being written when the app ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatVersion:
-    """A state of a chat: every change of its messages increments `number`. Chat 0 is one that is not stored yet."""
+    """A state of a chat: changes of its messages, but not the growing text of a reply, increment `number`.
+
+    Chat 0 is one that is not stored yet."""
 
     chat: int = 0
     number: int = 0

@@ -1,14 +1,14 @@
 """Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-Each number of a weight is stored as an integer of 8 or 4 bits. Each group of neighbours in a row shares a scale, in
-int4 also an offset, in the precision of the activations (2 bytes in half precision):
+Each number of a weight is stored as an integer of 8 or 4 bits. Neighbours in a row share a scale, in int4 also an
+offset, in the precision of the activations. In half precision these take 2 bytes each:
 
-    int8    one group for each row      1 byte                          in 4096: 1.0005 bytes a weight
-    int4    groups of 32                half a byte, 4 bytes a group             0.625 bytes a weight
+    int8    one scale for each row                          a row of 4096 numbers takes 4096 + 2 bytes
+    int4    a scale and an offset for each 32 numbers       32 numbers take 16 + 2 + 2 bytes
 
 Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head have 8
-bits, in int4 as well, because no later layer could correct their errors; if they are tied, they share one table.
-Rows that cannot be divided into groups of 32 have 8 bits, too.
+bits, in int4 as well: no later layer could correct the head's errors, and if tied, they share one table. Rows that
+cannot be divided into groups of 32 have 8 bits, too.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ GROUP = 32
 
 _TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word_embeddings.")
 _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
-"""Names that checkpoints give to the tables by tokens, and to the tables by positions."""
+"""Parts of the names that checkpoints give to embedding and head, and to position embeddings."""
 
 
 SMALL = 50_000_000
@@ -32,14 +32,14 @@ SMALL = 50_000_000
 MOSTLY = 0.5
 """The share of a model's parameters that must be quantised for it to be worth it."""
 TO_READ = 4.4
-"""Bytes of memory for each parameter while a model is read in float32, to be quantised."""
+"""Bytes of memory for each parameter while a model is read in float32 before it is quantised."""
 
 
 def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
-    """Return the quantisation that "auto" stands for, and why it is none if int8 is fast on this device.
+    """Return the quantisation that "auto" stands for, and a sentence if it is none although int8 `is_fast` here.
 
-    `share` is how much of the parameters int8 would hold; `free` is the device's free memory in bytes, 0 if it is
-    unknown."""
+    `share` is the share of the parameters that int8 would quantise; `free` is the device's free memory in bytes, 0
+    if it is unknown."""
     if not is_fast:
         return "none", ""
     if parameters < SMALL:
@@ -55,12 +55,12 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
 
 
 def kept_words(bits: float) -> str:
-    """Return how many bits a weight takes that stays packed as in its file, in words."""
+    """Say how many bits the weights take on average, if they stay packed as in the model's file."""
     return f"{bits:.1f} bits a weight as in the file"
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Return the bits per number of a Linear's weight or of a table by tokens; 0 if it is not quantised."""
+    """Return the bits per number of a weight; 0 if it is not quantised. `is_table`: it is of embedding or head."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8

@@ -1,20 +1,20 @@
 """A race: several decoders write a reply to one prompt, in turn and in rounds, on the one engine.
 
-    warm-up of every lane -> (references -> lanes) * rounds -> margins at differences -> the history
+    warm-up of references and lanes -> (references -> lanes) * rounds -> margins at differences -> the history
 
 A race has a thread of its own, and each run is a reply of its own. `state` is an immutable snapshot; readers follow
 the replies' logs themselves.
 
-In half precision with same text on, plain decoding is padded to a bucket of rows. A speed-up over padded plain
-decoding would flatter a lane, and a text identical to that of one row per step would be luck. So `auto` and
-`lookahead 5/4/5` need four runs:
+In half precision with same text on, the steps of all decoders are padded to row counts that give bitwise identical
+results. Padding makes plain decoding slower, so a speed-up over it would flatter a lane. Without it, plain decoding
+may round differently, so its text cannot be the measure. So `auto` and `lookahead 5/4/5` need four runs:
 
-    plain, same text off    reference   usually the fastest plain decoding, with which speeds are compared
-    plain, same text on     reference   plain decoding with which texts are compared
+    plain, same text off    reference   usually the fastest plain decoding; speeds are compared with it
+    plain, same text on     reference   texts are compared with it
     auto                    lane
     lookahead 5/4/5         lane
 
-In float32, or with same text off, both references are the same decoding; if a lane has it, nothing more is run.
+In float32, or with same text off, both references are the same decoding; a lane that has it serves as both.
 """
 
 import json
@@ -90,7 +90,7 @@ class RaceState:
 
 
 class Race:
-    """Runs one race at a time. All methods return at once and may be called from any thread."""
+    """Runs one race at a time. Any thread may call its methods; only `wait` and `close` wait for the race."""
 
     def __init__(
         self, engine: Engine, is_chat_busy: Callable[[], bool], log: RaceLog, machine: Callable[[str], str]

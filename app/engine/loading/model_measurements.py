@@ -114,8 +114,8 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
-    """Return the cache key of the statistics about a draft model. It needs no layout, because weights of an older
-    layout have another number and are refused."""
+    """Return the key under which the statistics about a draft model are cached. It names no version of their
+    layout, because LearnedWeights refuses weights of another layout: their number differs."""
     return cache_key | {"draft model": source.model.name}
 
 
@@ -207,7 +207,7 @@ def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
 
 
 class IdleMeasurement:
-    """Measures the first successors that were not measured at load, while the model is idle."""
+    """Measures, while the model is idle, the successors of tokens for which the load had no time."""
 
     def __init__(
         self, loaded: LoadedModel, cache: MeasurementCache, clock: Callable[[], float] = perf_counter

@@ -113,7 +113,9 @@ def part_on_gpu(room: int) -> Place:
 
 
 def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> KernelChoice:
-    """Run blocks with torch's kernels, or chains. The inputs of a step are put on the embedding's device.
+    """Return a runner of blocks with torch's kernels, or one of chains if the model cannot check trees.
+
+    The inputs of a step are put on the embedding's device.
 
     Raises BadOption if even the embedding does not fit the GPU."""
     if model.device.type == "meta":

@@ -1,6 +1,6 @@
 """Statistics of one model, kept while it is loaded. Those that hold no text are also kept on disk.
 
-    first successors      what the model predicts after each token alone   measured once at load
+    first successors      what the model predicts after each token alone   measured at load and while idle
     acceptance estimator  how often guesses of each kind were right        updated by every step, by temperature
     step curves           the time of a step by its number of rows         updated by every step
     window columns        how many columns the window begins with          updated by every reply

@@ -30,7 +30,7 @@ class TorchrunRank:
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """The devices of the ranks, such as "cpu" or "cuda:0"; () if the model chooses its one device.
+    """The devices of the ranks, such as "cpu" or "cuda:0"; () for one device, which the ModelChoice names.
 
     With `torchrun`, the other ranks are already running; otherwise the app starts them."""
 
@@ -57,7 +57,7 @@ class RankPlan:
 
 
 ALONE = RankPlan()
-"""The plan without other ranks: one device, chosen by the model."""
+"""The plan without other ranks: one device, which the ModelChoice names."""
 
 
 class Estimate(Protocol):

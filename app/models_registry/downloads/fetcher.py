@@ -89,7 +89,7 @@ def disk_full(repo: str) -> Iterator[None]:
 
 
 class InvalidPartialFile(Exception):
-    """A partial file is unusable, with the reason, so that the file is fetched again."""
+    """A partial file is unusable, so the file must be fetched again. The message continues the file's name."""
 
 
 @dataclass(slots=True)
@@ -225,7 +225,7 @@ class _Transfer:
         url = hf_hub_url(plan.repo, self.file.name, revision=plan.commit, endpoint=self.fetcher.endpoint)
         async with asyncio.timeout(seconds) as timeout, open_stream(url, limit, have) as answer:
             if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-                raise InvalidPartialFile("cannot be resumed, the hub sends it from the beginning")
+                raise InvalidPartialFile("cannot be resumed by the hub")
             with self._partial.open("ab", buffering=0) as file:
                 async for piece in answer.aiter_raw():
                     before, have = have, have + (file.write(piece) or 0)

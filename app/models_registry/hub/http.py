@@ -29,12 +29,12 @@ LIBRARY = NetworkError.__module__.partition(".")[0]
 """The HTTP library that the hub client uses: httpx, or httpx2."""
 SECONDS_TO_ANSWER = 10.0
 SLOWEST = 20_000
-"""Bytes for each of which an answer gets one more second; the slowest accepted rate."""
+"""Bytes per second, the slowest accepted rate: an answer gets one more second for each 20,000 bytes received."""
 LONGEST_JSON = 5_000_000
 ENOUGH = 1_000
 """Bytes of a file that count as progress."""
 ROOM = 1_000_000
-"""Bytes that may come after the requested bytes. A server that ignores ranges is disconnected after that."""
+"""Bytes by which an answer may exceed the requested end. One that exceeds it further is refused."""
 
 
 def session() -> Any:
@@ -58,7 +58,7 @@ async def open_stream(
     with network_settings():
         unopened = import_module(LIBRARY).AsyncClient(
             follow_redirects=True,
-            timeout=None,  # callers limit the total time
+            timeout=None,  # callers limit the total time, or the time without progress
             verify=certificates(LIBRARY),
             event_hooks={"request": [limit.announce], "response": [limit.begin]},
         )

@@ -1,4 +1,4 @@
-"""A reply that a page follows: its events are processed once, for the thread, the live numbers and the X-ray."""
+"""A reply that a page follows: its events are processed once, for chat, live numbers and X-ray."""
 
 from collections.abc import Callable
 

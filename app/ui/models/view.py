@@ -160,8 +160,8 @@ def _discover(library: ModelSettings) -> DiscoverTab:
         task = _filter("Task", "filter-task", TASKS.items())
     catalogue = _list("catalogue")
     is_offline = gr.Checkbox(
-        library.is_offline, label="Offline", info="Makes no requests to Hugging Face or to servers",
-        elem_id="offline", elem_classes="switch",
+        library.is_offline, label="Offline", elem_id="offline", elem_classes="switch",
+        info="Makes no requests to Hugging Face, nor to servers on other machines",
     )  # fmt: skip
     with gr.Accordion("Hugging Face token", open=False, elem_id="access"):
         gr.HTML(elem_id="access-note", js_on_load=None)

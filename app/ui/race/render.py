@@ -98,8 +98,7 @@ def _status_words(state: RaceState) -> str:
             current = state.replies[-1]
             which = f"Round {current.round} of {ROUNDS}"
             if current.is_reference:
-                rows = "with as many rows as the lanes" if current.lane.same_text else "one row per step"
-                return f"{which}: plain decoding, {rows}, runs first as the baseline. It is not part of the race."
+                return f"{which}: plain decoding runs first as the baseline; it is not part of the race."
             lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
             return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
         case "judging":

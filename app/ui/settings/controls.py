@@ -109,7 +109,7 @@ def presets_html() -> Markup:
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """Return the rows of a step with these sizes and their memory; `price` is a row's, with the loaded model."""
+    """Return how many rows these sizes take in a step, and their memory at the `price` of a row of this model."""
     rows = step_rows(decoding)
     return render_macro(
         "settings.html",

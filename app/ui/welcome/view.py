@@ -57,7 +57,11 @@ FOR_DEMO = (
         "In three sentences, with lookahead",
         "How does lookahead decoding work?",
     ),
-    Starter("Find me a flight to Berlin.", "It knows how bookings begin", "Find me a flight to Berlin."),
+    Starter(
+        "Find me a flight to Berlin.",
+        "The demo model can begin a booking, not finish it",
+        "Find me a flight to Berlin.",
+    ),
 )
 """Starters for the demo model, like the texts that it was trained on: see assets/demo-model/README.md."""
 FOR_OTHERS = (
