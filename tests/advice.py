@@ -237,6 +237,7 @@ KINDS = {
         send the text itself
         send less at once
         send all items
+        send it as it is
         send instructions
         sent with
         body must be
