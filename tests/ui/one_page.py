@@ -42,7 +42,7 @@ class SharedPage:
         self._open.close()
 
     def ready(self) -> "SharedPage":
-        """As a new page is: this one, or another one after changed settings or if this one does not come to rest."""
+        """As a new page is: this one, or another one after changed settings or if this one has no rest."""
         if not (self.is_open and self.services.settings == Settings() and self._has_begun_anew()):
             self._open.close()
             self._start()
