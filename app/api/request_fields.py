@@ -29,7 +29,7 @@ from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt,
 from app.values.text_normalisation import without_surrogates
 
 SMALL = 2**14
-"""Bodies of fewer bytes are parsed on the event loop."""
+"""Bodies of fewer bytes are parsed on the event loop, others on a thread."""
 MOST_VALUES = 1_000_000
 """Maximum number of values in a body. JSON with many more takes seconds to parse, while no other thread can run."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
@@ -41,7 +41,7 @@ MOST_CHOICES = 16
 MOST_STOPS, LONGEST_STOP = 64, 1_000
 """Limits for stop strings, because each of them is searched for after every token."""
 MOST_BIASES = 300_000
-"""More than any vocabulary has tokens."""
+"""Maximum number of biased tokens, more than any vocabulary has."""
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 Limit = Annotated[
     Annotated[int, Field(ge=1)] | None,

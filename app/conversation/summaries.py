@@ -23,7 +23,7 @@ from app.values.messages import Loading, Message, Request, Sampling
 
 LOOK_SECONDS = 0.05
 LEAST_HALF = 50
-"""Characters of which a part of a message has at least as many."""
+"""A message is divided only if each half has at least this many characters."""
 REQUEST = Message("user", SUMMARY_REQUEST)
 SUMMARISING = "Summarising the old messages"
 STOPPED = "Stopped before the old messages were summarised. Regenerate the reply, or leave them out."

@@ -27,7 +27,7 @@ READY = """
 REPEAT_SHARE = 0.5
 """Passages that overlap by more than this share of the shorter passage are repeats."""
 RANK_OFFSET = 20
-"""The larger this offset, the more slowly the score falls with the rank."""
+"""Is added to a passage's rank: the larger it is, the more slowly scores fall with the rank."""
 WORDS_WEIGHT = 2.0
 """Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
 MIN_SHARE_ALONE = 0.25

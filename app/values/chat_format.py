@@ -19,7 +19,7 @@ ThinkingLevel = Literal["default", "off", "on", "minimal", "low", "medium", "hig
 AMOUNTS: Mapping[str, int] = MappingProxyType(
     {"off": 0, "minimal": 1, "low": 2, "medium": 3, "on": 3, "default": 3, "high": 4, "max": 5}
 )
-"""How much a model thinks at each level; so the nearest level that a template has is found."""
+"""The order of the levels, by which the nearest one that a template has is found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where 
 """Names the meaning of packed successors: those that were stored under another layout cannot be used."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
-"""Borders between the classes of distance."""
+"""Borders in logits between the classes of a token's distance to the likeliest one."""
 GAP_STEP, MOST_GAP = 1 / 32, 2**10 - 1
 """The unit of a packed gap in logits, and the largest packed gap in such units."""
 LEADS = len(GAPS) + 1

@@ -25,7 +25,7 @@ from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
 from app.engine.lookahead.drafter import SUREST, Edge
 
 DEPTHS = (1, 3)
-"""Borders between the classes of depth."""
+"""Borders between the classes of a guess's depth in the tree."""
 
 GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
 """Log odds of a named token with a good draft model, by gap class: distances, then leads of the expected token."""

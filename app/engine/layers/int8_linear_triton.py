@@ -15,7 +15,7 @@ from torch import Tensor
 from app.engine.layers.quantised_layers import TiledInt8Linear
 
 FEW_ROWS = 128
-"""With more rows, such as a prompt's, each dequantised tile serves many rows, and torch's product is faster."""
+"""The most rows for the kernel. With more, each dequantised tile serves many, and torch's product is faster."""
 
 COLUMNS = 32
 """Rows of the weight per program: a weight of 4,096 rows keeps 128 multiprocessors busy."""

@@ -66,7 +66,7 @@ NOISE = 1e-6
 
 UNLIKE = 0.05
 """The share of values in half precision that may be off by more than NOISE. If more are, the module rounds at
-other steps."""
+other steps than its replacement."""
 
 TEXT = (3, 1, 4, 1, 5, 9, 2)
 """The tokens of the real pass."""

@@ -34,7 +34,7 @@ Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
 """(config, device) -> transformers' options for the devices of weights. May raise AppError."""
 
 MOST_MODULES = 200_000
-"""More modules than any model has: transformers keeps all experts of a layer in one module."""
+"""Maximum number of modules, more than any model has: all experts of a layer are one module."""
 SECONDS = 30.0
 """The time limit for making all modules. A large model needs about one second."""
 MOST_IN_BYTE = 6

@@ -117,7 +117,7 @@ WORTH = 2.0
 """Tokens that the window must earn for each token of its price, because the tree would have drafted many of
 the window's tokens without it (docs/lookahead.md)."""
 FADE = 0.5
-"""Factor by which both sums are multiplied after a comparison."""
+"""Factor by which the sums of price and earnings are multiplied after each comparison."""
 
 
 class WindowSizer:

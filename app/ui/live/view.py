@@ -66,7 +66,7 @@ class XrayRenderer:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is anything to draw."""
+        """Whether the page shows the X-ray, so that it must be drawn."""
         return self._state.is_open
 
     def render(self) -> Parts:

@@ -93,7 +93,7 @@ class ModelsActions:
         filters.size, filters.task = size, task
 
     def set_offline(self, is_offline: bool) -> None:
-        """Stop or allow requests to the hub."""
+        """Stop or allow requests to the hub, and to servers on other machines."""
         self._change_settings(is_offline=is_offline)
 
     def add_folder(self, folder: str) -> tuple[str, str]:
