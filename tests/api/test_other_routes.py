@@ -38,7 +38,7 @@ def test_the_list_of_models_has_a_slash_and_a_head_too(server: RunningApi) -> No
     ("body", "encoding", "status", "words"),
     [
         (b'{"prompt": "\xff"}', "identity", 400, "is not UTF-8 text"),
-        (gzip.compress(b'{"prompt": "x"}'), "gzip", 415, "is compressed (gzip)"),
+        (b'{"prompt": "x"}', "gzip", 415, "is compressed (gzip)"),
         (
             b'{"prompt": "x", "temperature": NaN}',
             "identity",
@@ -53,7 +53,8 @@ def test_a_body_that_cannot_be_read_is_refused_for_its_true_reason(
     headers = {
         "Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Content-Encoding": encoding,
     }  # fmt: skip
-    refused = httpx.post(f"{server.url}/completions", content=body, headers=headers)
+    sent = gzip.compress(body) if encoding == "gzip" else body
+    refused = httpx.post(f"{server.url}/completions", content=sent, headers=headers)
     assert refused.status_code == status and words in refused.json()["error"]["message"]
 
 
