@@ -61,17 +61,18 @@
     if (of === shown) sessionStorage.removeItem(KEPT);
     return of === shown ? text : "";
   };
-  const showDraft = (leaving, [, draft]) => {
+  // If the chat that is shown is opened once more, what is being typed stays.
+  const showDraft = (leaving, isLeft, [, draft]) => {
     const typed = window.foresight.typed();
     const kept = typed && leaving === "" ? "" : keptOf(chat);
     window.foresight.fill("click", { do: "draft", name: leaving, value: typed || (leaving === "" ? kept : "") });
-    if (leaving !== "" || !typed) window.foresight.fillMessage(kept || draft);
+    if ((isLeft && leaving !== "") || !typed) window.foresight.fillMessage(kept || draft);
   };
-  const fill = (name, value, leaving) => {
+  const fill = (name, value, leaving, isLeft) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
     if (!hasChanged) return;
-    if (name === "draft") showDraft(leaving, JSON.parse(value));
+    if (name === "draft") showDraft(leaving, isLeft, JSON.parse(value));
     else window.foresight.fill("click", { do: name });
   };
 
@@ -87,9 +88,10 @@
   const draw = (parts) => {
     const leaving = chat === "0" && isSecret() ? "private" : chat;
     chat = parts["chat-id"] ?? chat;
+    const isLeft = leaving !== chat || parts["is-private"] === true;
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
-      if (name in filled) fill(name, value, leaving);
+      if (name in filled) fill(name, value, leaving, isLeft);
       else if (name === "problem") showNote((problem = value));
       else if (typeof value === "boolean") document.body.toggleAttribute(`data-${name}`, value);
       else if (typeof value === "object") drawBlocks(inside(element), value);

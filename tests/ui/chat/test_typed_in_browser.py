@@ -16,9 +16,9 @@ from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
 from tests.support.waiting import until
-from tests.ui.one_page import documents, engine, opened, person, running, services, shared
+from tests.ui.own_page import documents, engine, opened, person, running, services
 
-__all__ = ["documents", "engine", "opened", "person", "running", "services", "shared"]
+__all__ = ["documents", "engine", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 BOX = "#message textarea"
 SECONDS = 300.0
@@ -140,3 +140,18 @@ def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path
             until(lambda: draft_in(tmp_path) == "half a thought, and the rest of it and more")
         with PageDriver(browser, app.url) as person:
             shown(person, "half a thought, and the rest of it and more")
+
+
+def test_a_new_chat_where_one_is_shown_leaves_the_box_alone(person: PageDriver) -> None:
+    script = """async () => {
+        const box = document.querySelector("#message textarea");
+        const drawn = new Promise((done) =>
+            document.addEventListener("foresight-drawn", ({ detail }) => "draft" in detail && done()));
+        document.querySelector("#new-chat").click();
+        box.value = "words of their own";
+        box.dispatchEvent(new Event("input", { bubbles: true }));
+        await drawn;
+        await new Promise(requestAnimationFrame);
+        return box.value;
+    }"""
+    assert person.page.evaluate(script) == "words of their own"

@@ -6,9 +6,9 @@ import pytest
 
 from app.ui import Services
 from tests.page_driver import PageDriver
-from tests.ui.one_page import documents, engine, engine_class, opened, person, running, services, shared
+from tests.ui.own_page import documents, engine, engine_class, opened, person, running, services
 
-__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services", "shared"]
+__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 MARKED = """
     [...(CSS.highlights.get("found") ?? [])]
