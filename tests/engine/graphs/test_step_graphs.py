@@ -413,7 +413,7 @@ def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> Non
     profile = profile_steps(runner, lambda _done, _total: None, lambda: next(ticks) * 1e-4)
     assert profile.free.buckets == BUCKETS
     assert len(capturer.tapes) == len(BUCKETS)
-    assert all(tape.played >= 3 for tape in capturer.tapes)
+    assert all(tape.played >= 1 for tape in capturer.tapes)
 
 
 def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:

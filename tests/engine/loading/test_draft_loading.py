@@ -214,7 +214,11 @@ BROKEN_CONFIGS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "reads hidden states of size 64, and the model's have size 32",
     ),
     "other vocabulary": ({"vocab_size": 5000}, {}, "vocabulary of 5,000 tokens, and the model's has 4,096"),
-    "layers beyond": ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2, 5]}, "layers [1, 2, 5] of 4"),
+    "layers beyond": (
+        {},
+        {"eagle_aux_hidden_state_layer_ids": [1, 2, 5]},
+        "after layer 5, but there are 4 layers",
+    ),
     "one layer more": ({"num_hidden_layers": 2}, {}, "its weights have no layers.1."),
     "wide": ({"hidden_size": 200_000}, {"target_hidden_size": 32}, "has the shape"),
     "rotary table": (
