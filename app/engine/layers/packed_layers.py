@@ -31,9 +31,12 @@ class PackedLinear(QuantisedLinear):
         nn.Module.__init__(self)
         self.out_features, self.in_features = packed.shape
         self.packed, self.bias, self.rounding = packed, bias, packed.rounding
-        self.multiply = packed.product  # type: ignore[method-assign]
         for name, part in packed.parts.items():
             self.register_buffer(name, part)  # so that its memory is counted
+
+    def multiply(self, states: Tensor) -> Tensor:
+        """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
+        return self.packed.product(states)
 
     @property
     def weight(self) -> Tensor:

@@ -95,14 +95,13 @@ class CpuPackedWeight:
     def described(self, bias: Tensor | None = None) -> CPacked:
         """Describe the weight for the kernels; its tensors and the bias must outlive the description."""
         outs, size = self.shape
-        groups, scale = -(-size // GROUP), self.parts["scale"]
+        groups, per, is_fine = layout(self.shape, self.parts)
         addresses = {name: part.data_ptr() for name, part in self.parts.items()}
-        factors = self.parts.get("factors", self.parts.get("offset_factors"))
         low, high = PLANES[self.bits]
         return CPacked(
             **addresses, bias=None if bias is None else bias.data_ptr(), size=size, outs=outs, groups=groups,
-            low=low, high=high, zero=self.zero, per=groups // scale.shape[1],
-            fine=factors is not None and factors.shape[1] > groups, is_half=scale.dtype == torch.float16,
+            low=low, high=high, zero=self.zero, per=per, fine=is_fine,
+            is_half=self.parts["scale"].dtype == torch.float16,
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
@@ -129,6 +128,13 @@ def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPacked
     """Pack slices of a weight's rows, in order; all slices but the last must consist of whole tiles."""
     numbers, parts = joined_parts(-(-shape[0] // OUTS), slices, _packed)
     return CpuPackedWeight(shape, numbers.bits, numbers.zero, parts)
+
+
+def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, bool]:
+    """Return the groups in a row, how many of them share a scale, and whether half a group has a factor."""
+    groups = -(-shape[1] // GROUP)
+    factors = parts.get("factors", parts.get("offset_factors"))
+    return groups, groups // parts["scale"].shape[1], factors is not None and factors.shape[1] > groups
 
 
 def joined_parts(

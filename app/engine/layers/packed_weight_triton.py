@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from app.engine.layers.packed_weight import GROUP, NONE, SLICE, Numbers, joined_parts, tiled_scales
+from app.engine.layers.packed_weight import GROUP, SLICE, Numbers, joined_parts, layout, tiled_scales
 from app.engine.layers.quantised_layers import TILE
 
 OUTS = SLICE
@@ -148,11 +148,7 @@ class GpuPackedWeight:
     bits: int
     zero: int
     parts: dict[str, Tensor] = field(repr=False)
-
-    @property
-    def rounding(self) -> float:
-        """Activations are not rounded."""
-        return 0.0
+    rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
         """Multiply few rows in one launch, and more rows by dequantised tiles: [rows, in] to [rows, out]."""
@@ -163,7 +159,7 @@ class GpuPackedWeight:
             return torch.cat([F.linear(states, self._rows(each, states.dtype)) for each in tiles], -1)
         out, block = states.new_empty((rows, columns)), tile_rows(rows)
         packed_product_kernel[(-(-rows // block), -(-columns // OUTS))](
-            states.contiguous(), *self._tensors(), out, rows, columns, size, *self._counts(), BLOCK=block,
+            states.contiguous(), *self._tensors(), out, rows, columns, size, *self._layout[:2], BLOCK=block,
             num_warps=2, num_stages=6, **self._form(),
         )  # fmt: skip
         return out
@@ -174,7 +170,7 @@ class GpuPackedWeight:
 
     def _rows(self, ids: Tensor, dtype: torch.dtype) -> Tensor:
         out = torch.empty((len(ids), self.shape[1]), dtype=dtype, device=ids.device)
-        groups, per = self._counts()
+        groups, per, _is_fine = self._layout
         packed_rows_kernel[(len(ids), -(-groups // ROW_GROUPS))](
             ids,
             *self._tensors(),
@@ -194,16 +190,14 @@ class GpuPackedWeight:
         names = ("scale", "factors", "offset", "offset_factors", "table")
         return [numbers, *(self.parts.get(name, numbers) for name in names)]
 
-    def _counts(self) -> tuple[int, int]:
-        """Return the number of groups in a row, and how many of them share a scale."""
-        groups = -(-self.shape[1] // GROUP)
-        return groups, groups // self.parts["scale"].shape[1]
+    @property
+    def _layout(self) -> tuple[int, int, bool]:
+        return layout(self.shape, self.parts)
 
     def _form(self) -> dict[str, int]:
         names = ("factors", "offset", "offset_factors", "table")
         has = {f"HAS_{name.upper()}": name in self.parts for name in names}
-        factors = self.parts.get("factors", self.parts.get("offset_factors", NONE))
-        is_fine = factors.dim() > 1 and factors.shape[1] > self._counts()[0]
+        is_fine = self._layout[2]
         return {"BITS": self.bits, "ZERO": self.zero, "FINE": is_fine, "OUTS": OUTS, "GROUP": GROUP, **has}
 
 
