@@ -30,10 +30,6 @@ class ScriptedDocuments:
         self.is_given_whole = False
         self._last = 0
 
-    def begin_anew(self) -> None:
-        """Be empty and told nothing, as when it was made, but with numbers of documents that were never given."""
-        vars(self).update(vars(ScriptedDocuments()) | {"_last": self._last, "changes": self.changes + 1})
-
     def collections(self) -> tuple[Collection, ...]:
         return tuple(self._collection(number, name) for number, name in self.names.items())
 

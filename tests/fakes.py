@@ -120,10 +120,6 @@ class ScriptedEngine:
         self.is_closed = False
         self._writers: list[threading.Thread] = []
 
-    def begin_anew(self) -> None:
-        """Be told nothing and remember nothing, as when it was made."""
-        vars(self).update(vars(type(self)()) | {"_writers": self._writers})
-
     def close(self) -> None:
         """End the replies that are being written, and each later one at once."""
         self.is_closed = True

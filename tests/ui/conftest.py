@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.responses import PlainTextResponse
@@ -22,6 +23,7 @@ from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
+from tests.page_driver import PageDriver
 from tests.support.waiting import PATIENCE, until
 
 
@@ -120,3 +122,17 @@ def running(services: Services, app_context: AppContext) -> Iterator[Running]:
     page = serve(services, app_context, port=0, open_browser=False)
     yield page
     page.close()
+
+
+@pytest.fixture
+def page_driver(browser: Any, running: Running) -> Iterator[PageDriver]:
+    """A person in front of the page. Whatever happens, the page stays quiet and asks nobody else."""
+    with PageDriver(browser, running.url) as driver:
+        yield driver
+        assert driver.complaints == []
+        assert driver.foreign == []
+
+
+@pytest.fixture
+def person(page_driver: PageDriver) -> PageDriver:
+    return page_driver

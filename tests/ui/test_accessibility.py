@@ -8,9 +8,7 @@ from app.ui import Running
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
-from tests.ui.own_page import documents, engine, engine_class, opened, person, running, services
 
-__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 
 RICH = """<think>

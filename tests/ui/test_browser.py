@@ -9,9 +9,7 @@ from app.ui import Running
 from app.values.messages import EngineStatus
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAPTOP, LAST, PageDriver
-from tests.ui.own_page import documents, engine, engine_class, opened, person, running, services
 
-__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 
 LONG = "and so it goes, word after word, " * 150

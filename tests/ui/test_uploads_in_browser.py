@@ -13,9 +13,6 @@ from app.ui import Services
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import PageDriver
 from tests.tiers import tiered
-from tests.ui.own_page import documents, engine, engine_class, opened, person, running, services
-
-__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services"]
 
 pytestmark = pytest.mark.browser
 

@@ -9,14 +9,18 @@ from tests.accessibility import grave_by_day_and_by_night
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
-from tests.ui.own_page import documents, engine, engine_class, opened, person, running, services
 
-__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 BOX = "#message textarea"
 LONG = "and so it goes, line after line\n\n" * 60
 FIRST_LINE = "House: rules of the boathouse by the northern lake"
+
+
+@pytest.fixture
+def person(page_driver: PageDriver) -> PageDriver:
+    """The person in a browser: other tests of this folder visit the page without one."""
+    return page_driver
 
 
 def is_focused(person: PageDriver, selector: str) -> bool:

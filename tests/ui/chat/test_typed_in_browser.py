@@ -16,12 +16,16 @@ from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 from tests.support.app_process import AppProcess
 from tests.support.waiting import until
-from tests.ui.own_page import documents, engine, opened, person, running, services
 
-__all__ = ["documents", "engine", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 BOX = "#message textarea"
 SECONDS = 300.0
+
+
+@pytest.fixture
+def person(page_driver: PageDriver) -> PageDriver:
+    """The person in a browser: other tests of this folder visit the page without one."""
+    return page_driver
 
 
 class HesitantEngine(ScriptedEngine):
@@ -37,9 +41,9 @@ class HesitantEngine(ScriptedEngine):
         super().submit(request, reply)
 
 
-@pytest.fixture(scope="module")
-def engine_class() -> type[ScriptedEngine]:
-    return HesitantEngine
+@pytest.fixture
+def engine() -> HesitantEngine:
+    return HesitantEngine()
 
 
 def shown(person: PageDriver, box: str) -> None:

@@ -6,9 +6,7 @@ import pytest
 
 from app.ui import Services
 from tests.page_driver import PageDriver
-from tests.ui.own_page import documents, engine, engine_class, opened, person, running, services
 
-__all__ = ["documents", "engine", "engine_class", "opened", "person", "running", "services"]
 pytestmark = pytest.mark.browser
 MARKED = """
     [...(CSS.highlights.get("found") ?? [])]
