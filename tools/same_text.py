@@ -130,9 +130,9 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
     """Return the next turn of a chat, or the continuation of a text."""
-    if isinstance(before, str) or isinstance(prompt, str):
-        return f"{before}{reply[: len(reply) // 2]} {prompt}"
-    return (*before, Message("assistant", reply), *prompt)
+    if isinstance(before, tuple) and isinstance(prompt, tuple):
+        return (*before, Message("assistant", reply), *prompt)
+    return f"{before}{reply[: len(reply) // 2]} {prompt}"
 
 
 def main() -> None:

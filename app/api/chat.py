@@ -66,7 +66,7 @@ class ChatPlan(Plan):
             model,
             engine_messages(asked.messages, tools.prompt, chat_format),
             tools,
-            asked.max_completion_tokens or asked.max_tokens,
+            asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens,
             text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
             (asked.top_logprobs or 0) if asked.logprobs else -1,
         )
@@ -170,6 +170,4 @@ def _call(call_id: str, function: Json) -> Json:
 
 
 def _likely(one: LikelyToken) -> Json:
-    is_half = "\N{REPLACEMENT CHARACTER}" in one.text  # the token is only part of a character
-    shown = None if is_half else list(one.text.encode(errors="replace"))
-    return {"token": one.text, "logprob": max(one.logprob, -9999.0), "bytes": shown}
+    return {"token": one.text, "logprob": max(one.logprob, -9999.0), "bytes": list(one.spelled)}

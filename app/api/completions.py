@@ -14,17 +14,17 @@ from starlette.requests import Request as HttpRequest
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.errors import ApiError
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser
-from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Some, engine_requests, refuse
+from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Some, TokenId, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
-from app.values.logits import MOST_LOGPROBS
-from app.values.messages import Request
+from app.values.logits import MOST_LOGPROBS, LikelyToken
+from app.values.messages import Request, TokenIds
 
 MOST_PROMPTS = 64
 
 
 class CompletionRequest(PenaltyFields):
-    prompt: str | Some[str] | Some[int] | Some[Some[int]] = Field(min_length=1)
+    prompt: str | Some[TokenId] | Some[str] | Some[Some[TokenId]] = Field(min_length=1)
     max_tokens: Limit = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     response_format: ResponseFormat | None = None
@@ -35,15 +35,20 @@ class CompletionRequest(PenaltyFields):
 
 class CompletionPlan(Plan):
     def __init__(self, asked: CompletionRequest, model: ServedModel) -> None:
-        refuse(asked.echo, "echo", "put the prompt before the text yourself")
         refuse(asked.suffix, "suffix", "it continues a text only at its end")
         refuse((asked.best_of or 1) > (asked.n or 1), "best_of", "ask for n choices")
         tools = ToolUse(form=form_grammar(asked.response_format))
         top, requests = -1 if asked.logprobs is None else asked.logprobs, list[Request]()
-        for prompt in _prompts(asked.prompt):
-            requests += engine_requests(asked, model, prompt, tools, asked.max_tokens, top_logprobs=top)
-        super().__init__(requests, tools)
         self._has_usage, self._has_logprobs = asked.has_usage_chunk, asked.logprobs is not None
+        self._is_echo, self._is_begun = bool(asked.echo), False
+        for prompt in _prompts(asked.prompt):
+            # The text of token ids is known from their log probabilities.
+            of_prompt = self._is_echo and (self._has_logprobs or isinstance(prompt, TokenIds))
+            likely = max(0, top) if of_prompt else top
+            requests += engine_requests(
+                asked, model, prompt, tools, asked.max_tokens, top_logprobs=likely, of_prompt=of_prompt
+            )
+        super().__init__(requests, tools)
         self._offset = 0  # where the next token begins in its choice's text
         self._head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
@@ -57,15 +62,17 @@ class CompletionPlan(Plan):
         return TextParser()
 
     def begin(self, _index: int) -> Iterable[Json]:
-        self._offset = 0
+        self._offset, self._is_begun = 0, False
         return ()
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
+        """Return the chunk of this delta, after the prompt if it is to be repeated."""
+        yield from self._repeated(choice)
         text = delta.text if isinstance(delta, TextDelta) else ""
-        yield self._body([self._choice(choice.index, text, logprobs, None, self._offset)])
-        self._offset += sum(len(one.chosen.text) for one in logprobs)
+        yield self._chunk(choice, text, logprobs)
 
     def end(self, choice: Choice) -> Iterator[Json]:
+        yield from self._repeated(choice)
         yield self._body([self._choice(choice.index, "", (), choice.finish_reason)])
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
@@ -75,16 +82,40 @@ class CompletionPlan(Plan):
 
     def whole(self, choices: Sequence[Choice]) -> Json:
         found = [
-            self._choice(one.index, one.parsed.text, one.reply.count.logprobs, one.finish_reason)
+            self._choice(
+                one.index,
+                self._prompt(one) + one.parsed.text,
+                [*one.reply.count.prompt_logprobs, *one.reply.count.logprobs],
+                one.finish_reason,
+            )
             for one in choices
         ]
         return self._body(found, **self.numbers(choices))
+
+    def _repeated(self, choice: Choice) -> Iterator[Json]:
+        """Return a chunk of the prompt before the choice's first text, if the client asked to repeat it."""
+        if self._is_echo and not self._is_begun:
+            yield self._chunk(choice, self._prompt(choice), choice.reply.count.prompt_logprobs)
+        self._is_begun = True
+
+    def _prompt(self, choice: Choice) -> str:
+        if not self._is_echo:
+            return ""
+        if isinstance(prompt := self.requests[choice.index].prompt, str):
+            return prompt
+        spelled = b"".join(one.chosen.spelled for one in choice.reply.count.prompt_logprobs)
+        return spelled.decode(errors="replace")
+
+    def _chunk(self, choice: Choice, text: str, logprobs: Logprobs) -> Json:
+        offset, self._offset = self._offset, self._offset + sum(len(one.chosen.text) for one in logprobs)
+        return self._body([self._choice(choice.index, text, logprobs, None, offset)])
 
     def _body(self, choices: list[Json], **more: Any) -> Json:
         return {**self._head, "choices": choices, **more}
 
     def _choice(self, index: int, text: str, logprobs: Logprobs, reason: str | None, offset: int = 0) -> Json:
-        shown = _logprobs(logprobs, offset) if self._has_logprobs else None
+        is_first = self._is_echo and bool(logprobs) and offset == 0
+        shown = _logprobs(logprobs, offset, is_first) if self._has_logprobs else None
         return {"index": index, "text": text, "logprobs": shown, "finish_reason": reason}
 
 
@@ -101,25 +132,33 @@ def completions_router(services: ApiServices) -> APIRouter:
     return router
 
 
-def _prompts(given: str | list[Any]) -> list[str]:
-    prompts = [given] if isinstance(given, str) else given
-    if not all(isinstance(prompt, str) for prompt in prompts):
-        raise ApiError("prompt: Foresight takes texts, not the ids of tokens.", "prompt")
+def _prompts(given: str | list[Any]) -> list[str | TokenIds]:
+    prompts = [given] if isinstance(given, str) or isinstance(given[0], int) else given
     if not all(prompts):
         raise ApiError("prompt must not be empty.", "prompt")
     if len(prompts) > MOST_PROMPTS:
         raise ApiError(f"prompt has {len(prompts)} texts: send at most {MOST_PROMPTS} at once.", "prompt")
-    return prompts
+    return [one if isinstance(one, str) else TokenIds(tuple(one)) for one in prompts]
 
 
-def _logprobs(tokens: Logprobs, offset: int) -> Json:
-    """Return log probabilities in the form of completions; `offset` is where the first token begins in the text."""
+def _logprobs(tokens: Logprobs, offset: int, is_first: bool) -> Json:
+    """Return log probabilities in the form of completions; `offset` is where the first token begins in the text.
+
+    A prompt's first token has none, because nothing predicts it."""
     texts = [one.chosen.text for one in tokens]
+    chosen = [max(one.chosen.logprob, -9999.0) for one in tokens]
+    likeliest = [_by_text(one.likeliest) for one in tokens]
     return {
         "tokens": texts,
-        "token_logprobs": [max(one.chosen.logprob, -9999.0) for one in tokens],
-        "top_logprobs": [
-            {other.text: max(other.logprob, -9999.0) for other in one.likeliest} for one in tokens
-        ],
+        "token_logprobs": [None, *chosen[1:]] if is_first else chosen,
+        "top_logprobs": [None, *likeliest[1:]] if is_first else likeliest,
         "text_offset": list(accumulate(map(len, texts[:-1]), initial=offset)) if texts else [],
     }
+
+
+def _by_text(likeliest: Sequence[LikelyToken]) -> Json:
+    """Return log probabilities by text. Several tokens can have the same text: the likeliest counts."""
+    found: Json = {}
+    for one in likeliest:
+        found.setdefault(one.text, max(one.logprob, -9999.0))
+    return found

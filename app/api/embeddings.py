@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -11,14 +11,13 @@ from pydantic import Field
 
 from app.api.engine_reply import CONTEXT_EXCEEDED
 from app.api.errors import ApiError
-from app.api.request_fields import Body, JsonRoute, Some, refuse
+from app.api.request_fields import Body, JsonRoute, Some, TokenId, refuse
 from app.api.services import ApiServices
 from app.errors import BadOption
 
 MOST_INPUTS = 2048
 LONGEST_INPUT, MOST_IDS = 50_000, 12_500
 """Limits of an input, in characters or in token ids. The engine writes no reply while it embeds an input."""
-TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class EmbeddingsRequest(Body):

@@ -44,11 +44,12 @@ MOST_BIASES = 300_000
 """Maximum number of biased tokens, more than any vocabulary has."""
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 Limit = Annotated[
-    Annotated[int, Field(ge=1)] | None,
+    Annotated[int, Field(ge=0)] | None,
     BeforeValidator(lambda given: None if given == -1 else given),
     AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
 ]
-"""A maximum number of tokens; some clients send -1 for none."""
+"""A maximum number of tokens; some clients send -1 for none. With 0 the prompt is read, and nothing is written."""
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
@@ -235,12 +236,13 @@ def engine_requests(
     max_tokens: int | None,
     prediction: str = "",
     top_logprobs: int = -1,
+    of_prompt: bool = False,
 ) -> list[Request]:
     """Make a request for each choice, each with its own seed. Raises ApiError.
 
     If the client sends no seed, the first seed is random."""
     first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
-    logits = fields.logits(tools.grammar, top_logprobs)
+    logits = replace(fields.logits(tools.grammar, top_logprobs), of_prompt=of_prompt)
     thinking = thinking_of(fields, model)
     try:
         return [
@@ -253,6 +255,7 @@ def engine_requests(
                 tools=tools.native,
                 variables=fields.template_variables,
                 control=tools.control,
+                only_prompt=max_tokens == 0,
             )
             for seed in ((first + place) % 2**63 for place in range(fields.choices))
         ]

@@ -242,7 +242,7 @@ def _tools(asked: ResponseRequest, chat_format: ChatFormat) -> ToolUse:
     tools = [_function(tool, place) for place, tool in enumerate(asked.tools or ())]
     given = (asked.text and asked.text.format) or {"type": "text"}
     try:
-        form = ResponseFormat.model_validate({**given, "json_schema": given})
+        form = ResponseFormat.model_validate(given)
     except ValidationError as error:
         raise invalid_part(error, "text.format") from error
     grammar = form_grammar(form, "text.format")

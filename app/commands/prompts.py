@@ -57,7 +57,7 @@ class PromptItem:
 
     def next_turn(self, reply: str) -> "PromptItem | None":
         """Return the chat continued by this reply and the user's next message; None if there is no next message."""
-        if isinstance(self.prompt, str) or not self.later_turns:
+        if not isinstance(self.prompt, tuple) or not self.later_turns:
             return None
         said = (*self.prompt, Message("assistant", reply), Message("user", self.later_turns[0]))
         return replace(self, prompt=said, later_turns=self.later_turns[1:])

@@ -133,6 +133,7 @@ class ReplySoFar:
         self.sources: Counter[Origin] = Counter()
         self.drafted = 0
         self.logprobs: list[TokenLogprobs] = []
+        self.prompt_logprobs: list[TokenLogprobs] = []
         self._texts = [before.text]
         self._length = len(before.text)
         self._step = before.marks[-1].step + 1 if before.marks else 0
@@ -144,8 +145,9 @@ class ReplySoFar:
             match event:
                 case Loading(what, done, total):
                     self.phase, self.note, self.progress = "loading", what, (done, total)
-                case Prefilling(done, total):
+                case Prefilling(done, total, logprobs):
                     self.phase, self.note, self.progress = "prefilling", "", (done, total)
+                    self.prompt_logprobs += logprobs
                 case Piece():
                     self.phase, self.note = "decoding", ""
                     self._add(event)

@@ -16,7 +16,7 @@ from app import __version__
 from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
 from app.system.environment import network_settings
 from app.values.logits import Grammar
-from app.values.messages import Message, Request
+from app.values.messages import Request
 from app.values.server import Limits, Server
 
 SENT = (
@@ -81,9 +81,8 @@ async def chunks(server: Server, request: Request, limits: Limits) -> AsyncItera
 def body(request: Request) -> dict[str, Any]:
     """Return the request in OpenAI's form, with the settings that every server knows."""
     options, sampling = request.options, request.options.sampling
-    messages = [
-        {"role": one.role, "content": one.content} for one in request.prompt if isinstance(one, Message)
-    ]
+    chat = request.prompt if isinstance(request.prompt, tuple) else ()
+    messages = [{"role": one.role, "content": one.content} for one in chat]
     asked: dict[str, Any] = {
         "model": request.model.name,
         "messages": messages,
@@ -107,8 +106,7 @@ def body(request: Request) -> dict[str, Any]:
 
 def continues(request: Request) -> bool:
     """Return whether the last message is the beginning of the reply."""
-    last = request.prompt[-1]
-    return isinstance(last, Message) and last.role == "assistant"
+    return isinstance(request.prompt, tuple) and request.prompt[-1].role == "assistant"
 
 
 def _response_format(grammar: Grammar) -> dict[str, Any]:

@@ -58,13 +58,15 @@ class LogitsSettings:
     """How a reply's logits are changed and reported. The penalties count the tokens of the reply only.
 
     `logit_bias` has (token id, number to add to its logit). At each position the chosen token and the
-    `top_logprobs` likeliest tokens are reported; -1 reports nothing."""
+    `top_logprobs` likeliest tokens are reported; -1 reports nothing. With `of_prompt` those of the prompt are
+    reported, too."""
 
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logit_bias: tuple[tuple[int, float], ...] = ()
     grammar: Grammar | None = None
     top_logprobs: int = -1
+    of_prompt: bool = False
 
     def __post_init__(self) -> None:
         frequency, presence = self.frequency_penalty, self.presence_penalty
@@ -73,16 +75,23 @@ class LogitsSettings:
         are_biases = all(token >= 0 and -100 <= bias <= 100 for token, bias in self.logit_bias)
         require(are_biases, "a logit bias must be from -100 to 100, for a token id", self.logit_bias)
         require(
-            -1 <= self.top_logprobs <= MOST_LOGPROBS, "top logprobs must be from 0 to 20", self.top_logprobs
+            -1 + self.of_prompt <= self.top_logprobs <= MOST_LOGPROBS,
+            "top logprobs must be from 0 to 20",
+            self.top_logprobs,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LikelyToken:
-    """A token's text and the logarithm of its probability, by the model's own logits."""
+    """A token's bytes and the logarithm of its probability, by the model's own logits."""
 
-    text: str
+    spelled: bytes
     logprob: float
+
+    @property
+    def text(self) -> str:
+        """The token's text, with U+FFFD for a part of a character."""
+        return self.spelled.decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,18 @@ class Message:
         require(self.role in get_args(PromptRole), "role must be system, user, assistant or tool", self.role)
 
 
-Prompt = tuple[Message, ...] | str
-"""A chat's messages, or raw text that is not put into a chat template."""
+@dataclass(frozen=True, slots=True)
+class TokenIds:
+    """The tokens of a raw text, as the model's tokenizer numbers them."""
+
+    ids: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        require(bool(self.ids) and min(self.ids) >= 0, "a prompt needs token ids from 0", self.ids[:9])
+
+
+Prompt = tuple[Message, ...] | TokenIds | str
+"""A chat's messages, or raw text that is not put into a chat template, or the token ids of such a text."""
 
 
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
@@ -208,7 +218,8 @@ class Request:
     `documents` are texts that the reply may quote, and `prediction` is the probable reply; the n-gram pool learns
     both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks need it.
     `tools` are descriptions of tools as JSON, which the chat template puts into the prompt; `variables` is a JSON
-    object of other variables for it. `control` are the control tokens that are kept in the reply's text."""
+    object of other variables for it. `control` are the control tokens that are kept in the reply's text. With
+    `only_prompt` the prompt is read, and the reply is empty."""
 
     model: ModelChoice
     prompt: Prompt
@@ -220,9 +231,15 @@ class Request:
     tools: str = ""
     variables: str = ""
     control: tuple[str, ...] = ()
+    only_prompt: bool = False
 
     def __post_init__(self) -> None:
         require(bool(self.prompt), "the prompt must not be empty", self.prompt)
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether the prompt is a chat, which is put into the model's template."""
+        return isinstance(self.prompt, tuple)
 
 
 NoteName = Literal[
@@ -317,10 +334,13 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Prefilling:
-    """The prompt is being read: `done` of `total` tokens."""
+    """The prompt is being read: `done` of `total` tokens.
+
+    `logprobs` has an entry for each token read since the event before, if the request asks for them."""
 
     done: int
     total: int
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

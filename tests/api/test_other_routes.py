@@ -8,11 +8,13 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from transformers import AutoTokenizer
 
 from app.api.application import RunningApi
 from app.values.messages import ModelFolder
 from tests.api.conftest import KEY
 from tests.api.test_chat import PERSON, WEATHER
+from tests.engine.tiny import DEMO
 
 FLAT_TOOL = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
 
@@ -117,8 +119,74 @@ def test_each_token_of_a_completion_has_its_place_in_the_text(client: openai.Ope
     assert [offset for part in parts for offset in part.text_offset] == choice.logprobs.text_offset
 
 
+def test_a_prompt_is_repeated_with_its_log_probabilities(client: openai.OpenAI) -> None:
+    def asked(prompt: Any, **more: Any) -> Any:
+        given = {"prompt": prompt, "temperature": 0, "logprobs": 2, "echo": True, "max_tokens": 3, **more}
+        return client.completions.create(model="demo", **given)
+
+    ids = AutoTokenizer.from_pretrained(DEMO)("Once upon a 漢").input_ids
+    text, of_ids = (asked(prompt).choices[0] for prompt in ("Once upon a 漢", ids))
+    assert text.text == of_ids.text and text.text.startswith("Once upon a 漢")
+    assert text.logprobs.tokens == of_ids.logprobs.tokens
+    numbers = text.logprobs.token_logprobs
+    assert numbers[0] is None and text.logprobs.top_logprobs[0] is None
+    assert len(numbers) == len(ids) + 3 and all(number <= 0 for number in numbers[1:])
+
+    def are_alike(others: list[float | None]) -> bool:
+        return others[0] is None and others[1:] == pytest.approx(numbers[1 : len(others)], abs=1e-4)
+
+    assert are_alike(of_ids.logprobs.token_logprobs)
+    prompt_only = asked([ids, ids[:2]], max_tokens=0)
+    assert [len(one.logprobs.tokens) for one in prompt_only.choices] == [len(ids), 2]
+    assert all(are_alike(one.logprobs.token_logprobs) for one in prompt_only.choices)
+    assert prompt_only.choices[0].text == "Once upon a 漢" and prompt_only.usage.completion_tokens == 0
+    chunks = [one for chunk in asked(ids, stream=True) for one in chunk.choices]
+    assert "".join(one.text for one in chunks) == text.text
+    parts = [one.logprobs for one in chunks if one.logprobs]
+    assert are_alike([number for part in parts for number in part.token_logprobs])
+    assert [place for part in parts for place in part.text_offset] == text.logprobs.text_offset
+
+
+def test_a_prompt_is_repeated_without_log_probabilities(client: openai.OpenAI) -> None:
+    ids = AutoTokenizer.from_pretrained(DEMO)("Once upon a").input_ids
+    for prompt in ("Once upon a", ids):
+        found = client.completions.create(model="demo", prompt=prompt, echo=True, max_tokens=2, temperature=0)
+        assert found.choices[0].text.startswith("Once upon a") and found.choices[0].logprobs is None
+        assert found.usage and found.usage.completion_tokens == 2
+
+
+def test_a_token_id_that_the_model_has_not_is_named(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="token id 999,999"):
+        client.completions.create(model="demo", prompt=[1, 999_999])
+
+
+def test_log_probabilities_have_the_tokens_own_bytes(client: openai.OpenAI) -> None:
+    ids = AutoTokenizer.from_pretrained(DEMO)("漢").input_ids
+    found = client.chat.completions.create(
+        model="demo",
+        messages=[{"role": "user", "content": "x"}],
+        response_format={"type": "regex", "regex": "漢"},  # type: ignore[misc]
+        logprobs=True,
+        top_logprobs=1,
+    )
+    logprobs = found.choices[0].logprobs
+    assert len(ids) > 1 and logprobs and logprobs.content
+    parts = [bytes(one.bytes or ()) for one in logprobs.content[: len(ids)]]
+    assert b"".join(parts).decode() == "漢" and all(parts)
+
+
+def test_with_a_limit_of_0_tokens_the_prompt_is_only_read(client: openai.OpenAI) -> None:
+    asked: Any = {"model": "demo", "messages": [{"role": "user", "content": "The cat sat on the mat."}]}
+    empty = client.chat.completions.create(**asked, max_tokens=0)
+    assert empty.choices[0].message.content == "" and empty.choices[0].finish_reason == "length"
+    then = client.chat.completions.create(**asked, max_tokens=1)
+    assert then.usage and then.usage.prompt_tokens_details and empty.usage
+    assert then.usage.prompt_tokens_details.cached_tokens == empty.usage.prompt_tokens - 1
+
+
 @pytest.mark.parametrize(
-    ("more", "param"), [({"echo": True}, "echo"), ({"suffix": "x"}, "suffix"), ({"prompt": [1]}, "prompt")]
+    ("more", "param"),
+    [({"suffix": "x"}, "suffix"), ({"prompt": [""]}, "prompt"), ({"best_of": 2}, "best_of")],
 )
 def test_what_a_completion_cannot_do(client: openai.OpenAI, more: dict[str, Any], param: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:

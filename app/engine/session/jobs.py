@@ -154,7 +154,7 @@ class TokenisingThreads:
 
         `result()` raises AppError."""
         prompt = request.prompt
-        written = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
+        written = [message.content for message in prompt] if isinstance(prompt, tuple) else [str(prompt)]
         texts = (*written, request.tools, request.prediction, *request.documents)
         length = sum(map(len, texts)) + CHARACTERS_OF_MESSAGE * len(written)
         answer: Future[TokenisedRequest] = Future()

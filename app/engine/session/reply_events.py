@@ -9,9 +9,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
-import torch
-from torch import Tensor
-
 from app.engine.block.step_profile import Buckets, choose_buckets
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead import make_lookahead
@@ -22,12 +19,12 @@ from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
 from app.engine.sampling.logits_processing import Constraint, Process, biases, penalties, unconstrained
-from app.engine.sampling.sampling import Choices, Sampler, make_sampler
+from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
+from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs
 from app.engine.text.prompt import RequestTokens
 from app.engine.text.reply_text import ReplyText, StoppingCriteria
 from app.engine.text.thought_text import PLAIN
-from app.values.logits import LikelyToken, TokenLogprobs
 from app.values.messages import (
     Decoding,
     Event,
@@ -41,9 +38,6 @@ from app.values.messages import (
 )  # fmt: skip
 from app.values.trace import NO_TRACE, StepTrace
 
-Texts = Callable[[Sequence[int]], tuple[str, ...]]
-"""(token ids) -> each token's text by itself."""
-
 
 def never_stop() -> bool:
     """Return False, so that no reply is stopped early."""
@@ -55,7 +49,7 @@ def reply_events(
     request: Request,
     tokens: RequestTokens,
     is_stopping: Callable[[], bool],
-    texts: Texts,
+    spell: Spell,
 ) -> Iterator[Event]:
     """Read the prompt, then write the reply until it ends, or until `is_stopping` returns True after a step.
 
@@ -63,7 +57,7 @@ def reply_events(
     options, prompt, before = request.options, tokens.prompt, tokens.begun
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
-    form = PLAIN if isinstance(request.prompt, str) else loaded.info.chat_format.reply
+    form = loaded.info.chat_format.reply if request.is_chat else PLAIN
     decode = loaded.decode_with((*form.thought_markers, *request.control))
     stopper = StoppingCriteria(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
@@ -79,15 +73,22 @@ def reply_events(
     meter = StatisticsMeter(len(prompt), partial(loaded.profile.cost, buckets))
     reason: StopReason | None = None
     sampler, constraint = make_reply_sampler(loaded, request, tokens)
-    recorder = LogprobsRecorder(sampler, request.logits.top_logprobs, len(prompt), texts)
+    wanted = request.logits
+    recorder = LogprobsRecorder(sampler, wanted.top_logprobs, len(prompt), spell)
     decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, constraint))
-    sample = recorder if request.logits.top_logprobs >= 0 else sampler
+    sample = recorder if wanted.top_logprobs >= 0 else sampler
+    if wanted.of_prompt:
+        yield from prompt_logprobs(loaded.runner, prompt, wanted.top_logprobs, spell, is_stopping)
     for item in generate(loaded.runner, prompt, decoder, sample, stopper, buckets):
         match item:
-            case Prefilling():
+            case Prefilling(done, total):
                 yield item
+                if request.only_prompt and done == total:
+                    reason = "max_tokens"
+                    break
             case FirstToken(token, _, reason):
-                piece = _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
+                first = replace(item, reused=0) if wanted.of_prompt else item
+                piece = _piece(text, (token,), ("model",), meter.first_token(first), NO_TRACE)
                 yield recorder.added_to(piece)
             case Step(written, origins):
                 reason = item.reason
@@ -170,7 +171,7 @@ def make_reply_sampler(
     sampler = loaded.runner.sampler(sampling, reads_logits)
     if wanted.grammar:
         tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
-        may_think = not isinstance(request.prompt, str) and chat_format.mode(thinking.level).level != "off"
+        may_think = request.is_chat and chat_format.mode(thinking.level).level != "off"
         form = chat_format.reply if may_think or tokens.opens_thought else PLAIN
         mask = loaded.grammars().compile(
             wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun, form, tokens.opens_thought
@@ -199,44 +200,3 @@ def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int, has
         lambda text: tokenizer(text, add_special_tokens=False).input_ids,
         lambda ids: str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)),
     )
-
-
-class LogprobsRecorder:
-    """A sampler that records the log probabilities of the tokens it chooses, by position, and adds them to
-    pieces."""
-
-    def __init__(self, sampler: Sampler, top: int, prompt_tokens: int, texts: Texts) -> None:
-        """Record each chosen token and the `top` likeliest tokens at its position."""
-        self._sampler = sampler
-        self._top = top
-        self._next = prompt_tokens
-        self._texts = texts
-        self._found: dict[int, tuple[int, float, list[int], list[float]]] = {}
-
-    def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Sample with the wrapped sampler, and record what is chosen."""
-        choices = self._sampler(logits, likely, positions)
-
-        def choose(row: int, history: Sequence[int]) -> int:
-            token = choices.choose(row, history)
-            values = logits[row].float().log_softmax(dim=-1)
-            best = values.topk(self._top)
-            # In one copy: ids are exact in float32, vocabularies being smaller than 2**24.
-            chosen, *found = torch.cat([values[token, None], best.values, best.indices.float()]).tolist()
-            ids = [int(likely_id) for likely_id in found[self._top :]]
-            self._found[len(history)] = token, chosen, ids, found[: self._top]
-            return token
-
-        return Choices(choose, choices.ids, choices.logits)
-
-    def added_to(self, piece: Piece) -> Piece:
-        """Return the piece with the log probabilities of its tokens, if any were recorded."""
-        if not self._found:
-            return piece
-        positions = range(self._next, self._next + len(piece.token_ids))
-        self._next = positions.stop
-        return replace(piece, logprobs=tuple(self._shown(*self._found.pop(at)) for at in positions))
-
-    def _shown(self, token: int, logprob: float, ids: list[int], values: list[float]) -> TokenLogprobs:
-        text, *texts = self._texts([token, *ids])
-        return TokenLogprobs(LikelyToken(text, logprob), tuple(map(LikelyToken, texts, values)))

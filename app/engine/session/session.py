@@ -176,7 +176,7 @@ class Session:
         known = self._tokens(request, tokens)
 
         def events() -> Iterator[Event]:
-            return reply_events(loaded, request, known, is_stopping, self.reader.texts)
+            return reply_events(loaded, request, known, is_stopping, self.reader.spelled)
 
         with self._forgetting_on_error():
             yield from self._written_or_begun_again(events)

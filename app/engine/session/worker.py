@@ -258,7 +258,7 @@ class Engine:
             log.exception("the failure of a job could not be reported")
 
     def _start(self, job: AnyJob) -> "Session":
-        is_chat = isinstance(job, ReplyJob) and not isinstance(job.asked.request.prompt, str)
+        is_chat = isinstance(job, ReplyJob) and job.asked.request.is_chat
         if is_chat or isinstance(job, LoadJob):
             self._sandbox.start()  # it imports libraries at the same time as this thread imports torch
         taken = resident_bytes()

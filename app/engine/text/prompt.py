@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.text.control_tokens import ControlTokens
-from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts
+from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts, spelled_token
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.engine.text.thought_text import begun_text
 from app.errors import BadOption, PromptTooLong
 from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, CallFormat, ChatFormat, Thinking
 from app.values.dataclass_json import parse_json
-from app.values.messages import Message, Prompt, Request, ToolCall
+from app.values.messages import Message, Prompt, Request, TokenIds, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
 """Far more characters than a token has on average: a text that exceeds this many per token of context is cut
@@ -149,7 +149,7 @@ class RequestTokenizer:
                 least = sum(self._fewest.of(controls.shown(text)) for text in texts)
                 return least if least > FAR * context else sum(map(count, texts))
 
-        return CachedTokenReader(context, tokens, lambda token: _alone(self._tokenizer, token))
+        return CachedTokenReader(context, tokens, self._spelled)
 
     def _encode(self, prompt: Prompt, values: TemplateValues) -> EncodedPrompt:
         begun, opens_thought = list[int](), False
@@ -157,6 +157,8 @@ class RequestTokenizer:
             if isinstance(prompt, str):
                 self._refuse_far_too_long(prompt)
                 ids = list(self._tokenizer(prompt).input_ids)
+            elif isinstance(prompt, TokenIds):
+                ids = self._known(prompt.ids)
             else:
                 controls = self._controls.anew()
                 texts = self._texts(controls, prompt, values)
@@ -170,6 +172,10 @@ class RequestTokenizer:
             raise PromptTooLong(len(ids), self._context)
         return EncodedPrompt(ids, begun, opens_thought)
 
+    def _spelled(self, token: int) -> bytes:
+        name = self._tokenizer.convert_ids_to_tokens(token)
+        return spelled_token(str(name), _alone(self._tokenizer, token))
+
     def _drafted(self, text: str) -> tuple[int, ...]:
         """Encode a text to draft from, without tokens that the model has no weights for, limited to the context's
         length."""
@@ -178,6 +184,14 @@ class RequestTokenizer:
         with panics_as_errors():
             written = self._controls.anew().written(text[: self._context * CHARACTERS_PER_TOKEN])
         return tuple(token for token in written[: self._context] if token < self._vocabulary)
+
+    def _known(self, ids: Sequence[int]) -> list[int]:
+        if (largest := max(ids)) >= self._vocabulary:
+            raise BadOption(
+                f"The prompt has the token id {largest:,}, and {self._name} knows those below "
+                f"{self._vocabulary:,}: send ids of this model's own tokenizer."
+            )
+        return list(ids)
 
     def _refuse_far_too_long(self, *texts: str) -> None:
         if (least := sum(map(self._fewest.of, texts))) >= self._context:

@@ -41,13 +41,13 @@ class CachedTokenReader:
         self,
         context: int = 0,
         count: Callable[[Chat, Thinking], int] = lambda _chat, _thinking: 0,
-        text: Callable[[int], str] = lambda _token: "",
+        spell: Callable[[int], bytes] = lambda _token: b"",
     ) -> None:
-        """Wrap the functions `count` and `text`, which are called by one thread at a time."""
+        """Wrap the functions `count` and `spell`, which are called by one thread at a time."""
         self.context = context
         self._lock = threading.Lock()
         self._count = lru_cache(REMEMBERED)(count)
-        self._text = lru_cache(None)(text)  # never more than the vocabulary
+        self._spell = lru_cache(None)(spell)  # never more than the vocabulary
 
     def count(self, chat: Chat, thinking: Thinking = DEFAULT_THINKING) -> int:
         """Count the tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
@@ -60,8 +60,23 @@ class CachedTokenReader:
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return the text of each token by itself: a special token's name, U+FFFD for a half character."""
+        return tuple(one.decode(errors="replace") for one in self.spelled(ids))
+
+    def spelled(self, ids: Sequence[int]) -> tuple[bytes, ...]:
+        """Return the bytes of each token, which may be a part of a character."""
         with self._lock:
-            return tuple(map(self._text, ids))
+            return tuple(map(self._spell, ids))
+
+
+def spelled_token(name: str, text: str) -> bytes:
+    """Return the bytes of a token that has this name in its vocabulary, and this text if it is decoded alone."""
+    if "\N{REPLACEMENT CHARACTER}" in text:
+        if byte := re.fullmatch("<0x([0-9A-F]{2})>", name):
+            return bytes.fromhex(byte[1])
+        byte_of = {character: byte for byte, character in _spelled_bytes().items()}
+        if all(character in byte_of for character in name):
+            return bytes(byte_of[character] for character in name)
+    return text.encode(errors="replace")
 
 
 Count = Callable[[str], int]

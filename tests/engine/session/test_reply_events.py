@@ -1,21 +1,15 @@
-"""Every name has its decoder, and log probabilities come with the tokens that were chosen."""
+"""Every name has its decoder, which reads no more rows than the runner takes."""
 
-from contextlib import nullcontext
 from typing import get_args
 
 import pytest
-import torch
 
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.session.reply_events import LogprobsRecorder, make_decoder
+from app.engine.session.reply_events import make_decoder
 from app.engine.text.reply_text import StoppingCriteria
-from app.values.messages import DecoderName, Decoding, Piece, Sampling, Statistics
+from app.values.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
-from tests.engine.simulated_graphs import Waits
-
-VOCABULARY = 12
-PROMPT = [1, 1, 2]
 
 
 def decoded(decoding: Decoding, runner: ScriptedRunner, limit: int) -> list[Step]:
@@ -53,27 +47,3 @@ def test_the_window_is_as_wide_as_asked(name: DecoderName, rows: int) -> None:
     runner = ScriptedRunner([40])
     decoded(Decoding(name, window=3), runner, 30)
     assert len(runner.blocks[0]) == rows
-
-
-def piece(tokens: list[int]) -> Piece:
-    return Piece("", tuple(tokens), ("model",) * len(tokens), Statistics())
-
-
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.8, seed=5)])
-def test_recording_changes_no_choice_and_tells_the_models_own_probabilities(sampling: Sampling) -> None:
-    rows = torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(4))
-    sampler = make_sampler(sampling)
-    recorder = LogprobsRecorder(sampler, 2, len(PROMPT), lambda ids: tuple(f"t{token}" for token in ids))
-    choices, plain_choices = recorder(rows), sampler(rows)
-    chosen = [plain_choices.choose(row, [*PROMPT, *[0] * row]) for row in range(3)]
-    # Whoever asks for a number waits for the device; a list of them is one copy. Draws ask for each of their own.
-    with Waits() if sampling.temperature == 0 else nullcontext():
-        assert [choices.choose(row, [*PROMPT, *[0] * row]) for row in range(3)] == chosen
-    pieces = recorder.added_to(piece(chosen[:1])), recorder.added_to(piece(chosen[1:]))
-    found = [one for each in pieces for one in each.logprobs]
-    for row, (token, logprobs) in enumerate(zip(chosen, found, strict=True)):
-        expected = rows[row].log_softmax(dim=-1)
-        assert logprobs.chosen.text == f"t{token}"
-        assert logprobs.chosen.logprob == pytest.approx(float(expected[token]))
-        best = expected.topk(2).indices.tolist()
-        assert [one.text for one in logprobs.likeliest] == [f"t{one}" for one in best]
