@@ -243,7 +243,7 @@ KINDS = {
         body must be
         tool_choice
         GET /v1/models
-        put the prompt
+        send ids
         Turn it on in Foresight
     """,
     "tests/models_registry": r"""
