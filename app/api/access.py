@@ -9,9 +9,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.api_key import ApiKey, KeyFile
-from app.api.errors import NO_RETRY, error_body
+from app.api.errors import NO_RETRY, ApiError, error_body
 from app.web.origin_check import OWN_NAMES, IsOwnName, refusal
 
+OPEN_PATH = "/health"
+"""The path that needs no key: it says only that the server runs."""
 LARGEST_BODY = 32 * 2**20
 """In bytes: about ten times the text of the longest context of any model."""
 NO_KEY = (
@@ -54,25 +56,29 @@ class AccessCheck:
         elif scope["type"] != "http":
             await self._app(scope, receive, send)
         elif refused := self._refused(scope):
-            status, sentence, code = refused
-            headers = NO_RETRY | ({"WWW-Authenticate": "Bearer"} if status == 401 else {})
-            await JSONResponse(error_body(sentence, status, None, code), status, headers)(
-                scope, receive, send
-            )
+            headers = NO_RETRY | ({"WWW-Authenticate": "Bearer"} if refused.status == 401 else {})
+            body = error_body(refused, scope["path"])
+            await JSONResponse(body, refused.status, headers)(scope, receive, send)
         else:
             await self._app(scope, _limited(receive), send)
 
-    def _refused(self, scope: Scope) -> tuple[int, str, str | None] | None:
+    def _refused(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
         if found := refusal(scope["method"], "", headers, self._is_own):
-            return *found, None
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if not self._key.accepts(given.strip() if scheme.lower() == "bearer" else ""):
-            return 401, NO_KEY, "invalid_api_key"
+            status, sentence = found
+            return ApiError(sentence, status=status)
+        if scope["path"] != OPEN_PATH and not self._key.accepts(_key_in(headers)):
+            return ApiError(NO_KEY, None, 401, "invalid_api_key")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > LARGEST_BODY:
-            return 413, TOO_LARGE, None
+            return ApiError(TOO_LARGE, status=413)
         return None
+
+
+def _key_in(headers: Headers) -> str:
+    """Return the key that a client sends, as OpenAI's clients do or as Anthropic's do."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
 def _limited(receive: Receive) -> Receive:
@@ -104,7 +110,8 @@ class ApiSwitch:
         if self.is_on and self._api:
             await self._api(scope, receive, send)
         else:
-            await JSONResponse(error_body(OFF, 404, None, "api_off"), 404, NO_RETRY)(scope, receive, send)
+            body = error_body(ApiError(OFF, None, 404, "api_off"), scope["path"])
+            await JSONResponse(body, 404, NO_RETRY)(scope, receive, send)
 
     def turn(self, is_on: bool) -> None:
         """Turn the API on or off. Builds it, and makes its key, the first time. Raises SettingsNotSaved."""

@@ -4,10 +4,10 @@ Each of these endpoints derives from `Plan`, and adds only the form of its answe
 server-sent events: frames of JSON, with an error as the last frame.
 """
 
+import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,10 @@ STREAMED: dict[int | str, Json] = {200: {"content": {"text/event-stream": {}}}}
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u2028\u2029\u0085"}
 """Characters at which some clients split lines although JSON may contain them, and how they are escaped."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+PATIENCE = 1.0
+"""Seconds after which a stream's headers leave, although nothing is known of its reply."""
+COMMENT_SECONDS = 5.0
+"""Seconds between two comments of a stream that waits, so that no proxy or client takes it for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,20 @@ class Plan(ABC):
 
     form_param = "response_format"
     """Name of the request's parameter that gives the form of the text."""
+    path = "/v1/"
+    """The beginning of the path of the route, which has its own form of errors."""
     ends_with_done = True
+    media_type = "text/event-stream"
+    comment = b": waiting\n\n"
+    """What a stream contains while its request waits, which clients skip."""
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
 
-    @abstractmethod
     def begin(self, index: int) -> Iterable[Json]:
         """Return the events that come before a choice's text."""
+        del index
+        return ()
 
     @abstractmethod
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterable[Json]:
@@ -88,8 +98,8 @@ class Plan(ABC):
         """Return the body of an answer that is not streamed."""
 
     def failed(self, error: AppError) -> Json:
-        """Return the last event of a stream in which the engine failed; OpenAI's clients raise it as an error."""
-        return error.body if isinstance(error, ApiError) else error_body(str(error), 500)
+        """Return the last event of a stream in which the engine failed; clients raise it as an error."""
+        return error_body(error, self.path)
 
     def numbers(self, choices: Sequence[Choice]) -> Json:
         """Return the token usage of all choices, and Foresight's block on how the first choice was decoded."""
@@ -102,15 +112,22 @@ class Plan(ABC):
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
-        A stream starts only after its first event, so that a request that is refused before has an error status."""
+        A stream starts after its first event, so that a request that is refused before has an error status, but at
+        the latest after PATIENCE seconds, because some clients give up if there are no headers."""
         choices = list[Choice]()
         events = self._events(services, choices)
-        if is_stream:
-            first = await unless_closed(http, anext(events))
-            frames = self._frames(first, events)
-            return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
-        await unless_closed(http, _run_to_the_end(events))
-        return JSONResponse(self.whole(choices))
+        if not is_stream:
+            await unless_closed(http, _run_to_the_end(events))
+            return JSONResponse(self.whole(choices))
+        first = asyncio.ensure_future(anext(events))
+        try:
+            await unless_closed(http, asyncio.wait([first], timeout=PATIENCE))
+        except ApiError:
+            first.cancel()
+            raise
+        if first.done():
+            first.result()
+        return StreamingResponse(self._frames(first, events), media_type=self.media_type, headers=HEADERS)
 
     async def _events(self, services: ApiServices, choices: list[Choice]) -> AsyncGenerator[Json, None]:
         """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""
@@ -128,17 +145,31 @@ class Plan(ABC):
         for event in self.last(choices):
             yield event
 
-    async def _frames(self, first: Json, rest: AsyncGenerator[Json, None]) -> AsyncIterator[bytes]:
-        async with aclosing(rest):
-            yield _frame(first)
-            try:
-                async for event in rest:
-                    yield _frame(event)
-            except AppError as error:
-                yield _frame(self.failed(error))
-                return
-            if self.ends_with_done:
-                yield DONE
+    async def _frames(
+        self, first: asyncio.Future[Json], rest: AsyncGenerator[Json, None]
+    ) -> AsyncIterator[bytes]:
+        try:
+            while not first.done():
+                yield self.comment
+                await asyncio.wait([first], timeout=COMMENT_SECONDS)
+            yield self.frame(first.result())
+            async for event in rest:
+                yield self.frame(event)
+        except AppError as error:
+            yield self.frame(self.failed(error))
+            return
+        finally:
+            if first.done():
+                await rest.aclose()
+            first.cancel()  # which ends the events, too
+        if self.ends_with_done:
+            yield DONE
+
+    def frame(self, event: Json) -> bytes:
+        """Encode an event as a server-sent event; those that have a type are named by it."""
+        name = f"event: {event['type']}\n" if "type" in event else ""
+        text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        return f"{name}data: {text.translate(LINE_ENDS)}\n\n".encode(errors="replace")
 
 
 async def _run_to_the_end(events: AsyncIterator[Json]) -> None:
@@ -161,13 +192,6 @@ async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, 
         choice.parsed.add(delta)
         yield delta, waiting
         waiting = ()
-
-
-def _frame(event: Json) -> bytes:
-    """Encode an event as a server-sent event; those of the responses API are named by their type."""
-    name = f"event: {event['type']}\n" if "type" in event else ""
-    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"{name}data: {text.translate(LINE_ENDS)}\n\n".encode(errors="replace")
 
 
 def usage(choices: Sequence[Choice]) -> Json:

@@ -1,4 +1,4 @@
-"""The API as a web app: its routes below /v1, the access check before them, and a server for the API alone."""
+"""The API as a web app: its routes, the access check before them, and a server for the API alone."""
 
 import socket
 from time import sleep
@@ -7,19 +7,22 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from app.api.access import AccessCheck
+from app.api.access import OPEN_PATH, AccessCheck
+from app.api.anthropic_messages import messages_router
 from app.api.api_key import ApiKey
 from app.api.chat import chat_router
 from app.api.completions import completions_router
 from app.api.embeddings import embeddings_router
 from app.api.errors import add_error_handlers
+from app.api.ollama import ollama_router
+from app.api.ollama_models import ollama_models_router
 from app.api.responses import responses_router
 from app.api.services import ApiServices, ServedModel
 from app.web.origin_check import OWN_NAMES, IsOwnName
 from app.web.server_thread import ServerThread
 
 PREFIX = "/v1"
-REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in OpenAI's form"}}
+REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in the form of the route"}}
 
 
 def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> ASGIApp:
@@ -27,9 +30,24 @@ def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.
     app = FastAPI(title="Foresight", docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
     add_error_handlers(app)
     routes = APIRouter(prefix=PREFIX, responses=REFUSALS)
-    for make in (models_router, chat_router, completions_router, embeddings_router, responses_router):
+    for make in (
+        models_router,
+        chat_router,
+        completions_router,
+        embeddings_router,
+        responses_router,
+        messages_router,
+    ):
         routes.include_router(make(services))
     app.include_router(routes)
+    for make in (ollama_router, ollama_models_router):
+        app.include_router(make(services), prefix="/api", responses=REFUSALS)
+
+    @app.api_route(OPEN_PATH, methods=["GET", "HEAD"], include_in_schema=False)
+    def health() -> dict[str, str]:
+        """Say that the server runs."""
+        return {"status": "ok"}
+
     return AccessCheck(app, key, is_own)
 
 

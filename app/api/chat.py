@@ -4,75 +4,29 @@ The chunks of a stream are, in this order: the role alone, content or tool calls
 if it is asked for, and without choices), [DONE].
 """
 
-import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
 from time import time
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Response
-from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
-from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages, format_for
+from app.api.answers import STREAMED, Choice, Json, Logprobs
+from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
-from app.api.request_fields import (
-    JsonRoute,
-    Limit,
-    PenaltyFields,
-    Prediction,
-    Some,
-    engine_requests,
-    refuse,
-    text_of,
-)
+from app.api.request_fields import JsonRoute, refuse
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
 from app.values.chat_format import ChatFormat
-from app.values.logits import MOST_LOGPROBS, LikelyToken
+from app.values.logits import LikelyToken
 
 
-class ChatRequest(PenaltyFields):
-    messages: Some[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
-    max_tokens: Limit = None
-    max_completion_tokens: Limit = None
-    logprobs: bool | None = False
-    top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
-    response_format: ResponseFormat | None = None
-    tools: Annotated[Some[ToolFields], Field(max_length=MOST_TOOLS)] | None = None
-    tool_choice: Any = None
-    parallel_tool_calls: bool | None = None
-    prediction: Prediction | None = None
-    modalities: Some[str] | None = None
-    audio: Any = None
-    functions: Any = None
-    function_call: Any = None
-    web_search_options: Any = None
-
-
-class ChatPlan(Plan):
+class ChatCompletionPlan(ChatPlan):
     def __init__(self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat) -> None:
-        tools = tool_use(
-            [tool.function for tool in asked.tools or ()],
-            asked.tool_choice,
-            asked.parallel_tool_calls,
-            form_grammar(asked.response_format),
-            chat_format,
-        )
-        requests = engine_requests(
-            asked,
-            model,
-            engine_messages(asked.messages, tools.prompt, chat_format),
-            tools,
-            asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens,
-            text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
-            (asked.top_logprobs or 0) if asked.logprobs else -1,
-        )
-        super().__init__(requests, tools)
+        super().__init__(asked, model, chat_format)
         self._has_logprobs, self._has_usage = bool(asked.logprobs), asked.has_usage_chunk
-        self._id, self._created, self._model = f"chatcmpl-{secrets.token_hex(12)}", int(time()), model.id
+        self._id, self._created = f"chatcmpl-{secrets.token_hex(12)}", int(time())
 
     def begin(self, index: int) -> Iterator[Json]:
         yield self._chunk(index, {"role": "assistant", "content": ""})
@@ -94,7 +48,7 @@ class ChatPlan(Plan):
         return {**self._head("chat.completion"), "choices": found, **self.numbers(choices)}
 
     def _head(self, kind: str) -> Json:
-        head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+        head = {"id": self._id, "object": kind, "created": self._created, "model": self.model}
         return {**head, "system_fingerprint": "foresight"}
 
     def _chunk(self, index: int, delta: Json, reason: str | None = None, logprobs: Any = None) -> Json:
@@ -133,12 +87,8 @@ def chat_router(services: ApiServices) -> APIRouter:
     @router.post("/chat/completions", responses=STREAMED)
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
         """Answer the messages of a chat, as a stream or whole."""
-        model = await services.chosen(asked.model)
         _refuse_impossible(asked)
-        chat_format = await format_for(services, model, asked.messages, asked.tools, asked.response_format)
-        # On a thread, because many messages would hold up the event loop.
-        plan = await asyncio.to_thread(ChatPlan, asked, model, chat_format)
-        return await plan.answer(services, http, asked.stream)
+        return await answer_chat(services, http, asked, ChatCompletionPlan)
 
     return router
 

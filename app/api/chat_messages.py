@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 
 from app.api.errors import ApiError
 from app.api.request_fields import Some, text_of
-from app.api.services import ApiServices, ServedModel
 from app.api.tool_use import calls_of, result_text
 from app.values.chat_format import HERMES, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.markers import CLOSING, OPENING
@@ -57,20 +56,6 @@ class ChatMessage(BaseModel):
     def is_about_tools(self) -> bool:
         """Whether this message makes a tool call, or gives the result of a call."""
         return bool(self.tool_calls) or self.role in ("tool", "function")
-
-
-async def format_for(
-    services: ApiServices,
-    model: ServedModel,
-    messages: Sequence[ChatMessage],
-    tools: Sequence[object] | None,
-    form: object,
-) -> ChatFormat:
-    """Return what is known about the model's chat template.
-
-    The template is read and tried only if the request is about tools or asks for a `form` of the answer."""
-    is_needed = tools or form or any(message.is_about_tools for message in messages)
-    return await services.chat_format(model) if is_needed else UNKNOWN_FORMAT
 
 
 def engine_messages(

@@ -15,8 +15,9 @@ from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
 from app.api.errors import ApiError
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser
 from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Some, TokenId, engine_requests, refuse
+from app.api.response_format import ResponseFormat, form_grammar
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
+from app.api.tool_use import ToolUse
 from app.values.logits import MOST_LOGPROBS, LikelyToken
 from app.values.messages import Request, TokenIds
 

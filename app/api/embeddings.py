@@ -35,28 +35,34 @@ def embeddings_router(services: ApiServices) -> APIRouter:
     @router.post("/embeddings")
     async def embed(asked: EmbeddingsRequest) -> dict[str, Any]:
         """Embed the given texts as vectors of length one."""
-        folder = await asyncio.to_thread(services.embedder)
-        if folder is None:
-            raise ApiError(
-                "There is no embedding model on this machine: download the one that Foresight's Settings name.",
-                "model", 404, "model_not_found",
-            )  # fmt: skip
-        inputs, counts = _inputs(asked.input), list[int]()
-        answer = services.engine.embed(folder, inputs, counts.append)
-        try:
-            vectors = await asyncio.wrap_future(answer)
-        except BadOption as error:
-            raise ApiError(str(error), "input") from error
-        if asked.dimensions and asked.dimensions != vectors.shape[1]:
-            refuse(True, "dimensions", f"the model's vectors have {vectors.shape[1]}")
+        vectors, name, tokens = await embedded(services, asked)
         data = [
             {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding_format)}
             for place, row in enumerate(vectors)
         ]
-        used = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
-        return {"object": "list", "data": data, "model": folder.name, "usage": used}
+        used = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return {"object": "list", "data": data, "model": name, "usage": used}
 
     return router
+
+
+async def embedded(services: ApiServices, asked: EmbeddingsRequest) -> tuple[np.ndarray, str, int]:
+    """Return the vectors of the given texts, the model's name, and how many tokens were read. Raises ApiError."""
+    folder = await asyncio.to_thread(services.embedder)
+    if folder is None:
+        raise ApiError(
+            "There is no embedding model on this machine: download the one that Foresight's Settings name.",
+            "model", 404, "model_not_found",
+        )  # fmt: skip
+    inputs, counts = _inputs(asked.input), list[int]()
+    answer = services.engine.embed(folder, inputs, counts.append)
+    try:
+        vectors = await asyncio.wrap_future(answer)
+    except BadOption as error:
+        raise ApiError(str(error), "input") from error
+    if asked.dimensions and asked.dimensions != vectors.shape[1]:
+        refuse(True, "dimensions", f"the model's vectors have {vectors.shape[1]}")
+    return vectors, folder.name, sum(counts)
 
 
 def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:

@@ -1,10 +1,10 @@
-"""Errors in OpenAI's form: {"error": {"message", "type", "param", "code"}}.
+"""Errors in the form of their route: OpenAI's, Anthropic's or Ollama's.
 
 OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. All errors here send that header,
 because the request would fail again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,6 +19,7 @@ NO_RETRY = {"x-should-retry": "false"}
 LONGEST, LONGEST_PARAM = 1_000, 200
 """Maximum number of characters of an error's sentence, and of a parameter's path such as messages[0].content."""
 KINDS = {401: "authentication_error"}
+ANTHROPIC_KINDS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
 """Error types that do not follow from the kind of status; LiteLLM looks at the type before the status."""
 
 
@@ -31,21 +32,21 @@ class ApiError(AppError):
         super().__init__(sentence)
         self.param, self.status, self.code = param, status, code
 
-    @property
-    def body(self) -> dict[str, Any]:
-        """The body of the answer that the client receives."""
-        return error_body(str(self), self.status, self.param, self.code)
 
-
-def error_body(
-    sentence: str, status: int, param: str | None = None, code: str | None = None
-) -> dict[str, Any]:
-    """Return an error in OpenAI's form.
+def error_body(error: AppError, path: str) -> dict[str, Any]:
+    """Return the body of an answer that says what is wrong, in the form of the route at `path`.
 
     Its sentence is shortened, because it may quote a long part of the request."""
+    refused = error if isinstance(error, ApiError) else ApiError(str(error), status=500)
+    sentence, status, param = _cut(str(error), LONGEST), refused.status, refused.param
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
+    if path.startswith("/api/"):
+        return {"error": sentence}
+    if path.startswith("/v1/messages"):
+        kind = "api_error" if status >= 500 else ANTHROPIC_KINDS.get(status, kind)
+        return {"type": "error", "error": {"type": kind, "message": sentence}}
     place = param and _cut(param, LONGEST_PARAM)
-    return {"error": {"message": _cut(sentence, LONGEST), "type": kind, "param": place, "code": code}}
+    return {"error": {"message": sentence, "type": kind, "param": place, "code": refused.code}}
 
 
 def _cut(text: str, most: int) -> str:
@@ -59,20 +60,17 @@ def add_error_handlers(app: FastAPI) -> None:
     They are `async`: each client that hangs up raises an ApiError, and Starlette would run a synchronous handler
     for each of them on a thread."""
 
-    def response(error: ApiError) -> JSONResponse:
-        return JSONResponse(error.body, error.status, NO_RETRY)
-
-    @app.exception_handler(ApiError)
-    async def refused(_request: Request, error: ApiError) -> JSONResponse:
-        return response(error)
+    def response(request: Request, error: AppError, headers: Mapping[str, str] = NO_RETRY) -> JSONResponse:
+        status = error.status if isinstance(error, ApiError) else 500
+        return JSONResponse(error_body(error, request.url.path), status, dict(headers))
 
     @app.exception_handler(AppError)
-    async def failed(_request: Request, error: AppError) -> JSONResponse:
-        return response(ApiError(str(error), status=500))
+    async def failed(request: Request, error: AppError) -> JSONResponse:
+        return response(request, error)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        return response(_invalid(error.errors()))
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return response(request, _invalid(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def not_found(request: Request, error: HTTPException) -> JSONResponse:
@@ -80,13 +78,11 @@ def add_error_handlers(app: FastAPI) -> None:
         if error.status_code in (404, 405):
             sentence = f"There is no {request.method} {request.url.path} here: docs/api.md lists the routes."
         headers = {**NO_RETRY, **(error.headers or {})}
-        return JSONResponse(error_body(sentence, error.status_code), error.status_code, headers)
+        return response(request, ApiError(sentence, status=error.status_code), headers)
 
     @app.exception_handler(Exception)
-    async def broken(_request: Request, error: Exception) -> JSONResponse:
-        return response(
-            ApiError(f"Something went wrong inside Foresight ({type(error).__name__}).", status=500)
-        )
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        return response(request, AppError(f"Something went wrong inside Foresight ({type(error).__name__})."))
 
 
 def invalid_part(error: ValidationError, place: str) -> ApiError:

@@ -68,6 +68,14 @@ class WrittenCall:
     name: str
     arguments: str = ""
 
+    @property
+    def arguments_object(self) -> Any:
+        """The arguments as an object; an empty one if they were cut off."""
+        try:
+            return parse_json(self.arguments)
+        except ValueError:
+            return {}
+
 
 @dataclass(slots=True)
 class ParsedReply:

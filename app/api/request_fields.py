@@ -284,10 +284,11 @@ def text_of(content: Any, param: str) -> str:
         return content
     if not isinstance(content, Sequence):
         raise ApiError(f"{param} must be a string or a list of parts.", param)
-    return "\n".join(_part(part, f"{param}[{place}]") for place, part in enumerate(content))
+    return "\n".join(text_of_part(part, f"{param}[{place}]") for place, part in enumerate(content))
 
 
-def _part(part: Any, param: str) -> str:
+def text_of_part(part: Any, param: str) -> str:
+    """Return the text of a part of a message. Raises ApiError for images, sound and files."""
     if isinstance(part, str):
         return part
     kind = part.get("type") if isinstance(part, dict) else None

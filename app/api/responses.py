@@ -9,27 +9,23 @@ response.completed | response.incomplete | response.failed
 import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
+from functools import partial
 from time import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
-from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan, foresight_block, usage
-from app.api.chat_messages import (
-    MOST_MESSAGES,
-    CalledFunction,
-    CalledTool,
-    ChatMessage,
-    engine_messages,
-    format_for,
-)
+from app.api.answers import STREAMED, Choice, Json, Logprobs, foresight_block, usage
+from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage
+from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError, invalid_part
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
-from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, engine_requests, refuse
+from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, refuse
+from app.api.response_format import ResponseFormat
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import MOST_TOOLS, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
+from app.api.tool_use import MOST_TOOLS, FunctionFields, ToolFields
 from app.errors import AppError
 from app.values.chat_format import ChatFormat
 
@@ -37,9 +33,7 @@ from app.values.chat_format import ChatFormat
 class TextFields(BaseModel):
     """The request's field `text`, which gives the form of the text."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    format: dict[str, Any] | None = None
+    format: ResponseFormat | None = None
 
 
 class ResponseRequest(SamplingFields):
@@ -57,18 +51,16 @@ class ResponseRequest(SamplingFields):
     metadata: dict[str, Any] | None = None
 
 
-class ResponsePlan(Plan):
+class ResponsePlan(ChatPlan):
     """A response, which is built while the reply is written, and its events."""
 
     form_param = "text.format"
     ends_with_done = False
 
     def __init__(
-        self, asked: ResponseRequest, model: ServedModel, messages: list[ChatMessage], chat_format: ChatFormat
+        self, asked: ResponseRequest, chat: ChatRequest, model: ServedModel, chat_format: ChatFormat
     ) -> None:
-        tools = _tools(asked, chat_format)
-        prompt = engine_messages(messages, tools.prompt, chat_format)
-        super().__init__(engine_requests(asked, model, prompt, tools, asked.max_output_tokens), tools)
+        super().__init__(chat, model, chat_format)
         self._response: Json = {
             "id": f"resp_{secrets.token_hex(16)}",
             "object": "response",
@@ -223,38 +215,37 @@ def responses_router(services: ApiServices) -> APIRouter:
     @router.post("/responses", responses=STREAMED)
     async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
         """Answer the input, whole or as a stream of events."""
-        model = await services.chosen(asked.model)
-        messages = await asyncio.to_thread(_messages, asked)
-        chat_format = await format_for(services, model, messages, asked.tools, asked.text)
-        plan = await asyncio.to_thread(ResponsePlan, asked, model, messages, chat_format)
-        return await plan.answer(services, http, asked.stream)
+        chat = await asyncio.to_thread(_chat, asked)
+        return await answer_chat(services, http, chat, partial(ResponsePlan, asked))
 
     return router
 
 
-def _tools(asked: ResponseRequest, chat_format: ChatFormat) -> ToolUse:
+def _chat(asked: ResponseRequest) -> ChatRequest:
+    """Translate the request into that of a chat. Raises ApiError."""
     refuse(
         asked.previous_response_id, "previous_response_id", "it keeps no responses; send all items as input"
     )
     refuse(asked.conversation, "conversation", "it keeps no conversations; send all items as input")
     refuse(asked.background, "background", "ask with stream")
     refuse(asked.prompt, "prompt", "it keeps no prompts; send instructions and input")
-    tools = [_function(tool, place) for place, tool in enumerate(asked.tools or ())]
-    given = (asked.text and asked.text.format) or {"type": "text"}
-    try:
-        form = ResponseFormat.model_validate(given)
-    except ValidationError as error:
-        raise invalid_part(error, "text.format") from error
-    grammar = form_grammar(form, "text.format")
-    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, chat_format)
+    return ChatRequest.model_construct(
+        **{name: getattr(asked, name) for name in SamplingFields.model_fields},
+        messages=_messages(asked),
+        max_tokens=asked.max_output_tokens,
+        response_format=asked.text.format if asked.text else None,
+        tools=[_function(tool, place) for place, tool in enumerate(asked.tools or ())],
+        tool_choice=asked.tool_choice,
+        parallel_tool_calls=asked.parallel_tool_calls,
+    )
 
 
-def _function(tool: Json, place: int) -> FunctionFields:
+def _function(tool: Json, place: int) -> ToolFields:
     param = f"tools[{place}]"
     if tool.get("type") != "function":
         raise ApiError(f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type")
     try:
-        return FunctionFields.model_validate(tool)
+        return ToolFields(function=FunctionFields.model_validate(tool))
     except ValidationError as error:
         raise invalid_part(error, param) from error
 
@@ -298,6 +289,7 @@ def _text(item: Json, key: str) -> str | None:
 
 def _echoed(asked: ResponseRequest, model: str) -> Json:
     """Return the fields that a response repeats from its request."""
+    form = (asked.text and asked.text.format) or ResponseFormat.model_validate({"type": "text"})
     return {
         "instructions": asked.instructions,
         "max_output_tokens": asked.max_output_tokens,
@@ -305,7 +297,7 @@ def _echoed(asked: ResponseRequest, model: str) -> Json:
         "model": model,
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
         "temperature": 1.0 if asked.temperature is None else asked.temperature,
-        "text": {"format": (asked.text and asked.text.format) or {"type": "text"}},
+        "text": {"format": form.model_dump(by_alias=True, exclude_unset=True)},
         "tool_choice": asked.tool_choice or "auto",
         "tools": asked.tools or [],
         "top_p": 1.0 if asked.top_p is None else asked.top_p,

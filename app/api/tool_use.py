@@ -1,4 +1,4 @@
-"""Tools in a prompt, and grammars: of tool calls in the model's own syntax, and of the answer's form."""
+"""Tools in a prompt, and the grammar of tool calls in the model's own syntax."""
 
 import json
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.api.call_patterns import call_patterns
 from app.api.errors import ApiError
 from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
+from app.api.response_format import closed, json_rule
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
-from app.values.json_answers import with_known_formats
 from app.values.logits import Grammar, lark_text
 
 EXPLAINED = """# Tools
@@ -29,13 +29,11 @@ tags:
 <tool_call>
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""
-ANYTHING = {"type": "object"}
 NOTHING = {"type": "object", "properties": {}}
 MOST_TOOLS = 1024
 """Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
 """Maximum number of calls that a grammar allows in a reply."""
-WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}
 
 
 class FunctionFields(BaseModel):
@@ -59,19 +57,6 @@ class FunctionFields(BaseModel):
 class ToolFields(BaseModel):
     type: Literal["function"] = "function"
     function: FunctionFields
-
-
-class ResponseFormat(BaseModel):
-    """The form of the answer. The types `regex` and `grammar` (in Lark's syntax) are Foresight's own."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    type: Literal["text", "json_object", "json_schema", "regex", "grammar"] = "text"
-    json_schema: dict[str, Any] | None = None
-    flat_schema: Any = Field(None, alias="schema")
-    """Other servers take the schema here."""
-    regex: str | None = None
-    grammar: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +121,7 @@ class ToolUse:
         if self.form is None or self.form.kind != "json_schema" or not self.offered:
             return self.form
         calls = calls_grammar(self.offered, most, self.calls).replace("start:", "calls:", 1)
-        rule = _json_rule(parse_json(self.form.source))
+        rule = json_rule(parse_json(self.form.source))
         return Grammar("lark", f"start: (form | calls)\nform: {rule}\n{calls}")
 
 
@@ -201,24 +186,6 @@ def _named(choice: Any) -> str | None:
     return name
 
 
-def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
-    """Return the grammar of an answer's form; None for free text. Raises ApiError."""
-    match wanted.type if wanted else "text":
-        case "json_object" | "json_schema" as kind:
-            default = ANYTHING if kind == "json_object" else None
-            places = ((wanted.json_schema or {}).get("schema"), wanted.flat_schema, default) if wanted else ()
-            schema = next((one for one in places if one is not None), None)
-            if not isinstance(schema, dict):
-                raise ApiError(f"{param} needs a JSON Schema as json_schema.schema.", param)
-            return Grammar("json_schema", json.dumps(schema))
-        case "regex" | "grammar" as kind:
-            source = getattr(wanted, kind)
-            if not source:
-                raise ApiError(f"{param} of type {kind} needs {kind}.", param)
-            return Grammar("regex" if kind == "regex" else "lark", source)
-    return None
-
-
 def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat = HERMES) -> str:
     """Write a grammar, in Lark's syntax, of up to `most` calls of these tools."""
     rules = list[str]()
@@ -235,7 +202,7 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat =
 def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str:
     """Write the rule of a call's arguments: a JSON object, or in "tags" and "pairs" a rule for each argument."""
     if form.kind not in ("tags", "pairs"):
-        return f"args{place}: {_json_rule(schema)}"
+        return f"args{place}: {json_rule(schema)}"
     properties = schema.get("properties", {})
     required = [name for name in properties if name in schema.get("required", ())]
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
@@ -259,7 +226,7 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     after = quote if is_pair else form.after_value.replace(KEY, key)
     ending = lark_text(after)
     if not isinstance(schema, dict) or schema.get("type") != "string" or (is_pair and len(quote) == 1):
-        return f"{name}: {_json_rule(schema)} {'' if is_pair else ending}".rstrip()
+        return f"{name}: {json_rule(schema)} {'' if is_pair else ending}".rstrip()
     begin = f"{lark_text(quote)} " if is_pair else ""
     if known := [schema["const"]] if "const" in schema else schema.get("enum"):
         return f"{name}: {begin}({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
@@ -267,34 +234,6 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     if begin:
         return f"{name}: {begin}{name}text\n{name}text[suffix={_quoted(after)}]: /(.|\\n){{{length}}}/"
     return f"{name}[suffix={_quoted(after)}]: /(.|\\n){{{length}}}/"
-
-
-def _json_rule(schema: Any) -> str:
-    """Write a rule for JSON that matches a schema; a schema may also be true or false."""
-    if not isinstance(schema, dict):
-        return f"%json {json.dumps(schema)}"
-    schema = with_known_formats(schema)
-    typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
-    return "%json " + json.dumps({**typed, **WHITESPACE})
-
-
-def closed(schema: Any) -> Any:
-    """Return the schema changed so that its objects allow only the properties it names.
-
-    A function takes no other arguments, and a small model would make some up. An object that sets
-    additionalProperties itself stays as it is."""
-    if not isinstance(schema, dict) or "allOf" in schema:
-        return schema
-    found = dict(schema)
-    for key in ("properties", "$defs", "definitions"):
-        if isinstance(found.get(key), dict):
-            found[key] = {name: closed(one) for name, one in found[key].items()}
-    for key in ("anyOf", "oneOf"):
-        if isinstance(found.get(key), list):
-            found[key] = [closed(one) for one in found[key]]
-    if "items" in found:
-        found["items"] = closed(found["items"])
-    return {"additionalProperties": False, **found} if "properties" in found else found
 
 
 def _quoted(text: str) -> str:

@@ -18,7 +18,7 @@ from app.web.listening import listen
 from app.web.server_thread import ServerThread, WebSocketProtocol
 
 OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
-API_PATHS = "/v1/"
+API_PATHS = ("/v1/", "/api/")
 LARGEST_MESSAGE = 4096
 """Maximum size in bytes of a message that a page may send over its WebSocket."""
 PING_SECONDS = 5.0
@@ -96,7 +96,7 @@ def serve(
 
 
 def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
-    """Serve page and API at one address: paths that begin with /v1 are the API's."""
+    """Serve page and API at one address: paths below /v1 and /api are the API's."""
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)

@@ -1,18 +1,15 @@
 """What the engine reads of a client's messages."""
 
-import asyncio
 from dataclasses import replace
 from time import process_time
 
 import pytest
 
-from app.api.chat_messages import ChatMessage, engine_messages, format_for
+from app.api.chat_messages import ChatMessage, engine_messages
 from app.api.errors import ApiError
-from app.api.services import ApiServices, served_model
-from app.engine import Engine
 from app.values.chat_format import HERMES as EXPLAINED
-from app.values.chat_format import UNKNOWN_FORMAT, CallFormat, ChatFormat, ReplyFormat
-from app.values.messages import Message, ModelChoice
+from app.values.chat_format import CallFormat, ChatFormat, ReplyFormat
+from app.values.messages import Message
 
 
 def read(*given: dict[str, object], system: str = "") -> list[tuple[str, str]]:
@@ -149,28 +146,3 @@ def test_a_thought_that_a_client_sends_back_is_the_templates() -> None:
     assert native(HERMES, GO, {**turn, "reasoning_content": None, "reasoning": "So."})[1].thought == "So."
     begun = native(HERMES, GO, {"role": "assistant", "content": "Yes", "reasoning_content": "Hm."})[-1]
     assert begun.content == "<think>\nHm.\n</think>\n\nYes", "it is continued after its thought"
-
-
-@pytest.mark.parametrize(
-    ("message", "tools", "form", "is_read"),
-    [
-        ({"role": "user", "content": "Hi"}, [], None, False),
-        ({"role": "user", "content": "Hi"}, ["tool"], None, True),
-        ({"role": "tool", "content": "21", "tool_call_id": "1"}, [], None, True),
-        ({"role": "user", "content": "Hi"}, [], {"type": "json_object"}, True),
-    ],
-)
-def test_a_template_is_read_only_for_tools_or_a_form_of_the_answer(
-    engine: Engine, message: dict[str, str], tools: list[str], form: object, is_read: bool
-) -> None:
-    choices = list[ModelChoice]()
-
-    def template(choice: ModelChoice) -> str:
-        choices.append(choice)
-        return ""
-
-    model = served_model(ModelChoice("demo"))
-    services = ApiServices(engine, lambda: model, list, lambda: None, template)
-    given = [ChatMessage.model_validate(message)]
-    assert asyncio.run(format_for(services, model, given, tools, form)) == UNKNOWN_FORMAT
-    assert bool(choices) == is_read

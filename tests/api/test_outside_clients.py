@@ -68,8 +68,9 @@ class Environment:
         ("openai_calls.py", ["openai>=2.54,<3"]),
         ("openai_calls.py", ["openai>=3,<4"]),
         ("litellm_calls.py", ["litellm", "mcp"]),
+        ("other_forms.py", ["ollama", "anthropic"]),
     ],
-    ids=["openai 2", "openai 3", "litellm"],
+    ids=["openai 2", "openai 3", "litellm", "ollama and anthropic"],
 )
 def test_a_client_can_do_what_programs_do(
     server: RunningApi, tmp_path: Path, program: str, packages: list[str]

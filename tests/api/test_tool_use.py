@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from app.api.errors import ApiError
-from app.api.tool_use import FunctionFields, ResponseFormat, closed, form_grammar, tool_use
+from app.api.response_format import ResponseFormat, closed, form_grammar
+from app.api.tool_use import FunctionFields, tool_use
 from app.values.logits import Grammar
 
 SCHEMA = {"type": "object", "properties": {"hi": {"const": "yes"}}}

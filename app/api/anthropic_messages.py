@@ -1,0 +1,232 @@
+"""Anthropic's POST /v1/messages: chats with tools and thoughts, whole or as events.
+
+message_start  content_block_start  content_block_delta …  content_block_stop  message_delta  message_stop
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field, ValidationError
+from starlette.requests import Request as HttpRequest
+
+from app.api.answers import STREAMED, Choice, Json, Logprobs, usage
+from app.api.chat_messages import MOST_MESSAGES, CalledTool, ChatMessage
+from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat, chat_plan
+from app.api.engine_reply import engine_reply, tokenised
+from app.api.errors import ApiError, invalid_part
+from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
+from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, text_of, text_of_part
+from app.api.response_format import ResponseFormat
+from app.api.services import ApiServices, ServedModel
+from app.api.thinking_fields import Budget, Effort
+from app.api.tool_use import MOST_TOOLS, ToolFields
+from app.values.chat_format import ChatFormat
+
+Blocks = str | Some[Json]
+STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use", "stop": "end_turn"}
+CHOICES = {"any": "required", "auto": "auto", "none": "none"}
+
+
+class Turn(BaseModel):
+    role: Literal["user", "assistant", "system"]
+    content: Blocks
+
+
+class Thinking(BaseModel):
+    type: str = "enabled"
+    budget_tokens: Budget | None = None
+
+
+class OutputFields(BaseModel):
+    effort: Effort | None = None
+    format: ResponseFormat | None = None
+
+
+class MessagesRequest(SamplingFields):
+    messages: Some[Turn] = Field(min_length=1, max_length=MOST_MESSAGES)
+    max_tokens: Limit = None
+    system: Blocks | None = None
+    stop_sequences: Some[str] | None = None
+    tools: list[Json] | None = Field(None, max_length=MOST_TOOLS)
+    tool_choice: Json | None = None
+    thinking_: Thinking | None = Field(None, alias="thinking")
+    output_config: OutputFields | None = None
+
+
+class MessagesPlan(ChatPlan):
+    """A message, which is built while the reply is written, and its events."""
+
+    form_param = "output_config.format"
+    path = "/v1/messages"
+    ends_with_done = False
+
+    def __init__(self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat) -> None:
+        super().__init__(asked, model, chat_format)
+        self._content: list[Json] = []
+        self._is_open = False
+
+    def begin(self, _index: int) -> Iterator[Json]:
+        """Return the event that announces the message."""
+        yield {"type": "message_start", "message": self._message({"input_tokens": 0, "output_tokens": 0})}
+
+    def add(self, _choice: Choice, delta: Delta, _logprobs: Logprobs) -> Iterator[Json]:
+        """Add a delta to the message, opening and closing content blocks as needed, and return the events."""
+        match delta:
+            case ThoughtDelta(text):
+                yield from self._write(
+                    {"type": "thinking", "thinking": "", "signature": ""}, "thinking", text
+                )
+            case TextDelta(text):
+                yield from self._write({"type": "text", "text": ""}, "text", text)
+            case CallDelta(_, call, name):
+                yield from self._open({"type": "tool_use", "id": call, "name": name, "input": {}})
+            case ArgumentsDelta(_, text):
+                yield self._delta({"type": "input_json_delta", "partial_json": text})
+
+    def end(self, choice: Choice) -> Iterator[Json]:
+        """Close the last block, and return the events that end the message."""
+        called = (block for block in self._content if block["type"] == "tool_use")
+        for block, call in zip(called, choice.parsed.calls, strict=True):
+            block["input"] = call.arguments_object
+        yield from self._close()
+        yield {"type": "message_delta", "delta": self._ended(choice), "usage": _usage(choice)}
+        yield {"type": "message_stop"}
+
+    def whole(self, choices: Sequence[Choice]) -> Json:
+        return {**self._message(_usage(choices[0])), **self._ended(choices[0])}
+
+    def _message(self, used: Json) -> Json:
+        return {
+            "id": f"msg_{secrets.token_hex(12)}",
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": self._content,
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": used,
+        }
+
+    def _ended(self, choice: Choice) -> Json:
+        """Return why the message ended; which of several stop sequences ended it is not known."""
+        if choice.reply.finished.reason != "stop_string":
+            return {"stop_reason": STOP_REASONS[choice.finish_reason], "stop_sequence": None}
+        stops = self.requests[0].options.stop
+        return {"stop_reason": "stop_sequence", "stop_sequence": stops[0] if len(stops) == 1 else None}
+
+    def _write(self, block: Json, key: str, text: str) -> Iterator[Json]:
+        if not self._is_open or self._content[-1]["type"] != block["type"]:
+            yield from self._open(block)
+        self._content[-1][key] += text
+        yield self._delta({"type": f"{key}_delta", key: text})
+
+    def _open(self, block: Json) -> Iterator[Json]:
+        yield from self._close()
+        self._content.append(block)
+        self._is_open = True
+        yield {"type": "content_block_start", "index": len(self._content) - 1, "content_block": block}
+
+    def _close(self) -> Iterator[Json]:
+        if self._is_open:
+            yield {"type": "content_block_stop", "index": len(self._content) - 1}
+        self._is_open = False
+
+    def _delta(self, delta: Json) -> Json:
+        return {"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta}
+
+
+def messages_router(services: ApiServices) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/messages", responses=STREAMED)
+    async def answer(asked: MessagesRequest, http: HttpRequest) -> Response:
+        """Answer the messages of a chat, as a stream of events or whole."""
+        return await answer_chat(services, http, await asyncio.to_thread(_chat, asked), MessagesPlan)
+
+    @router.post("/messages/count_tokens")
+    async def count_tokens(asked: MessagesRequest) -> Json:
+        """Count the tokens of the prompt. Reads the prompt if its model is not loaded yet."""
+        chat = await asyncio.to_thread(_chat, asked.model_copy(update={"max_tokens": 0}))
+        plan = await chat_plan(services, chat, MessagesPlan)
+        [request] = await tokenised(services, plan.requests)
+        if request.tokens:
+            return {"input_tokens": len(request.tokens.prompt)}
+        async with engine_reply(services, request) as reply:
+            async for _ in reply.texts():
+                pass
+        return {"input_tokens": reply.count.statistics.prompt_tokens}
+
+    return router
+
+
+def _chat(asked: MessagesRequest) -> ChatRequest:
+    """Translate the request into that of a chat. Raises ApiError."""
+    system = text_of(asked.system, "system")
+    messages = [ChatMessage(role="system", content=system)] if system else []
+    for place, turn in enumerate(asked.messages):
+        try:
+            messages += _messages(turn, f"messages[{place}].content")
+        except ValidationError as error:
+            raise invalid_part(error, f"messages[{place}].content") from error
+    choice, thinking, output = asked.tool_choice or {}, asked.thinking_, asked.output_config or OutputFields()
+    chosen, is_single = choice.get("type", "auto"), choice.get("disable_parallel_tool_use")
+    fields = {name: getattr(asked, name) for name in SamplingFields.model_fields}
+    if thinking:
+        fields |= {"enable_thinking": thinking.type != "disabled", "thinking_budget": thinking.budget_tokens}
+    return ChatRequest.model_construct(
+        **{**fields, "reasoning_effort": output.effort or asked.reasoning_effort},
+        messages=messages,
+        max_tokens=asked.max_tokens,
+        stop=asked.stop_sequences,
+        response_format=output.format,
+        tools=[_tool(tool, f"tools[{place}]") for place, tool in enumerate(asked.tools or ())],
+        tool_choice={"name": choice.get("name")} if chosen == "tool" else CHOICES.get(chosen, chosen),
+        parallel_tool_calls=is_single is False or None,
+    )
+
+
+def _tool(tool: Json, param: str) -> ToolFields:
+    if tool.get("type") not in (None, "custom"):
+        raise ApiError(f"{param}: Foresight calls only the client's tools, not {tool['type']!r}.", param)
+    try:
+        return ToolFields.model_validate({"function": {**tool, "parameters": tool.get("input_schema")}})
+    except ValidationError as error:
+        raise invalid_part(error, param) from error
+
+
+def _messages(turn: Turn, param: str) -> Iterator[ChatMessage]:
+    """Yield the results of tools in a turn, then its text with its thought and calls."""
+    blocks = [{"type": "text", "text": turn.content}] if isinstance(turn.content, str) else turn.content
+    texts, calls, thoughts = list[str](), list[CalledTool](), list[str]()
+    for place, block in enumerate(blocks):
+        match block.get("type"):
+            case "tool_result":
+                text = text_of(block.get("content"), f"{param}[{place}].content")
+                yield ChatMessage(role="tool", content=text, tool_call_id=block.get("tool_use_id"))
+            case "tool_use":
+                function = {"name": block.get("name"), "arguments": block.get("input")}
+                calls.append(CalledTool.model_validate({"id": block.get("id"), "function": function}))
+            case "thinking" | "redacted_thinking":
+                thoughts.append(str(block.get("thinking", "")))
+            case _:
+                texts.append(text_of_part(block, f"{param}[{place}]"))
+    if texts or calls or thoughts:
+        thought = "\n".join(filter(None, thoughts))
+        yield ChatMessage(
+            role=turn.role, content="\n".join(texts), tool_calls=calls or None, reasoning_content=thought
+        )
+
+
+def _usage(choice: Choice) -> Json:
+    """Return the token usage under Anthropic's names; the input does not include what was cached."""
+    numbers = usage([choice])
+    cached = numbers["prompt_tokens_details"]["cached_tokens"]
+    return {
+        "input_tokens": numbers["prompt_tokens"] - cached,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": numbers["completion_tokens"],
+    }

@@ -1,0 +1,86 @@
+"""A chat request and the engine requests that answer it, for every route that answers chats.
+
+OpenAI's chat completions and responses, Anthropic's messages and Ollama's chats are translated into a ChatRequest.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Response
+from pydantic import Field
+from starlette.requests import Request as HttpRequest
+
+from app.api.answers import Plan
+from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages
+from app.api.request_fields import Limit, PenaltyFields, Prediction, Some, engine_requests, text_of
+from app.api.response_format import ResponseFormat, form_grammar
+from app.api.services import ApiServices, ServedModel
+from app.api.tool_use import MOST_TOOLS, ToolFields, tool_use
+from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
+from app.values.logits import MOST_LOGPROBS
+
+
+class ChatRequest(PenaltyFields):
+    messages: Some[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
+    max_tokens: Limit = None
+    max_completion_tokens: Limit = None
+    logprobs: bool | None = False
+    top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
+    response_format: ResponseFormat | None = None
+    tools: Annotated[Some[ToolFields], Field(max_length=MOST_TOOLS)] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    prediction: Prediction | None = None
+    modalities: Some[str] | None = None
+    audio: Any = None
+    functions: Any = None
+    function_call: Any = None
+    web_search_options: Any = None
+
+
+class ChatPlan(Plan):
+    """The engine requests of a chat; a subclass adds the form of its answer."""
+
+    def __init__(self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat) -> None:
+        """Translate the request. Raises ApiError."""
+        tools = tool_use(
+            [tool.function for tool in asked.tools or ()],
+            asked.tool_choice,
+            asked.parallel_tool_calls,
+            form_grammar(asked.response_format, self.form_param),
+            chat_format,
+        )
+        requests = engine_requests(
+            asked,
+            model,
+            engine_messages(asked.messages, tools.prompt, chat_format),
+            tools,
+            asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens,
+            text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
+            (asked.top_logprobs or 0) if asked.logprobs else -1,
+        )
+        super().__init__(requests, tools)
+        self.asked, self.model = asked, model.id
+
+
+MakePlan = Callable[[ChatRequest, ServedModel, ChatFormat], Plan]
+
+
+async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -> Plan:
+    """Make the plan of a chat's answer, on a thread because many messages would hold up the event loop.
+
+    The model's chat template is read and tried only if the request is about tools or asks for a form."""
+    model = await services.chosen(asked.model)
+    is_about_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
+    is_needed = is_about_tools or asked.response_format
+    chat_format = await services.chat_format(model) if is_needed else UNKNOWN_FORMAT
+    return await asyncio.to_thread(make, asked, model, chat_format)
+
+
+async def answer_chat(
+    services: ApiServices, http: HttpRequest, asked: ChatRequest, make: MakePlan
+) -> Response:
+    """Answer a chat in the form of the plan that `make` makes, as a stream or whole."""
+    plan = await chat_plan(services, asked, make)
+    return await plan.answer(services, http, asked.stream)
