@@ -87,6 +87,8 @@ class Settings:
     chats: ChatDefaults = field(default_factory=ChatDefaults)
     is_temperature_chosen: bool = False
     has_api: bool = False
+    api_origins: tuple[str, ...] = ()
+    """Origins of web apps and browser extensions that may use the API."""
     loaded: tuple[ModelChoice, ...] = ()
     """How each model was loaded last; the latest load first."""
     thinking: Mapping[str, Thinking] = field(default_factory=dict, hash=False)
@@ -209,5 +211,6 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         # Older files do not record this: their temperature may have been chosen.
         is_temperature_chosen=saved.get("is_temperature_chosen", True),
         has_api=saved.get("has_api", False) is True,
+        api_origins=tuple(saved.get("api_origins", ())),
         thinking={name: Thinking(**one) for name, one in saved.get("thinking", {}).items()},
     )

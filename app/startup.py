@@ -180,9 +180,8 @@ def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir
         from app.api.application import build_api
 
         installed = services.models.installed
-        return build_api(
-            make_api_services(engine, lambda: services.settings.local_model, installed, embedder, hub), key
-        )
+        used = make_api_services(engine, lambda: services.settings.local_model, installed, embedder, hub)
+        return build_api(used, key, origins=lambda: services.settings.api_origins)
 
     return ApiSwitch(build, KeyFile(data_dir))
 

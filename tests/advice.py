@@ -244,6 +244,7 @@ KINDS = {
         tool_choice
         GET /v1/models
         send ids
+        give it as the browser
         Turn it on in Foresight
     """,
     "tests/models_registry": r"""

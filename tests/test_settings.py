@@ -35,6 +35,7 @@ UNUSUAL = Settings(
     thinking={"org/näme": Thinking("off", 300), "org/other": Thinking("high")},
     chats=ChatDefaults(rolling_context=True, system="Be «brief»."),
     has_api=True,
+    api_origins=("app://obsidian.md",),
 )
 CHECKOUT = Path(__file__).parent.parent
 

@@ -5,12 +5,13 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.api_key import ApiKey, KeyFile
 from app.api.errors import NO_RETRY, ApiError, error_body
-from app.web.origin_check import OWN_NAMES, IsOwnName, refusal
+from app.web.origin_check import OF_BROWSERS, OWN_NAMES, IsOwnName, Origins, refusal
 
 OPEN_PATH = "/health"
 """The path that needs no key: it says only that the server runs."""
@@ -47,15 +48,31 @@ class AccessCheck:
 
     WebSockets are closed, because the API has none."""
 
-    def __init__(self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> None:
-        self._app, self._key, self._is_own = app, key, is_own
+    def __init__(
+        self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__, origins: Origins = tuple
+    ) -> None:
+        self._app, self._key, self._is_own, self._origins = app, key, is_own, origins
+        everything = {"allow_methods": ("*",), "allow_headers": ("*",), "allow_origin_regex": ".*"}
+        self._for_browsers = CORSMiddleware(self._checked, **everything)  # type: ignore[arg-type]
+        self._for_browsers.allow_private_network = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         elif scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif refused := self._refused(scope):
+        elif self._is_allowed(Headers(scope=scope)):
+            await self._for_browsers(scope, receive, send)
+        else:
+            await self._checked(scope, receive, send)
+
+    def _is_allowed(self, headers: Headers) -> bool:
+        """Return whether a browser sends this request for a page or an extension that the user has allowed."""
+        origins = headers.getlist("origin")
+        return len(origins) == 1 and origins[0].lower() in self._origins()
+
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if refused := self._refused(scope):
             headers = NO_RETRY | ({"WWW-Authenticate": "Bearer"} if refused.status == 401 else {})
             body = error_body(refused, scope["path"])
             await JSONResponse(body, refused.status, headers)(scope, receive, send)
@@ -64,7 +81,10 @@ class AccessCheck:
 
     def _refused(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
-        if found := refusal(scope["method"], "", headers, self._is_own):
+        known = headers
+        if self._is_allowed(headers):
+            known = Headers(raw=[pair for pair in headers.raw if pair[0] not in OF_BROWSERS])
+        if found := refusal(scope["method"], "", known, self._is_own):
             status, sentence = found
             return ApiError(sentence, status=status)
         if scope["path"] != OPEN_PATH and not self._key.accepts(_key_in(headers)):

@@ -18,14 +18,16 @@ from app.api.ollama import ollama_router
 from app.api.ollama_models import ollama_models_router
 from app.api.responses import responses_router
 from app.api.services import ApiServices, ServedModel
-from app.web.origin_check import OWN_NAMES, IsOwnName
+from app.web.origin_check import OWN_NAMES, IsOwnName, Origins
 from app.web.server_thread import ServerThread
 
 PREFIX = "/v1"
 REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in the form of the route"}}
 
 
-def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> ASGIApp:
+def build_api(
+    services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__, origins: Origins = tuple
+) -> ASGIApp:
     """Build the API's app, which accepts clients with the key. The schema of its routes is at /v1/openapi.json."""
     app = FastAPI(title="Foresight", docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
     add_error_handlers(app)
@@ -48,7 +50,7 @@ def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.
         """Say that the server runs."""
         return {"status": "ok"}
 
-    return AccessCheck(app, key, is_own)
+    return AccessCheck(app, key, is_own, origins)
 
 
 def models_router(services: ApiServices) -> APIRouter:

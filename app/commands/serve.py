@@ -1,7 +1,7 @@
 """`python run.py serve`: the API for other programs, without a page."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from app.settings import ModelSettings, Settings, SettingsFile
 from app.values.chat_format import Thinking
 from app.values.messages import ModelChoice
 from app.web.listening import LOOPBACK, listen
+from app.web.origin_check import checked_origins
 
 if TYPE_CHECKING:
     from app.api.application import RunningApi
@@ -52,6 +53,15 @@ Key = Annotated[
 GivenKeyFile = Annotated[
     Path | None, typer.Option("--api-key-file", metavar="FILE", help="A file with the key and nothing else.")
 ]
+AllowedOrigins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-origin",
+        metavar="ORIGIN",
+        help="A web app or a browser extension that may use the API with the key, such as http://localhost:3000. "
+        "Can be repeated.",
+    ),
+]
 WithoutKey = Annotated[
     bool, typer.Option("--no-key", help="Let every program on this machine use the API without a key.")
 ]
@@ -65,6 +75,7 @@ def serve(
     api_key: Key = None,
     api_key_file: GivenKeyFile = None,
     no_key: WithoutKey = False,
+    allow_origin: AllowedOrigins = None,
     dtype: given.OtherDType = None,
     device: given.OtherDevice = None,
     devices: given.DevicesOption = None,
@@ -74,18 +85,19 @@ def serve(
     thinking_budget: given.ThinkingBudget = 0,
     data_dir: given.DataDir = None,
 ) -> None:
-    """Serve the engine to other programs by OpenAI's API."""
+    """Serve the engine to other programs by OpenAI's, Anthropic's and Ollama's API."""
     with errors_as_sentences():
         plan = chosen_ranks(devices, device or "auto")
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
+        origins = checked_origins(" ".join(allow_origin or ()))
         thoughts = given.read_thinking(thinking, thinking_budget)
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
         choice = chosen_model(settings, model, asked | {"offload": offload or None})
         key = chosen_key(folder, host, api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
-            running = _running(engine, choice, settings.library, key, host, listener, thoughts)
+            running = _running(engine, choice, settings.library, key, host, listener, thoughts, origins)
             engine.load(choice, (loaded := Future[bool]()).set_result)
             _stay(running, key, port, engine, loaded)
 
@@ -107,6 +119,7 @@ def _running(
     host: str,
     listener: socket,
     thinking: Thinking,
+    origins: Collection[str],
 ) -> "RunningApi":
     """Serve the API with this model at a listening socket; `thinking` is for requests that choose none."""
     from app.api.access import own_names  # other commands do not import the server's packages
@@ -117,7 +130,7 @@ def _running(
     services = make_api_services(
         engine, lambda: choice, lambda: installed(hub, library.paths), library.embedder, hub, thinking
     )
-    return RunningApi(build_api(services, key, own_names(host)), listener)
+    return RunningApi(build_api(services, key, own_names(host), lambda: origins), listener)
 
 
 def chosen_key(

@@ -6,14 +6,33 @@ Any web page that the user visits could try to use a server on 127.0.0.1:
     forged request   a form or a fetch of another site, or another port: Origin, Sec-Fetch-Site  -> 403
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
+from app.errors import BadOption
+
 OWN_NAMES = frozenset({"127.0.0.1", "::1", "localhost"})
+OF_BROWSERS = frozenset({b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
+"""Headers that say which site a request comes from."""
+Origins = Callable[[], Collection[str]]
+"""Returns the origins of other sites and browser extensions whose requests are accepted."""
 IsOwnName = Callable[[str], bool]
 """A function that returns whether the host name of a Host header is this server's."""
+
+
+def checked_origins(given: str) -> tuple[str, ...]:
+    """Return the origins in a text, separated by blanks or commas. Raises BadOption for what is no origin."""
+    origins = tuple(given.replace(",", " ").split())
+    for origin in origins:
+        scheme, separator, rest = origin.partition("://")
+        if not (separator and scheme and rest) or set(rest) & set("/?#@*"):
+            raise BadOption(
+                f"{origin[:80]} is not an origin: give it as the browser sends it, such as "
+                "http://localhost:3000 or app://obsidian.md."
+            )
+    return tuple(origin.lower() for origin in origins)
 
 
 def refusal(

@@ -4,8 +4,10 @@ import asyncio
 import http.client
 from pathlib import Path
 
+import httpx
 import pytest
-from starlette.types import Message
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from app.api.access import AccessCheck, own_names
 from app.api.api_key import FixedKey, KeyFile, NoKey
@@ -65,6 +67,48 @@ def test_a_server_for_other_machines_has_its_own_names() -> None:
     everywhere, named = own_names("0.0.0.0"), own_names("box.local")
     assert everywhere("192.168.1.4") and everywhere("localhost") and not everywhere("evil.example")
     assert named("box.local") and not named("192.168.1.4")
+
+
+ORIGIN = "app://obsidian.md"
+
+
+async def asked(**headers: str) -> httpx.Response:
+    """What a browser gets that sends these headers; underscores stand for hyphens."""
+
+    async def here(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("here")(scope, receive, send)
+
+    check = AccessCheck(here, FixedKey(KEY), origins=lambda: (ORIGIN,))
+    method = "OPTIONS" if "access_control_request_method" in headers else "GET"
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(check), base_url="http://127.0.0.1:7861"
+    ) as client:
+        return await client.request(method, "/v1/models", headers=names)
+
+
+def test_an_allowed_origin_may_ask_with_the_key_and_no_other_origin() -> None:
+    def answer(**headers: str) -> httpx.Response:
+        return asyncio.run(asked(**headers))
+
+    key = BEARER["Authorization"]
+    found = answer(origin=ORIGIN, authorization=key, sec_fetch_site="cross-site")
+    assert found.text == "here" and found.headers["access-control-allow-origin"] == ORIGIN
+    assert answer(origin=ORIGIN).status_code == 401
+    assert answer(origin=ORIGIN, authorization=key, host="evil.example").status_code == 400
+    for other in ("http://evil.example", "null", f"{ORIGIN}.evil.example"):
+        assert answer(origin=other, authorization=key).status_code == 403
+    asks = {
+        "access_control_request_method": "POST",
+        "access_control_request_headers": "authorization,x-api-key",
+    }
+    asks["access_control_request_private_network"] = "true"
+    preflight = answer(origin=ORIGIN, **asks)
+    assert preflight.status_code == 200 and preflight.headers["access-control-allow-origin"] == ORIGIN
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert "x-api-key" in preflight.headers["access-control-allow-headers"]
+    refused = answer(origin="http://evil.example", **asks)
+    assert refused.status_code == 403 and "access-control-allow-origin" not in refused.headers
 
 
 def test_a_websocket_is_closed() -> None:

@@ -38,6 +38,8 @@ FOLDER = b"a folder in place of the file"
         (("--api-key", "k" * 5000), "is too long: use up to 4,096"),
         (("--host", "0.0.0.0", "--no-key"), "a key is needed"),
         (("--api-key", " "), "is empty"),
+        (("--allow-origin", "localhost"), "is not an origin"),
+        (("--allow-origin", "http://*"), "is not an origin"),
         (("--model", " "), "Model must be"),
     ],
 )

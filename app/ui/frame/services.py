@@ -226,6 +226,10 @@ class Services:
         """Save whether other programs are served. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, has_api=has_api))
 
+    def choose_origins(self, origins: tuple[str, ...]) -> None:
+        """Save which web apps and browser extensions may use the API. Raises SettingsNotSaved as above."""
+        self._choose(lambda settings: replace(settings, api_origins=origins))
+
     def new_chat_settings(self) -> ChatSettings:
         """Return the settings that a new chat begins with."""
         return ChatSettings(self._settings.chats.system)

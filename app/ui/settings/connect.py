@@ -11,6 +11,7 @@ from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, t
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Endpoint, Services
 from app.ui.frame.templates import render_macro
+from app.web.origin_check import checked_origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class ConnectActions:
         succeeded(self._notify, lambda: self._services.choose_api(self._api.is_on))
         return self.open()
 
+    def allow(self, origins: str) -> str:
+        """Save the origins of web apps that may use the API, and return them; what is wrong stays in the box."""
+        is_saved = succeeded(self._notify, lambda: self._services.choose_origins(checked_origins(origins)))
+        return " ".join(self._services.settings.api_origins) if is_saved else origins
+
     def click(self, event: gr.EventData) -> str:
         """Handle a button; `renew-key` replaces the key. Returns the instructions for programs."""
         is_new = pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key)
@@ -125,7 +131,16 @@ def build_connect(
             services.settings.has_api, label="Serve other programs", elem_id="serve-api", elem_classes="switch",
             info="Editors and scripts on this computer can use the model through OpenAI's API, with a key.",
         )  # fmt: skip
+        with gr.Row(elem_classes="box-and-button"):
+            origins = gr.Textbox(
+                " ".join(services.settings.api_origins), label="Web apps that may use it",
+                info="By their origins, such as http://localhost:3000 or app://obsidian.md. They need the key, too.",
+                max_lines=1, elem_id="api-origins",
+            )  # fmt: skip
+            allow = gr.Button("Allow", elem_id="allow-origins")
     connection = gr.HTML(elem_id="connection-details", js_on_load=LISTEN)
     events.on(switch.input, actions.turn, switch, [switch, connection])
+    for submitted in (allow.click, origins.submit):
+        events.on(submitted, actions.allow, origins, origins)
     events.on(connection.click, actions.click, outputs=connection)
     events.on(opening.click, actions.open, outputs=[switch, connection])
