@@ -7,7 +7,15 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.api.access import ApiSwitch
-from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, toast, try_or_notify
+from app.ui.frame.event_handlers import (
+    LISTEN,
+    Notify,
+    PageEvents,
+    succeeded,
+    toast,
+    try_at_box,
+    try_or_notify,
+)
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Endpoint, Services
 from app.ui.frame.templates import render_macro
@@ -96,10 +104,11 @@ class ConnectActions:
         succeeded(self._notify, lambda: self._services.choose_api(self._api.is_on))
         return self.open()
 
-    def allow(self, origins: str) -> str:
-        """Save the origins of web apps that may use the API, and return them; what is wrong stays in the box."""
-        is_saved = succeeded(self._notify, lambda: self._services.choose_origins(checked_origins(origins)))
-        return " ".join(self._services.settings.api_origins) if is_saved else origins
+    def allow(self, origins: str) -> tuple[str, str]:
+        """Save the origins of web apps that may use the API. Returns the box's text, and what is wrong with it."""
+        save = self._services.choose_origins
+        is_saved, faults = try_at_box("api-origins", lambda: save(checked_origins(origins)))
+        return " ".join(self._services.settings.api_origins) if is_saved else origins, faults
 
     def click(self, event: gr.EventData) -> str:
         """Handle a button; `renew-key` replaces the key. Returns the instructions for programs."""
@@ -129,18 +138,17 @@ def build_connect(
         gr.HTML("<h3>Connect</h3>", js_on_load=None)
         switch = gr.Checkbox(
             services.settings.has_api, label="Serve other programs", elem_id="serve-api", elem_classes="switch",
-            info="Editors and scripts on this computer can use the model through OpenAI's API, with a key.",
+            info="Editors and scripts can use the model through OpenAI's, Anthropic's or Ollama's API, with a key.",
         )  # fmt: skip
-        with gr.Row(elem_classes="box-and-button"):
-            origins = gr.Textbox(
-                " ".join(services.settings.api_origins), label="Web apps that may use it",
-                info="By their origins, such as http://localhost:3000 or app://obsidian.md. They need the key, too.",
-                max_lines=1, elem_id="api-origins",
-            )  # fmt: skip
-            allow = gr.Button("Allow", elem_id="allow-origins")
+        origins = gr.Textbox(
+            " ".join(services.settings.api_origins), label="Web apps that may use it, too", max_lines=1,
+            info="By their origins, such as http://localhost:3000 or app://obsidian.md. They need the key.",
+            elem_id="api-origins",
+        )  # fmt: skip
+        allow = gr.Button("Allow", elem_id="allow-origins", size="sm")
     connection = gr.HTML(elem_id="connection-details", js_on_load=LISTEN)
     events.on(switch.input, actions.turn, switch, [switch, connection])
     for submitted in (allow.click, origins.submit):
-        events.on(submitted, actions.allow, origins, origins)
+        events.on(submitted, actions.allow, origins, [origins, events.faults])
     events.on(connection.click, actions.click, outputs=connection)
     events.on(opening.click, actions.open, outputs=[switch, connection])
