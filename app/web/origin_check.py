@@ -23,7 +23,7 @@ IsOwnName = Callable[[str], bool]
 
 
 def checked_origins(given: str) -> tuple[str, ...]:
-    """Return the origins in a text, separated by blanks or commas. Raises BadOption for what is no origin."""
+    """Return the origins in a text, separated by blanks or commas. Raises BadOption for anything else."""
     origins = tuple(given.replace(",", " ").split())
     for origin in origins:
         scheme, separator, rest = origin.partition("://")
